@@ -12,11 +12,11 @@ from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import DONE, TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
 from gpu_tasks.client.training.records import workload_name
-from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result
+from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
@@ -70,7 +70,9 @@ async def follow_task(
     if last is None:
         raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):
-        raise CallFailedError(f"the task ended without a result: {stages.how_ended(last)}")
+        left = last_stated(last)
+        helps = f"; `ogpu result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
+        raise CallFailedError(f"the task ended without a result: {stages.how_ended(last)}{helps}")
 
 
 async def show_result(
@@ -89,20 +91,27 @@ async def show_result(
         found = await fetch_result(blobs, key, task, await market_reads.providers(client, final))
     if out is not None:
         _write(out, found)
-    session.output.facts(_facts(task_id, task, found, out))
+    stated = last_stated(task)
+    assert stated is not None, "something was fetched"
+    session.output.facts(_facts(task_id, task, found, stated, out))
+    if isinstance(stated, Milestone):
+        note(f"the task ended without a result: this is its checkpoint of milestone {stated.number}, which counts")
     if out is None:
         note("--out FILE writes the last state of the run, which was checked, into a file")
 
 
-def _facts(task_id: bytes, task: Task, found: FetchedRun, out: Path | None) -> dict[str, object]:
-    result = next(slot.result for slot in task.slots if slot.result is not None)
+def _facts(
+    task_id: bytes, task: Task, found: FetchedRun, stated: TaskResult | Milestone, out: Path | None
+) -> dict[str, object]:
+    milestones = task.order.milestones
     return {
         "task": task_id,
         "state": stages.progress(task),
+        "milestone": f"{stated.number if isinstance(stated, Milestone) else milestones}/{milestones}",
         "workload": workload_name(task.order.workload),
         "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),
-        "root": result.root,
-        "metric": result.metric,
+        "root": stated.root,
+        "metric": stated.metric,
         "states_checked": len(found.run.digests),
         "state_bytes": len(found.run.state),
         "price": Grains(sum(slot.price for slot in task.slots)),

@@ -15,7 +15,7 @@ from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.run_states import RunState, WrongRunStateError, read_run_state, root_of, state_index
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskState
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
@@ -41,10 +41,16 @@ async def fetch_checkpoint(
 
 
 async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> FetchedRun:
-    """The result of a task that has one, of the first slot whose blob is what was stated; RunBlobError."""
+    """The result of a task, of the first slot whose blob is what was stated; RunBlobError.
+
+    Of one that ended without: the newest checkpoint that counts, which its customer may have paid for.
+    """
     stated = [slot.result for slot in task.slots if slot.result is not None]
-    if not stated:
+    newest = last_stated(task)
+    if newest is None:
         raise RunBlobError(no_result(task))
+    if isinstance(newest, Milestone):
+        return await fetch_checkpoint(blobs, key, task, newest, providers)
     refusals = []
     for result in dict.fromkeys((result.blob, result.root) for result in stated):
         blob, root = result
@@ -56,6 +62,12 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
         else:
             return found
     raise RunBlobError("; ".join(refusals))
+
+
+def last_stated(task: Task) -> TaskResult | Milestone | None:
+    """The result of a task; of one that ended without it the newest milestone that counts; None where neither is."""
+    held = task.checkpoint if task.state is TaskState.ENDED else None
+    return next((slot.result for slot in task.slots if slot.result), None if held is None else held.milestone)
 
 
 def no_result(task: Task) -> str:

@@ -177,6 +177,23 @@ def test_a_result_is_fetched_checked_and_written_once(
     )
 
 
+def test_of_a_task_that_was_stopped_the_newest_checkpoint_is_the_customer_s(
+    tmp_path: Path, running: tuple[PlantedTask, str], blobs: dict[bytes, bytes]
+) -> None:
+    planted, url = running
+    store(blobs, planted.checkpoint)
+    result = ["result", planted.name, *OF_BOB]
+    answer(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
+    assert "there is no result yet" in refusal(ogpu(tmp_path, url, *result))
+    answer(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--stop", "--yes"))
+    watched = refusal(ogpu(tmp_path, url, "watch", planted.name, *OF_BOB), 1)
+    assert "`ogpu result` has its checkpoint of milestone 1" in watched
+    out = tmp_path / "model.state"
+    shown = answer(ogpu(tmp_path, url, *result, "--out", str(out)))
+    assert (shown["milestone"], shown["root"]) == (f"1/{MILESTONES}", "0x" + run_root(1).hex())
+    assert out.read_bytes() == STATES[shown["states_checked"] - 1]
+
+
 def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
     planted, url = finished
     assert "only the key that submitted it" in refusal(
