@@ -12,6 +12,7 @@ BID_COLUMNS = (
     "place", "fate", "score", "price", "time", "risk", "promised", "collateral", "pay", "class", "device", "provider",
 )  # fmt: skip
 EXPLAINED_COLUMNS = (*BID_COLUMNS, "why")
+WHY_COLUMNS = ("place", "device", "fate", "why")
 
 
 def bid_rows(bids: Sequence[ExplainedBid]) -> list[dict[str, Any]]:

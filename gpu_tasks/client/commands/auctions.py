@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gpu_tasks.client.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS
+from gpu_tasks.client.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS, WHY_COLUMNS
 from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
+from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.awarded_states import with_winners
 from gpu_tasks.client.training.block_statements import LifeBlocks, life_blocks, task_blocks
 from gpu_tasks.client.training.following import open_case
@@ -92,10 +93,13 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
             raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
         records = await _records(client, task_id, number, final)
         rows = auction_rows(found, number, records.award, records.bids)
-        if not session.output.as_json:
-            rows = shortened(rows)
-        title = f"Bids of auction {number}"
-        session.output.rows(title, EXPLAINED_COLUMNS if explain else BID_COLUMNS, rows)
+        title, as_json = f"Bids of auction {number}", session.output.as_json
+        rows = rows if as_json else shortened(rows)
+        session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
+        if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
+            session.output.rows("Why each won or lost", WHY_COLUMNS, rows)
+        if not rows and not as_json:
+            note(f"nobody has bid: {stages.why(found)}")
         if number == found.auction and found.state is TaskState.AWARDING:
             note("the beacon that breaks ties is not final yet: nothing is decided")
 

@@ -20,7 +20,8 @@ from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.workloads import registry
 from wallet.output import Account, Grains
 
-DEVICE_BYTES_SHOWN = 4
+BYTES_SHOWN = 4
+SHORTENED = ("device", "result")
 TAKEN_BACK = "the customer took the task back before the award"
 TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
 SLOT_COLUMNS = (
@@ -141,8 +142,11 @@ def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
 
 
 def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for people: of a device's id the beginning, which is enough to tell it from others."""
-    return [{**row, "device": row["device"][:DEVICE_BYTES_SHOWN]} for row in rows]
+    """Rows for people: of a device's id, and of a result's root, the beginning, which tells it from others."""
+    return [
+        {name: value[:BYTES_SHOWN] if name in SHORTENED and value is not None else value for name, value in row.items()}
+        for row in rows
+    ]
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     assert "why" not in answer(ogpu(tmp_path, url, "bids", planted.name))[0]
     table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).output
     assert "Slots" in table
+    told = ogpu(tmp_path, url, "bids", planted.name, "--explain", as_json=False).output
+    assert bid["why"] in told, "a sentence that is broken over lines nobody reads"
     assert "there is no auction 2: the task went to 1 of 2" in refusal(
         ogpu(tmp_path, url, "bids", planted.name, "--auction", "2")
     )

@@ -1,8 +1,10 @@
 """Bids as rows: what is said of one whose auction was not decided is true of it now."""
 
+from typing import Any
+
 import pytest
 
-from gpu_tasks.client.training.records import auction_rows
+from gpu_tasks.client.training.records import auction_rows, shortened
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -38,6 +40,17 @@ def test_a_bid_that_is_not_opened_in_time_is_not_called_sealed() -> None:
     assert fates(chain) == {("sealed", until), opened}
     chain.until(TaskState.AWARDING)
     assert fates(chain) == {("not opened", "it was not opened in time: its bond burns"), opened}
+
+
+def test_for_people_ids_and_roots_are_as_long_as_tells_them_apart() -> None:
+    rows: list[dict[str, Any]] = [
+        {"device": b"d" * 32, "result": b"r" * 32, "root": b"o" * 32},
+        {"device": b"e" * 32, "result": None},
+    ]
+    assert shortened(rows) == [
+        {"device": b"dddd", "result": b"rrrr", "root": b"o" * 32},
+        {"device": b"eeee", "result": None},
+    ]
 
 
 @pytest.mark.parametrize("state", [TaskState.REVEALING, TaskState.AWARDING])
