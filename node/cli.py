@@ -77,7 +77,10 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def ogpu_node(context: click.Context, /, **flags: Any) -> None:
-    """A node of an ogpu chain.  Without a subcommand: run it."""
+    """A node of an ogpu chain.  Without a subcommand: run it.
+
+    Shell completion: eval "$(_OGPU_NODE_COMPLETE=bash_source ogpu-node)" (or zsh_source, fish_source).
+    """
     if context.invoked_subcommand is None:
         from node import running  # noqa: PLC0415  # the network stack takes a second to import; nothing else needs it
 

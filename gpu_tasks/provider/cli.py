@@ -91,7 +91,10 @@ def main(
     context: click.Context, url: str, key_text: str, password_file: Path | None, base_path: Path, as_json: bool,
     genesis: bytes | None, checkpoint: bytes | None, trust_node: bool,
 ) -> None:  # fmt: skip
-    """Mine GPU work on an ogpu chain: offer devices, execute what they are drawn for, be paid."""
+    """Mine GPU work on an ogpu chain: offer devices, execute what they are drawn for, bid for tasks, be paid.
+
+    Shell completion: eval "$(_OGPU_PROVIDER_COMPLETE=bash_source ogpu-provider)" (or zsh_source, fish_source).
+    """
     from gpu_tasks.provider.commands.options import ProviderOptions  # noqa: PLC0415  # the help needs none of these
     from wallet.output import Output  # noqa: PLC0415
 

@@ -30,6 +30,9 @@ from wallet.output import Grains
 from wallet.session import explained, note
 
 AUCTIONS = ("task", "kind", "state", "until", "price_max", "blocks_max", "milestones", "devices", "bids", "not_bid")
+FOR_NOTHING = (
+    "without a least price a bid is one grain, and rivals that bid as little are paid no more: see --least-price"
+)
 
 
 @click.command()
@@ -150,6 +153,8 @@ def policy(
         if after != before:
             write_policy(made_base_path(options.base_path), after)
         options.output.facts(policy_facts(after) | {"changed": after != before})
+        if after.kinds and not after.least_price.grains:
+            note(FOR_NOTHING)
 
     explained(change)
 

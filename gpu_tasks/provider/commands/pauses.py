@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TELLING = ("not_served", "missed", "not_resumed", "resumed")
+TELLING = ("not_served", "paused", "missed", "not_resumed", "resumed")
 BY_NOBODY_HERE = (
     "no daemon of this base path did it: `ogpu-provider pause`, or a race missed while none ran; the next start of "
     "`run` resumes it, or `ogpu-provider resume`"
@@ -38,7 +38,7 @@ def _note(event: dict[str, Any] | None, height: int) -> PauseNote:
     if event is None or event.get("event") == "resumed":
         return PauseNote(BY_NOBODY_HERE)
     until = event.get("resumes_at")
-    why = str(event.get("problem"))
+    why = str(event.get("problem") or event.get("why"))
     if not isinstance(until, int):
         return PauseNote(why)
     return PauseNote(why + (OVERDUE if height > until + OVERDUE_BLOCKS else ""), until)

@@ -18,6 +18,7 @@ from gpu_tasks.provider.commands.running import connect
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
@@ -79,6 +80,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         "stash": ss58.encode(chain.stash),
         "height": height,
         "duties": len(duties),
+        "draining": is_draining(options.base_path),
         **journal_facts(options.base_path / "journal"),
     }
     if options.output.as_json:
@@ -138,5 +140,6 @@ def journal_facts(path: Path) -> dict[str, Any]:
         "open": len(journal.races) - len(ends),
         "won": sum(entry.end is End.WON for entry in ends),
         "witnessed": sum(entry.end is End.WITNESSED for entry in ends),
+        "open_tasks": sum(1 for _ in journal.open_tasks()),
         "earned": Grains(sum(entry.paid for entry in ends)),
     }

@@ -35,6 +35,12 @@ def test_a_policy_is_shown_and_changed_key_by_key(operator: Operator) -> None:
     assert third == NOTHING | {"least_price": "50000000 grains/h", "gangs": True, "changed": True}
 
 
+def test_who_names_no_least_price_is_told_that_it_bids_a_grain(operator: Operator) -> None:
+    assert "a bid is one grain" not in operator.run("policy").stderr, "it bids for nothing yet"
+    assert "a bid is one grain" in operator.run("policy", "--kind", "train-int8").stderr
+    assert "a bid is one grain" not in operator.run("policy", "--least-price", "0.5 oGPU/h").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

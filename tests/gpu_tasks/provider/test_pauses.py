@@ -24,6 +24,8 @@ LIFE: tuple[tuple[Told, PauseNote], ...] = (
      PauseNote("the vectors do not match", 110)),
     (("resumed", {"height": 115}), PauseNote(BY_NOBODY_HERE)),
     (("not_resumed", {"problem": REFUTED}), PauseNote(REFUTED)),
+    (("paused", {"why": "nothing new is taken: `ogpu-provider drain`"}),
+     PauseNote("nothing new is taken: `ogpu-provider drain`")),
 )  # fmt: skip
 
 
@@ -75,6 +77,9 @@ def test_status_says_why_a_device_is_paused_and_until_when(alice: Operator) -> N
     (device,) = alice.answer("status")["devices"]
     assert (device["paused"], device["why_paused"], device["resumes_at"]) == (False, None, None)
     assert "Why devices are paused" not in alice.run("status", as_json=False).output
+    assert [(alice.answer("drain", *words), alice.answer("status")["draining"])[1] for words in ([], ["--off"])] == [
+        True, False,
+    ]  # fmt: skip
     alice.answer("pause")
     base = alice.folder / "Alice"
     base.mkdir(exist_ok=True)

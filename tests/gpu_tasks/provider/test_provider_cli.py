@@ -87,7 +87,7 @@ def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) ->
         journal.append(Ended(bytes([number]) * 32, 1, end, 10 * number + 1))
     journal.append(Assigned(b"z" * 32, 1, bytes(32)))
     facts = journal_facts(tmp_path / "journal")
-    assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "earned": Grains(33)}
+    assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "open_tasks": 0, "earned": Grains(33)}
     journal.close()
 
 
