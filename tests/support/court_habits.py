@@ -74,11 +74,12 @@ def appealed(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
 
 
 def audited(
-    policy: Policy = honest, *, settled: bytes = RIGHT, size: int = 9, **changed: Any
+    policy: Policy = honest, *, settled: bytes = RIGHT, size: int = 9, court_seats: int = 33, **changed: Any
 ) -> tuple[CourtChain, bytes]:
     """A case that the beacon picks, with these of its terms changed."""
     for seed in range(1, 40):
-        stage = CourtChain(size=size, policy=policy, constants=ALWAYS, seed=seed)
+        constants = {**ALWAYS, "Courts.court_seats": court_seats}
+        stage = CourtChain(size=size, policy=policy, constants=constants, seed=seed)
         case_id = stage.audit(settled, **changed)
         stage.chain.blocks(7)
         if stage.case(case_id) is not None:

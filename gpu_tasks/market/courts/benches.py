@@ -19,6 +19,8 @@ COURT_MIN = 3
 """Fewer are no court."""
 AGREEING = 2
 """So many equal opinions decide a committee."""
+TWO_THIRDS, HALF = (2, 3), (1, 2)
+"""Of the votes given in a court: more decide; more, where those do not, keep what was settled."""
 PPM = 1_000_000
 
 
@@ -76,20 +78,27 @@ def joint_opinion(given: Sequence[Answered | Unanswerable | None]) -> Answered |
 
 def is_beyond_a_third(judges: Collection[bytes], entrants: Iterable[tuple[bytes, int]]) -> bool:
     """Whether these judges weigh more than a third of all in office: one of them at least is no part of a coalition."""
+    entrants = list(entrants)
+    return 3 * weight_of(judges, entrants) > sum(weight for _, weight in entrants)
+
+
+def weight_of(judges: Iterable[bytes], entrants: Iterable[tuple[bytes, int]]) -> int:
+    """What these weigh of all in office."""
     weights = dict(entrants)
-    return 3 * sum(weights.get(judge, 0) for judge in judges) > sum(weights.values())
+    return sum(weights.get(judge, 0) for judge in judges)
 
 
 def court_opinion(
-    votes: Sequence[tuple[Answered | Unanswerable | None, int]],
+    votes: Sequence[tuple[Answered | Unanswerable | None, int]], *, more_than: tuple[int, int] = TWO_THIRDS
 ) -> Answered | Unanswerable | None:
-    """What a court decides by the votes of its members, None of whom need have spoken."""
+    """What a court decides by the votes of its members, None of whom need have spoken: more than a part must say it."""
     given = sum(count for opinion, count in votes if opinion is not None)
     if 2 * given < sum(count for _, count in votes):
         return None
+    parts, of = more_than
     for opinion, _ in votes:
         agreeing = sum(count for other, count in votes if other == opinion)
-        if opinion is not None and 3 * agreeing > 2 * given:
+        if opinion is not None and of * agreeing > parts * given:
             return opinion
     return None
 

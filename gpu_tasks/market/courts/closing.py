@@ -6,7 +6,14 @@ judge and no appellant holds anything for the case, it is on no agenda, and its 
 
 from collections.abc import Sequence
 
-from gpu_tasks.market.courts.benches import BenchKind, doubted_places, is_beyond_a_third
+from gpu_tasks.market.courts.benches import (
+    HALF,
+    BenchKind,
+    court_opinion,
+    doubted_places,
+    is_beyond_a_third,
+    weight_of,
+)
 from gpu_tasks.market.courts.cases import (
     APPEAL_BOND,
     AUDIT_POT,
@@ -52,12 +59,18 @@ _FAULT_PURSES = {
 }
 
 
-def outcome_of(case: CourtCase, decided: _Verdict, *, is_heard: bool) -> tuple[CaseOutcome, _Verdict]:
+def outcome_of(
+    case: CourtCase, decided: _Verdict, *, is_heard: bool, is_borne_out: bool = False
+) -> tuple[CaseOutcome, _Verdict]:
     """How a case ends in which the court, where it came to one, decided this; and the verdict that stands.
 
-    `is_heard`: enough of its judges said something, or there were none.
+    `is_heard`: enough of its judges said something, or there were none. `is_borne_out`: most who judged say what was
+    settled. Then it stands where the court does not decide: who has a third of its votes keeps it from deciding, and
+    two of three of a committee would be enough to take a collateral.
     """
     in_court, first = case.stage is CaseStage.COURT, case.verdict
+    if decided is None and is_borne_out and case.settled is not None and first != Answered(case.settled):
+        return CaseOutcome.AUDIT_RIGHT, Answered(case.settled)
     verdict = decided or first if in_court else first
     if verdict is None and not is_heard:
         outcome = CaseOutcome.UNHEARD
@@ -103,7 +116,8 @@ def reckoned(
 def _reckoned(
     courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict
 ) -> tuple[CaseOutcome, _Verdict, tuple[Flow, ...]]:
-    outcome, verdict = outcome_of(case, decided, is_heard=_is_heard(seats))
+    is_borne_out = _is_borne_out(courts, case, seats)
+    outcome, verdict = outcome_of(case, decided, is_heard=_is_heard(seats), is_borne_out=is_borne_out)
     return outcome, verdict, settle(outcome, _money(courts, case, seats, decided, verdict))
 
 
@@ -166,9 +180,39 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
             payees[Payee.APPELLANT] = (case.appeal.appellant,)
         if is_no_fault or (not is_won and (decided is not None or isinstance(verdict, Answered))):
             payers[Purse.BOND] = ((case.appeal.appellant, case.appeal.bond),)
-    # without a court nobody can appeal: then a liar pays whole what no coalition of a third can have said by itself
-    takes_whole = case.has_court or is_beyond_a_third(right, courts.entrants())
+    # without a court nobody can appeal, and of one of all who were left a coalition may be most, where large stakes are
+    # parties: then a liar pays whole what no coalition of a third can have said by itself
+    is_safe = case.has_court and not _have_all_sat(seats)
+    takes_whole = is_safe or is_beyond_a_third(right, courts.entrants())
     return CaseMoney(case.terms.price, case.fee, takes_whole, payers, payees)
+
+
+def _is_borne_out(courts: CourtsGround, case: CourtCase, seats: _Seats) -> bool:
+    """Whether a court has sat, and most of those who judged say what was settled: by all their weight, a third too.
+
+    Of a court that was drawn out of many each member is one vote, and more than half of these are enough.
+    """
+    if case.settled is None or not _court(seats):
+        return False
+    settled = Answered(case.settled)
+    if not _have_all_sat(seats):
+        votes = [(seat.statement.opinion if seat.statement else None, seat.votes) for seat in _court(seats)]
+        return court_opinion(votes, more_than=HALF) == settled
+    entrants = courts.entrants()
+    for_it, spoken = (
+        [judge for judge, seat in seats if seat.statement and (not is_for or seat.statement.opinion == settled)]
+        for is_for in (True, False)
+    )
+    return is_beyond_a_third(for_it, entrants) and 2 * weight_of(for_it, entrants) > weight_of(spoken, entrants)
+
+
+def _have_all_sat(seats: _Seats) -> bool:
+    """Whether the case had a court of all who were left, who vote by their stake."""
+    return any(seat.votes > 1 for seat in _court(seats))
+
+
+def _court(seats: _Seats) -> list[JudgeSeat]:
+    return [seat for _, seat in seats if seat.bench == BenchKind.COURT]
 
 
 def _is_heard(seats: _Seats) -> bool:
@@ -197,7 +241,7 @@ def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...
     """
     if decided is None:
         return ()
-    court = [seat for _, seat in seats if seat.bench == BenchKind.COURT]
+    court = _court(seats)
     earlier = [(judge, seat) for judge, seat in seats if seat.bench != BenchKind.COURT]
     doubts = [(seat.statement.doubted if seat.statement else None, seat.votes) for seat in court]
     doubted = doubted_places(doubts, EARLIER_JUDGES_MAX)
@@ -273,7 +317,7 @@ def _faults(case: CourtCase, verdict: _Verdict) -> tuple[tuple[bytes, PartyFault
 
 def _is_expelling(case: CourtCase, seats: _Seats, decided: _Verdict) -> bool:
     """Whether a court has spoken that is large enough to end a registration."""
-    spoken = [seat for _, seat in seats if seat.bench == BenchKind.COURT and seat.statement is not None]
+    spoken = [seat for seat in _court(seats) if seat.statement is not None]
     return case.stage is CaseStage.COURT and decided is not None and len(spoken) >= EXPELLING_COURT_MIN
 
 

@@ -46,8 +46,8 @@ class Sum(Enum):
     TWICE_PRICE = "twice the price"
     ALL = "all it holds for the case"
     LIE = (
-        "its collateral (where no court of three exists, and judges with a third of the stake or less say so,"
-        " at most price + fees + 25 % of price)"
+        "its collateral (where no court of three exists, or all who were left sat in it, and judges with a third of the"
+        " stake or less say so, at most price + fees + 25 % of price)"
     )
     MISS = "25 % of price + its share of the fees of the judges, five at most, of its collateral"
     FEES = "the fees of the judges"
@@ -208,8 +208,8 @@ class CaseMoney:
     price: int
     fee: int
     takes_whole: bool
-    """Whether a lie costs its whole collateral: a court of three exists, to which one could have appealed, or the
-    verdict is that of more than a third of the stake in office."""
+    """Whether a lie costs its whole collateral: a court of three exists, to which one could have appealed and in which
+    not all sat who were left, or the verdict is that of more than a third of the stake in office."""
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = field(default_factory=dict)
     """Accounts with what each holds for the case; of a kind that is not charged in the outcome, nothing is taken."""
     payees: dict[Payee, tuple[bytes, ...]] = field(default_factory=dict)

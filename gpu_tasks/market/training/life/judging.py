@@ -335,7 +335,6 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
     if task.challenge is not None:  # whose maker pays its judges, or who lied does: the pot would feed who asks itself
         held, price, spare, pot = held - task.challenge.reward, 0, task.challenge.bond, 0
     others = [each.provider for each in task.slots if each.provider != slot.provider]
-    standby = [task.standby.provider] if task.standby is not None else []
     challenger = [task.challenge.challenger] if task.challenge is not None else []
     return CaseTerms(
         customer=task.customer,
@@ -347,7 +346,7 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
         pot_max=pot,
         sealed_at=task.order.sealed_at,
         run_blocks=task.order.run_blocks,
-        excluded=tuple(dict.fromkeys((*challenger, *standby, *others)))[:EXCLUDED_MAX],
+        excluded=tuple(dict.fromkeys((*challenger, *others)))[:EXCLUDED_MAX],
         claims=(PartyClaim(slot.provider, ClaimKind.ANSWERED, slot.result.root, held),),
     )
 

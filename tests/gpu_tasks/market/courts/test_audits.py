@@ -210,3 +210,20 @@ def test_a_case_is_an_audit_only_once_the_beacon_says_so() -> None:
     assert case is not None
     assert case.kind is CaseKind.AUDIT
     assert case.settled == RIGHT
+
+
+def most_are_right(keys: Keys, case: CourtCase, bench: int) -> Says:
+    """A pair and a committee lie, and two of a court of five."""
+    is_right = bench == BenchKind.COURT and case.benches[-1].members.index(keys.stash) > 1
+    return Says(Answered(RIGHT)) if is_right else LIES
+
+
+def test_what_most_of_a_drawn_court_say_stands_though_two_thirds_do_not() -> None:
+    """S30: a third of a court keeps it from deciding, and left what two of three of a committee had said."""
+    stage, case_id = audited(most_are_right, size=20, court_seats=5)
+    appellant = stage.racers[0]
+    appealed(stage, case_id, appellant)
+    moved = gains(stage, lambda: stage.run(case_id))
+    assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_RIGHT
+    assert appellant.stash not in moved, "neither its collateral nor its bond"
+    assert set(moved) <= set(judges(stage, BenchKind.COURT)), "who said what stands has its fee"

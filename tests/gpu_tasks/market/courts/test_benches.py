@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_tasks.market.courts.benches import (
     AUDIT_DELAYS,
+    HALF,
     BenchKind,
     committee_opinion,
     court_opinion,
@@ -49,6 +50,11 @@ def test_two_equal_opinions_decide_a_committee(said: str, decided: str) -> None:
 )  # fmt: skip
 def test_a_court_needs_more_than_two_thirds_of_the_votes_given_and_half_of_all(said: str, decided: str) -> None:
     assert court_opinion([(opinion, 1) for opinion in read(said)]) == LETTERS[decided]
+
+
+@pytest.mark.parametrize(("said", "most"), [("aab", "a"), ("aabb", "-"), ("aabi-", "-"), ("aa---", "-"), ("i", "i")])
+def test_most_of_a_court_are_more_than_half_of_the_votes_given_and_half_of_all(said: str, most: str) -> None:
+    assert court_opinion([(opinion, 1) for opinion in read(said)], more_than=HALF) == LETTERS[most]
 
 
 @pytest.mark.parametrize(
