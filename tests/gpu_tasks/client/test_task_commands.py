@@ -68,7 +68,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         asyncio.run(input_is(url, bytes.fromhex(task[2:]), commitment_of(content)))
 
         same = refusal(ogpu(tmp_path, url, "amend", task, *OF_BOB, "--raise", "2.5", "--yes"))
-        assert "--raise gives more than the 2.5 oGPU that it pays at most now" in same
+        assert "the task pays at most 2.5 oGPU now: a price is only raised" in same
         raised = answer(ogpu(tmp_path, url, "amend", task, *OF_BOB, "--raise", "3", "--yes"))
         assert (raised["price_max_before"]["ogpu"], raised["price_max"]["ogpu"]) == ("2.5", "3")
         assert float(raised["locked_more"]["ogpu"]) > 0.5
