@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gpu_tasks.market.training.showing import leg_segments
-from gpu_tasks.market.training.tasks import TaskOrder
+from gpu_tasks.market.training.tasks import Milestone, TaskOrder
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 
@@ -70,3 +70,8 @@ def read_run_state(content: bytes, order: TaskOrder, milestone: int, root: bytes
     if trace_root(found.digests) != root:
         raise WrongRunStateError("its hashes are not those whose root was stated on the chain")
     return found
+
+
+def goes_on_from(digests: tuple[bytes, ...], order: TaskOrder, counted: Milestone) -> bool:
+    """Whether a run begins with the hashes of an earlier milestone: who took the task over began where that ended."""
+    return trace_root(digests[: state_index(order, counted.number) + 1]) == counted.root

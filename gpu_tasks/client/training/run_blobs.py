@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
 from gpu_tasks.data.placement import stores_for
-from gpu_tasks.data.run_states import RunState, WrongRunStateError, read_run_state, root_of, state_index
+from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from, read_run_state
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
@@ -37,7 +37,10 @@ async def fetch_checkpoint(
 ) -> FetchedRun:
     """The checkpoint of a milestone; RunBlobError."""
     what = f"the checkpoint of milestone {milestone.number}"
-    return await _fetched(blobs, key, task, (milestone.blob, milestone.number, milestone.root), providers, what)
+    stated = milestone.blob, milestone.number, milestone.root
+    found = await _fetched(blobs, key, task, stated, providers, what)
+    _check_with_checkpoint(task, found.run, what)
+    return found
 
 
 async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> FetchedRun:
@@ -56,7 +59,7 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
         blob, root = result
         try:
             found = await _fetched(blobs, key, task, (blob, task.order.milestones, root), providers, "the result")
-            _check_with_checkpoint(task, found.run)
+            _check_with_checkpoint(task, found.run, "the result")
         except RunBlobError as error:
             refusals.append(str(error))
         else:
@@ -100,16 +103,14 @@ async def _fetched(
         raise RunBlobError(f"{what} is not what was stated: {error}") from error
 
 
-def _check_with_checkpoint(task: Task, run: RunState) -> None:
-    """A result goes on from the newest checkpoint that counts: its hashes begin with those of that."""
+def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
+    """Whatever comes later goes on from the newest checkpoint that counts: its hashes begin with those of that."""
     held = task.checkpoint
-    if held is None:
+    if held is None or goes_on_from(run.digests, task.order, held.milestone):
         return
-    index = state_index(task.order, held.milestone.number)
-    if root_of(run.digests[: index + 1]) != held.milestone.root:
-        raise RunBlobError(
-            f"the result does not go on from milestone {held.milestone.number}, which counts: `ogpu dispute` it"
-        )
+    raise RunBlobError(
+        f"{what} does not go on from milestone {held.milestone.number}, which counts: `ogpu dispute` the result"
+    )
 
 
 def _stores(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Sequence[str]:

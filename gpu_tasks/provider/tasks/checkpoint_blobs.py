@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
-from gpu_tasks.data.run_states import RunState, WrongRunStateError, encode_run_state, read_run_state
+from gpu_tasks.data.run_states import RunState, WrongRunStateError, encode_run_state, goes_on_from, read_run_state
 from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, seal
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.provider.duties.parts import Parts
@@ -38,7 +38,8 @@ async def fetch_run(
 ) -> RunState:
     """The run up to a milestone; BlobError where nobody has it, or it is none.
 
-    It goes to the own store, of a provider that is to sign that it holds it, as one of its own.
+    It goes to the own store, of a provider that is to sign that it holds it, as one of its own; and goes on from the
+    checkpoint that counts, or nobody signs for it.
     """
     blob = parts.store.get(milestone.blob)
     if blob is None:
@@ -51,6 +52,9 @@ async def fetch_run(
     except (SealError, WrongRunStateError) as error:
         raise BlobError(f"the checkpoint of milestone {milestone.number} cannot be used: {error}") from None
     if is_kept:
+        if task.checkpoint is not None and not goes_on_from(found.digests, task.order, task.checkpoint.milestone):
+            counts = task.checkpoint.milestone.number
+            raise BlobError(f"milestone {milestone.number} does not go on from milestone {counts}, which counts")
         parts.store.put(blob, is_own=True)
     return found
 

@@ -15,6 +15,7 @@ from enum import Enum, auto
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
+from gpu_tasks.data.run_states import state_index
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.benches import BenchKind
@@ -24,6 +25,7 @@ from gpu_tasks.market.training.showing import drawn_segments, leg_segments, refu
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
 from gpu_tasks.provider.tasks.task_runs import stepped
@@ -110,6 +112,8 @@ async def _computed(
 ) -> tuple[bool, list[bytes]]:
     """Whether all judged segments are right, and the states that were computed, as far as the first wrong one."""
     run = await parts.workshop.begin(form, asked.request)
+    if not await _begins_where_it_should(parts, case, search):
+        return False, []
     found: list[bytes] = []
     for index in judged_segments(case):
         search.lacks = Lacking.STATES
@@ -128,6 +132,24 @@ async def _computed(
         if state_hash(found[-1]) != shown.after.digest:
             return False, found
     return True, found
+
+
+async def _begins_where_it_should(parts: Parts, case: TaskCase, search: Search) -> bool:
+    """Whether who took a task over began with the checkpoint that counts: each segment may follow from another state.
+
+    Where nobody has that checkpoint any more its successor is not blamed. A fraud proof is about its segment alone.
+    """
+    task, held = case.task, case.task.checkpoint
+    if task.challenge is not None or held is None or held.milestone.number != task.behind:
+        return True
+    try:
+        earlier = await fetch_run(parts, task, held.milestone, [held.holder])
+    except BlobError:
+        return True
+    search.lacks = Lacking.STATES
+    shown = await _shown(parts, case, state_index(task.order, task.behind))
+    search.lacks = Lacking.NOTHING
+    return shown.before.digest == earlier.digests[-1]
 
 
 async def _shown(parts: Parts, case: TaskCase, index: int) -> ShownState:

@@ -282,7 +282,24 @@ def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
     other = HeldCheckpoint(Milestone(2, b"x" * 32, 1, bytes(32)), BOB)
     film = TaskFilm([replace(finished(blob), checkpoint=other)])
     ((_, _, row),) = follow(tmp_path, monkeypatch, film, accepts=True)
-    assert "the result does not go on from milestone 2, which counts: `ogpu dispute` it" in row["why"]
+    assert "the result does not go on from milestone 2, which counts: `ogpu dispute` the result" in row["why"]
+
+
+def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
+) -> None:
+    """S33: who took the task over began where it liked; signed for, that would count and be what others go on from."""
+    blob = run_blob(2)
+    blobs[address_of(blob)] = blob
+    counted = [HeldCheckpoint(Milestone(1, root, 1, bytes(32)), BOB) for root in (b"x" * 32, run_root(1))]
+    other, own = (replace(a_running_task(2, blob), checkpoint=each, done=1, owed=1) for each in counted)
+    film = TaskFilm([other])
+    ((_, _, row),) = follow(tmp_path, monkeypatch, film)
+    assert "not held: the checkpoint of milestone 2 does not go on from milestone 1" in row["why"]
+    assert film.sent == []
+    film = TaskFilm([own])
+    follow(tmp_path, monkeypatch, film)
+    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=2)]
 
 
 def test_a_task_that_is_gone_ends_the_following(

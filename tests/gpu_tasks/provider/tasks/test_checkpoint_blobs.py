@@ -1,6 +1,7 @@
 """Runs in the stores: to whom they are sealed, in which order where there is no room for all, and what is kept."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from gpu_tasks.data.run_states import encode_run_state, root_of, state_index
 from gpu_tasks.data.sealing import SealError, SealKey, address_of
 from gpu_tasks.market.api import InputReader
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.tasks import Milestone, Standby, Task
+from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Standby, Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks import checkpoint_blobs
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run
@@ -112,3 +113,20 @@ def test_who_is_to_sign_that_it_holds_a_checkpoint_keeps_it(is_kept: bool) -> No
     found = asyncio.run(fetch_run(there, task(), milestone, [OWN.stash], is_kept=is_kept))
     assert encode_run_state(found.digests, found.state) == seal_key(STANDBY).open(blob)
     assert (address_of(blob) in own) is is_kept
+
+
+@pytest.mark.parametrize("root", [root_of(DIGESTS[:3]), root_of(DIGESTS[1:4])])
+def test_nobody_signs_for_a_checkpoint_that_does_not_go_on_from_what_counts(root: bytes) -> None:
+    """S33: whoever took a task over began where it liked, and had that counted."""
+    made = Store()
+    index = state_index(task().order, 2)
+    blob = made[asyncio.run(seal_run(parts(made), task(), public(CUSTOMER), DIGESTS[: index + 1], STATES[index]))]
+    milestone = Milestone(2, root_of(DIGESTS[: index + 1]), 7, address_of(blob))
+    counted = replace(task(), checkpoint=HeldCheckpoint(Milestone(1, root, 7, bytes(32)), OWN.stash))
+    there = parts(Store(), elsewhere=made, of=STANDBY)
+    fetching = fetch_run(there, counted, milestone, [OWN.stash], is_kept=True)
+    if root == root_of(DIGESTS[:3]):
+        assert asyncio.run(fetching).state == STATES[index]
+        return
+    with pytest.raises(BlobError, match="milestone 2 does not go on from milestone 1"):
+        asyncio.run(fetching)

@@ -14,7 +14,7 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import Challenge, JudgedFor, Slot, TaskResult, TaskState
+from gpu_tasks.market.training.tasks import Challenge, HeldCheckpoint, JudgedFor, Milestone, Slot, TaskResult, TaskState
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, BegunRun, LaterState
 from gpu_tasks.provider.execution.gpu import Reading
@@ -121,6 +121,33 @@ def test_a_state_of_another_step_or_of_no_run_is_wrong() -> None:
 def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
     with pytest.raises(BlobError, match="not in its trace"):
         is_right(RIGHT, 3, {3: state(6, b"another")})
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_who_takes_a_task_over_begins_with_the_checkpoint_that_counts(
+    monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    """S33: every segment followed from the state before it, and no segment of the leg leads to the first."""
+    start = 4
+    elsewhere = [*RIGHT[:start], *(state(done, b"else") for done in BOUNDARIES[start:])]
+    held = HeldCheckpoint(Milestone(2, b"r" * 32, 1, b"b" * 32), b"h" * 32)
+
+    async def fetched(_parts: Parts, _task: Any, milestone: Milestone, _keepers: Any) -> Any:
+        if not is_there:
+            raise BlobError("nobody has it")
+        assert milestone == held.milestone
+        return SimpleNamespace(digests=tuple(state_hash(each) for each in RIGHT[: start + 1]))
+
+    monkeypatch.setattr(task_verdicts, "fetch_run", fetched)
+
+    def found(states: Sequence[bytes], segment: int | None = None) -> bool:
+        case = case_of(states, segment)
+        case = replace(case, task=replace(case.task, behind=2, checkpoint=held))
+        return asyncio.run(task_verdicts._computed(parts_of(states, {}), case, cast(Any, None), ASKED, Search()))[0]
+
+    assert found(RIGHT)
+    assert found(elsewhere) is not is_there, "what nobody has any more is not its successor's fault"
+    assert found(elsewhere, start), "a fraud proof is about its segment"
 
 
 # ---------------------------------------------------------------------------------------------------- earlier judges
