@@ -25,7 +25,7 @@ from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.registering import Planned
-from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, search
+from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, forget, found_or_searched
 from gpu_tasks.provider.telemetry import LogTelemetry
 from wallet.client import ChainClient
 from wallet.commands import making
@@ -83,6 +83,7 @@ def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes:
     make(options.session, lambda: options.key, claim, dry_run=dry_run, is_agreed=yes)
     if not dry_run:
         make(options.session, lambda: options.key, proof, dry_run=False, is_agreed=True)
+        forget(options.base_path, task_id)
 
 
 async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: bytes) -> None:
@@ -98,7 +99,8 @@ async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> 
     chain, identity = await connect(options, tell=note)
     try:
         async with _own_parts(options, chain, identity, backend) as (parts, base):
-            return identity, await search(parts, base, task_id, _Told(), chain.views())
+            kept_in = made_base_path(options.base_path)
+            return identity, await found_or_searched(parts, kept_in, base, task_id, _Told(), chain.views())
     except (CannotProveError, BlobError, UnusableInputError, BadRequestError) as error:
         raise ProviderError(harmless(str(error))) from error
     finally:

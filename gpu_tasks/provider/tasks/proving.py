@@ -17,10 +17,16 @@ from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.task_runs import prepared_run
-from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, trace_root
+from gpu_tasks.traces.trace import TraceFraudProof, has_form, proof_of_fraud, trace_root
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
+from runtime.encoding.codec import U8, DecodeError, codec, struct
+from runtime.encoding.types import Balance
+from wallet.errors import KeyFileError
+from wallet.private_file import read_private, replace
 
+KEPT_BYTES_MAX = 4_096
+"""A proof has two paths of ten hashes each."""
 COMPUTING = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 """Who proves computes while the provider does: what is left after a result is short."""
 BEFORE = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.ASKING)
@@ -30,15 +36,15 @@ class CannotProveError(Exception):
     """Nothing can be proved about a task now, or by this provider; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Fraud:
     """A slot whose result is wrong, and the proof."""
 
-    place: int
+    place: U8
     proof: TraceFraudProof
-    bond: int
+    bond: Balance
     """Grains that the claim locks, and a proof that is wrong costs."""
-    reward: int
+    reward: Balance
     """Grains that one that is right brings beside them."""
 
     def salt(self, identity: Identity, task_id: bytes) -> bytes:
@@ -49,6 +55,9 @@ class Fraud:
         """What is committed to."""
         salt = self.salt(identity, task_id)
         return claim_commitment(identity.genesis, task_id, identity.stash, self.place, self.proof, salt)
+
+
+_FRAUD = codec(Fraud)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,48 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
     if task.state not in (*BEFORE, *COMPUTING):
         return f"it is {task.state.name.lower()}: a proof is taken while a result is submitted, and not before a court"
     return None
+
+
+async def found_or_searched(
+    parts: Parts, kept_in: Path, base: Path, task_id: bytes, tell: Callable[[Step], None], looks: AsyncIterator[object]
+) -> Fraud | None:
+    """What `search` finds, written down in `kept_in`: broken off between claim and proof, nothing is computed again.
+
+    Whoever has to compute a run again is late: the claim's place, its bond and the time to prove are gone.
+    """
+    kept = _kept(kept_in, task_id)
+    task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
+    if kept is not None and task is not None and _still_proves(kept, task, parts.identity.stash):
+        return kept
+    fraud = await search(parts, base, task_id, tell, looks)
+    if fraud is not None:
+        replace(_file(kept_in, task_id), _FRAUD.encode(fraud))
+    return fraud
+
+
+def forget(kept_in: Path, task_id: bytes) -> None:
+    """The proof of a task was shown."""
+    _file(kept_in, task_id).unlink(missing_ok=True)
+
+
+def _kept(kept_in: Path, task_id: bytes) -> Fraud | None:
+    try:
+        return _FRAUD.decode(read_private(_file(kept_in, task_id), KEPT_BYTES_MAX))
+    except (FileNotFoundError, KeyFileError, DecodeError):
+        return None  # it is found again
+
+
+def _still_proves(fraud: Fraud, task: Task, stash: bytes) -> bool:
+    """Whether a proof that was found before is about a result that stands."""
+    if why_not(task, stash) is not None or task.state is not TaskState.SUBMITTED or fraud.place >= len(task.slots):
+        return False
+    result = task.slots[fraud.place].result
+    own = leg_segments(task.order.segments, task.behind, task.order.milestones)
+    return result is not None and fraud.proof.index in own and has_form(result.root, task.order.segments, fraud.proof)
+
+
+def _file(kept_in: Path, task_id: bytes) -> Path:
+    return kept_in / f"proof-{task_id.hex()}"
 
 
 async def search(

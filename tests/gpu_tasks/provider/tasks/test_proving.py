@@ -1,5 +1,6 @@
 """Who doubts a result computes it again: a lie is found where it begins, and proved; a right result is left alone."""
 
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.executor import LaterState
-from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, search, why_not
+from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, forget, found_or_searched, search, why_not
 from provider_chain import Miner
+from runtime.encoding.codec import codec
 from scripts.chains.market_chain import CUSTOMER
 from task_village import TaskVillage, play_tasks
+from wallet import private_file
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block")
 NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
@@ -111,5 +114,45 @@ def test_a_salt_is_the_same_again_and_another_for_each_task_and_slot(tmp_path: P
         ]
         assert len(set(salts)) == 4
         assert fraud.salt(mine, task) == salts[0]
+
+    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
+
+
+def kept_in(folder: Path) -> list[Path]:
+    """The proofs that are written down."""
+    return list(folder.glob("proof-*"))
+
+
+def test_a_proof_that_was_found_is_not_computed_again(tmp_path: Path) -> None:
+    """S34: broken off between claim and proof, a run of an hour was computed again, and the claim's bond was gone."""
+
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        village.hands[village.miners[0].keys.stash].training.is_lying = True
+        task, prover = await village.submit(), village.miners[3]
+        own, seen = village.hands[prover.keys.stash].training, list[Step]()
+
+        async def found() -> Fraud | None:
+            parts = prover.daemon.parts
+            return await found_or_searched(parts, tmp_path, tmp_path / "run", task, seen.append, blocks(village))
+
+        fraud = await found()
+        assert fraud is not None
+        steps, said = own.steps, len(seen)
+        assert steps > 0
+        shutil.rmtree(tmp_path / "run")
+        assert await found() == fraud
+        assert (own.steps, len(seen)) == (steps, said), "nothing was computed, and nothing awaited"
+        (file,) = kept_in(tmp_path)
+        assert file.stat().st_mode & 0o077 == 0, "an author that reads it would claim it"
+        file.write_bytes(b"no proof")
+        assert await found() == fraud, "what is none is found again"
+        assert own.steps > steps
+        other = replace(fraud, proof=replace(fraud.proof, right=fraud.proof.after.digest))
+        private_file.replace(file, codec(Fraud).encode(other))
+        assert await found() == fraud, "one that says nothing of this result too"
+        forget(tmp_path, task)
+        forget(tmp_path, task)
+        assert not kept_in(tmp_path)
 
     play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
