@@ -33,8 +33,8 @@ class Output:
     def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """A list: each row maps every column to a value; amounts are `Grains`."""
         if self.as_json:
-            plain = [{name: _plain(row[name]) for name in columns} for row in rows]
-            click.echo(json.dumps(plain, indent=2))
+            found = [{name: plain(row[name]) for name in columns} for row in rows]
+            click.echo(json.dumps(found, indent=2))
             return
         table = Table(title=title, title_justify="left")
         for name in columns:
@@ -52,7 +52,7 @@ class Output:
     def facts(self, facts: Mapping[str, Any]) -> None:
         """One thing: names and values."""
         if self.as_json:
-            click.echo(json.dumps({name: _plain(value) for name, value in facts.items()}, indent=2))
+            click.echo(json.dumps({name: plain(value) for name, value in facts.items()}, indent=2))
             return
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, value in facts.items():
@@ -85,15 +85,16 @@ def as_text(value: Any) -> str:
             return harmless(str(value))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
     match value:
         case Grains():
             return {"grains": str(int(value)), "ogpu": format_amount(value)}
         case bytes():
             return as_text(value)
         case dict():
-            return {name: _plain(part) for name, part in value.items()}
+            return {name: plain(part) for name, part in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case _:
             return value

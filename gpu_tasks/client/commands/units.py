@@ -190,6 +190,8 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     """The unit at a block; ResultError if the chain does not know it."""
     status = await market_reads.unit(client, unit_id, at)
     if status is None:
+        if await task_if_known(client, unit_id, at) is not None:
+            raise ResultError("this is a task, and no unit: `ogpu describe` shows it")
         raise ResultError("the chain knows no such unit or task: it is too new, too old, or of another chain")
     return status.unit
 

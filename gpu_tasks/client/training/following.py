@@ -27,7 +27,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.call import Call
 from wallet.client import ChainClient, NotIncludedError, Outcome
 from wallet.errors import WalletError
-from wallet.output import Grains, Output, harmless
+from wallet.output import Output, harmless, plain
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import RpcError
 
@@ -127,7 +127,7 @@ async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
     async for height, task, row in follower.changes():
         last = task
         if output.as_json:
-            click.echo(json.dumps({"height": height, **_plain(row)}))
+            click.echo(json.dumps({"height": height, **plain(row)}))
         else:
             click.echo(harmless(f"block {height}  {row['state']}{'' if row['why'] is None else '  ' + row['why']}"))
     return last
@@ -142,13 +142,3 @@ async def open_case(client: ChainClient, task_id: bytes, task: Task, at: bytes) 
         if found is not None:
             return found
     return None
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, value in row.items():
-        if isinstance(value, Grains):
-            found[name] = str(int(value))
-        else:
-            found[name] = "0x" + value.hex() if isinstance(value, bytes) else value
-    return found

@@ -59,6 +59,7 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     assert (bid["fate"], bid["pay"]["ogpu"]) == ("won", "1")
     assert bid["why"] == "won, with no loser to set the price: paid the greatest, 1 oGPU"
     assert "why" not in answer(ogpu(tmp_path, url, "bids", planted.name))[0]
+    assert "this is a task, and no unit: `ogpu describe` shows it" in refusal(ogpu(tmp_path, url, "show", planted.name))
     table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).output
     assert "Slots" in table
     told = ogpu(tmp_path, url, "bids", planted.name, "--explain", as_json=False).output

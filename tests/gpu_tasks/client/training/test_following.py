@@ -327,7 +327,7 @@ def test_changes_are_lines(
     first, second = capsys.readouterr().out.splitlines()
     if as_json:
         row = json.loads(first)
-        assert (row["height"], row["task"], row["price_max"]) == (100, "0x" + NAME.hex(), str(10 * OGPU))
+        assert (row["height"], row["task"], row["price_max"]["ogpu"]) == (100, "0x" + NAME.hex(), "10")
     else:
         assert first.startswith("block 100  running, milestone 0 of 4  at work: milestone 1 is due by block ")
         assert second.startswith("block 101  ended, ")
