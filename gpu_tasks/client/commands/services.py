@@ -28,6 +28,7 @@ from wallet.commands.options import AMOUNT
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
 
+DEVICE_BYTES_SHOWN = 4
 TOKENS_MAX = 2**32 - 1
 
 
@@ -82,7 +83,7 @@ def providers(session: WalletSession) -> None:
             rows.append(
                 {
                     "provider": Account(device.owner),
-                    "device": "0x" + status.id.hex()[:8],
+                    "device": status.id if session.output.as_json else status.id[:DEVICE_BYTES_SHOWN],
                     "class": device.kind.name.lower(),
                     "bond": Grains(device.bond),
                     "state": "paused" if device.is_paused else at_work,

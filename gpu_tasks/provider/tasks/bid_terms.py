@@ -19,6 +19,7 @@ from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.tasks.policy import BidPolicy
+from wallet.amounts import SYMBOL, format_amount
 
 SLACK_PERCENT = 150
 """What is promised, of what was measured: the machine may be hot, or judge a case meanwhile."""
@@ -143,7 +144,8 @@ def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> in
     """What is asked for so many blocks; UnfitError where the task pays less."""
     price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
     if price > task.terms.price_max:
-        raise UnfitError(f"it pays {task.terms.price_max} grains at most, and the policy asks for {price}")
+        most, asked = format_amount(task.terms.price_max), format_amount(price)
+        raise UnfitError(f"it pays {most} {SYMBOL} at most, and the policy asks for {asked}")
     return price
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpu_tasks.tasks.problems import shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate
+from wallet.amounts import SYMBOL, format_amount
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
@@ -120,9 +121,9 @@ def price_of(text: str) -> Rate:
 def price_text(price: Rate) -> str:
     """As `price_of` reads it."""
     if price.span.blocks:
-        return f"{price.grains} grains/block"
+        return f"{format_amount(price.grains)} {SYMBOL}/block"
     units = {86_400_000: "d", 3_600_000: "h", 60_000: "m", 1_000: "s"}
-    return f"{price.grains} grains/{units[price.span.milliseconds]}"
+    return f"{format_amount(price.grains)} {SYMBOL}/{units[price.span.milliseconds]}"
 
 
 def hours_of(text: str) -> Hours:

@@ -58,6 +58,9 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         assert (shown["customer"], shown["workload"], shown["slots"]) == (ss58.encode(BOB), "train-int8", [])
         assert shown["price_max"]["ogpu"] == "2.5"
         assert answer(ogpu(tmp_path, url, "bids", task)) == []
+        assert {len(row["device"]) for row in answer(ogpu(tmp_path, url, "providers"))} == {2 + 64}, (
+            "whole for programs"
+        )
         assert "nobody has bid: at auction" in ogpu(tmp_path, url, "bids", task, as_json=False).stderr
         assert {check["what"]: check["is_right"] for check in answer(ogpu(tmp_path, url, "verify", task))} == {
             "id": True, "auction 1": None, "milestones": None, "result": None, "statements": None,

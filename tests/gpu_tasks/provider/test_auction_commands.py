@@ -14,7 +14,7 @@ from wallet_runner import answer, chain
 
 NOWHERE = "ws://127.0.0.1:1"
 MINIMAL = str(Path(__file__).parents[3] / "examples" / "minimal.yaml")
-NOTHING = {"kinds": "none", "least_price": "0 grains/h", "schedule": "always", "only_when_idle": False, "gangs": False}
+NOTHING = {"kinds": "none", "least_price": "0 oGPU/h", "schedule": "always", "only_when_idle": False, "gangs": False}
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def test_a_policy_is_shown_and_changed_key_by_key(operator: Operator) -> None:
     assert operator.answer("policy") == NOTHING | {"changed": False}
     assert not (operator.folder / "Alice" / POLICY_FILE).exists()
     first = operator.answer("policy", "--kind", "train-int8", "--least-price", "0.5 oGPU/h")
-    assert first == NOTHING | {"kinds": "train-int8", "least_price": "50000000 grains/h", "changed": True}
+    assert first == NOTHING | {"kinds": "train-int8", "least_price": "0.5 oGPU/h", "changed": True}
     second = operator.answer("policy", "--schedule", "mon-fri 22:00-06:00", "--schedule", "sat-sun", "--only-when-idle")
     assert second == first | {"schedule": "mon-fri 22:00-06:00, sat-sun", "only_when_idle": True}
     assert operator.answer("policy") == second | {"changed": False}
     third = operator.answer("policy", "--schedule", "always", "--also-when-busy", "--gangs", "--none")
-    assert third == NOTHING | {"least_price": "50000000 grains/h", "gangs": True, "changed": True}
+    assert third == NOTHING | {"least_price": "0.5 oGPU/h", "gangs": True, "changed": True}
 
 
 def test_who_names_no_least_price_is_told_that_it_bids_a_grain(operator: Operator) -> None:

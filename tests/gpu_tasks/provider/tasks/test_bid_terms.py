@@ -187,6 +187,12 @@ def test_what_is_left_of_a_price_after_the_fee_is_what_was_asked(grains: int, bl
     assert price >= 1
 
 
+def test_a_task_that_pays_too_little_is_let_pass_in_people_s_units() -> None:
+    task, dear = a_task(), replace(POLICY, least_price=price_of("5 oGPU/block"))
+    with pytest.raises(UnfitError, match=r"it pays [0-9.]+ oGPU at most, and the policy asks for [0-9.]+$"):
+        offer_for(task, RUN, dear, SLOT_MS, MEANS)
+
+
 def test_a_price_for_time_is_for_as_long_as_blocks_take() -> None:
     policy = replace(POLICY, least_price=price_of("3600 grains/h"))
     assert [asked_price(policy, blocks, 2_000, 0) for blocks in (1, 10)] == [2, 20]
