@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,12 @@ from gpu_tasks.market.training.events import (
     TaskAwarded,
 )
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.journal.records import JournalRecord
+from gpu_tasks.provider.tasks import task_runs
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner
 from task_chain import net
@@ -286,6 +289,40 @@ def test_a_false_dispute_is_judged_by_segments(tmp_path: Path) -> None:
         assert all(village.hands[judge.keys.stash].training.steps <= 8 for judge in judges), "segments, not the whole"
 
     play_tasks(tmp_path, 6, scene)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
+) -> None:
+    """S33: every segment that its judges compute follows from the state before."""
+    honestly = task_runs._beginning
+
+    async def elsewhere(parts: Parts, task: Task, *rest: Any) -> tuple[bytes, list[bytes]]:
+        state, earlier = await honestly(parts, task, *rest)
+        if task.behind and is_elsewhere:
+            state = state[:36] + bytes(len(state) - 36)  # no weight, and no momentum
+        return state, earlier
+
+    monkeypatch.setattr(task_runs, "_beginning", elsewhere)
+
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.RUNNING)
+        while village.task(task).slots[0].reported < 1:
+            await village.block()
+        village.ask(TrainingMarket.hold_checkpoint(task=task, number=1))
+        await stop(village, village.slot_miner(task))
+        village.bid_for(PRICES[1])
+        await village.until(task, TaskState.COMMITTING, blocks=200)
+        await village.until(task, TaskState.SUBMITTED, blocks=200)
+        village.ask(TrainingMarket.dispute(task=task))
+        await village.until(task, TaskState.ENDED, blocks=300)
+        outcome = TaskOutcome.LIED if is_elsewhere else TaskOutcome.DISPUTED_FALSELY
+        assert village.task(task).outcome is outcome
+
+    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
 
 
 @pytest.mark.parametrize(("count", "has_court"), [(6, False), (10, True)])
