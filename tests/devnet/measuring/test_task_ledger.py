@@ -196,9 +196,9 @@ def test_a_lie_that_judges_find_costs_what_the_courts_take(size: int) -> None:
     check(seen, ["LIED"], may_lie=True)
 
 
-@pytest.mark.parametrize(("liars", "is_whole"), [(6, True), (7, False)])
+@pytest.mark.parametrize(("liars", "is_whole"), [(9, True), (10, False)])
 def test_where_no_court_is_left_a_lie_costs_whole_what_more_than_a_third_says(liars: int, is_whole: bool) -> None:
-    """Of six the standby may not judge; the four others weigh four of eleven, or of twelve, beside who lied."""
+    """Of six all others judge, who stood by too: five of fourteen, or of fifteen, beside who lied."""
     seen = disputed(WRONG, 6, (liars * 200 * OGPU, *(200 * OGPU,) * 5))
     assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
     check(seen, ["LIED"], may_lie=True)
