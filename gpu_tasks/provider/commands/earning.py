@@ -7,7 +7,7 @@ import click
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import EARNINGS_FILE, By, as_csv, payments, sums
 from wallet.output import Grains
-from wallet.session import explained
+from wallet.session import explained, note
 
 
 @click.command()
@@ -22,6 +22,8 @@ def earnings(options: ProviderOptions, by: str, as_text: bool) -> None:
 
     def show() -> None:
         found = sums(payments(options.base_path / EARNINGS_FILE), By(by))
+        if not found:
+            note(f"no payment is noted in {options.base_path}: --base-path is that of the daemon")
         if as_text:
             click.echo(as_csv(found, By(by)), nl=False)
             return

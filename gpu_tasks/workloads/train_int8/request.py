@@ -116,7 +116,9 @@ def limits_broken(asked: TrainingRequest) -> str | None:
     if asked.batch & (asked.batch - 1):
         return f"batch is a power of two, not {asked.batch}"
     if segments(asked) > SEGMENTS_MAX:
-        return f"{asked.steps} steps in segments of {asked.segment} are more than {SEGMENTS_MAX} segments"
+        least = -(-asked.steps // SEGMENTS_MAX)
+        whole = f"{asked.steps} steps in segments of {asked.segment} are more than {SEGMENTS_MAX} segments"
+        return f"{whole}; set the option segment to {least} or more"
     if parameters(asked) > PARAMETERS_MAX:
         return f"these sizes make {parameters(asked)} weights: {PARAMETERS_MAX} at most"
     if not TEXT_BYTES_MIN <= len(asked.text) <= TEXT_BYTES_MAX:

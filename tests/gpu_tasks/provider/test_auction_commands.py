@@ -110,3 +110,9 @@ def test_a_proof_asks_before_it_computes_or_not_at_all(operator: Operator) -> No
     assert "nobody is here to be asked" in operator.refusal("prove", task)
     assert "no node answers" in operator.refusal("prove", task, "--yes")
     assert "no node answers" in operator.refusal("prove", task, "--dry-run")
+
+
+def test_where_nothing_was_earned_it_is_said_where_that_was_looked_up(operator: Operator) -> None:
+    said = operator.run("earnings")
+    assert json.loads(said.stdout) == []
+    assert f"no payment is noted in {operator.folder / 'Alice'}" in said.stderr

@@ -72,7 +72,7 @@ TEXT = text_of(3, 2_000).replace(b"\xff", b"?").decode()
         ({"steps": STEPS_MAX + 1, "segment": 1_000}, "steps is 1 to 65536, not 65537"),
         ({"segment": 0}, "segment is 1 to 11, not 0"),
         ({"segment": 12}, "segment is 1 to 11, not 12"),
-        ({"steps": 1_024, "segment": 1}, "1024 steps in segments of 1 are more than 1023 segments"),
+        ({"steps": 1_024, "segment": 1}, "more than 1023 segments; set the option segment to 2 or more"),
         ({"rate": 0}, "rate is 1 to 65536, not 0"),
         ({"rate": RATE_ONE + 1}, "rate is 1 to 65536, not 65537"),
         ({"context": 16, "width": 32, "hidden": 256}, "these sizes make 205312 weights: 98304 at most"),
