@@ -207,6 +207,11 @@ def test_a_task_that_ended_says_its_outcome() -> None:
     assert checks["result"].is_right
 
 
+def test_how_a_task_ended_that_nobody_was_paid_for_as_in_time_or_late_is_said() -> None:
+    check = reckoned(stopped())["outcome"]
+    assert (check.is_right, check.says) == (True, "nothing was earned as in time or late (cancelled running)")
+
+
 DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {
     "a dearer slot": (lambda task: with_slot(task, price=8 * OGPU), "auction 1: slot 0 is not its winner's"),
     "a shorter promise": (lambda task: with_slot(task, promised=39), "auction 1: slot 0 is not its winner's"),
