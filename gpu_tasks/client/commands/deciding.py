@@ -73,6 +73,7 @@ def dispute(session: WalletSession, task: str, key_text: str, sending: SendingOp
             **_facts(task_id, found),
             "disputable_up_to_block": last,
             "bond": Grains(sum(bonds)),
+            "gone_if_lost": Grains(sum(bonds)),
             "brings_if_won": Grains(covered),
         }
         return planned(session.output, TrainingMarket.dispute(task=task_id), terms, locks=sum(bonds))

@@ -42,6 +42,7 @@ from wallet.trust import hash_typed
 
 PRICE = 5_000_000
 UNITS_LISTED_MAX = 500
+NOT_KNOWN = "the chain knows no such unit or task: it is too new, too old, or of another chain"
 
 
 @click.command()
@@ -64,7 +65,10 @@ def watch(session: WalletSession, units: tuple[str, ...], key_text: str, checkpo
         if tasks:
             await follow_task(session, client, key, unit_id_of_text(units[0]), checkpoints, accepts=accepts)
             return
-        ids = [unit_id_of_text(text) for text in units] or await open_units(client, key.account)
+        ids = [unit_id_of_text(text) for text in units]
+        if None in await market_reads.units(client, ids):
+            raise ResultError(NOT_KNOWN)  # it would be waited for without end
+        ids = ids or await open_units(client, key.account)
         if not ids:
             raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
         await show_until_ended(session.output, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
@@ -192,7 +196,7 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     if status is None:
         if await task_if_known(client, unit_id, at) is not None:
             raise ResultError("this is a task, and no unit: `ogpu describe` shows it")
-        raise ResultError("the chain knows no such unit or task: it is too new, too old, or of another chain")
+        raise ResultError(NOT_KNOWN)
     return status.unit
 
 

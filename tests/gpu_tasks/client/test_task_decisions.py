@@ -70,6 +70,7 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     assert "is a task: a task is followed by itself" in refusal(
         ogpu(tmp_path, url, "watch", planted.name, UNKNOWN, *OF_BOB)
     )
+    assert "the chain knows no such unit or task" in refusal(ogpu(tmp_path, url, "watch", UNKNOWN, *OF_BOB))
     for command in ("describe", "bids", "verify"):
         assert "the chain knows no such task" in refusal(ogpu(tmp_path, url, command, UNKNOWN))
         assert "'0x12' is no task" in refusal(ogpu(tmp_path, url, command, "0x12"))
@@ -241,6 +242,7 @@ def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tm
     # a tenth of what is paid, and three judges at a twentieth of the greatest price
     assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.05)
     assert dry["brings_if_won"]["ogpu"] == "0.5"
+    assert dry["gone_if_lost"] == dry["bond"]
 
 
 def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
