@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def child_of(process: Process) -> int:
-    until(lambda: process.log.exists() and "child" in process.log.read_text())
+    until(lambda: process.log.exists() and re.search(r"child \d+\n", process.log.read_text()) is not None)
     return int(process.log.read_text().split()[-1])
 
 
