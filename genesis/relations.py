@@ -22,8 +22,6 @@ RACER_TIME = (WEIGHTS["InferenceMarket.commit_result"] + WEIGHTS["Attestations.r
 """What they weigh, in picoseconds."""
 LOOK_TIME = max(STEP_WEIGHT.ref_time, SLOT_WEIGHT.ref_time)
 """What a look at a task weighs, and what each of its slots adds: both are prepaid by the same fee."""
-CHALLENGED_FEES = 15
-"""Of what is locked beyond the price, five fees: of the whole a fourth is then five fees where 15 are the price."""
 
 RELATIONS = (
     Relation(
@@ -155,12 +153,6 @@ RELATIONS = (
         ("TrainingMarket.no_start_penalty",),
         ("TrainingMarket.standby_share",),
         "who stands by and never meant to take over must not gain by it",
-    ),
-    Relation(
-        "a liar's collateral pays all who are due of it",
-        (ALL_PPM,),
-        ((CHALLENGED_FEES, "TrainingMarket.trace_fee_ppm"),),
-        "a half is the customer's, a fourth that of who proves a lie, and of the last fourth five judges are paid",
     ),
     Relation(
         "lies count for as long as stake takes to leave",

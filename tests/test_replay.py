@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "061c94c1b4e7febf8e25b0ea7210bdd0c8906c7f61ec215d3b560c511aff07d9"
+KEPT_DIGEST = "485155a13ea2375a0d98622386dd6fbbb303b85fc017daac2f055ccac5e9d32c"
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from benchmarks.ladder import page
 from benchmarks.ladder.rungs import Found, failures
-from benchmarks.ladder.tasks import TaskSize, measured_task, stepwise
+from benchmarks.ladder.tasks import TaskSize, measured_task
 from benchmarks.ladder.units import UnitSize, measured_unit
 from benchmarks.machine import machine
 from benchmarks.training import text
 from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.stepwise import stepwise
 
 OUT = Path("out")
 TURNS = 3

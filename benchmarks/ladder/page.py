@@ -6,7 +6,7 @@ from itertools import groupby
 from benchmarks.ladder.rungs import TASK_RUNGS, UNIT_RUNGS, Found, Rung
 
 RUNGS: Mapping[str, Mapping[str, Rung]] = {"unit": UNIT_RUNGS, "task": TASK_RUNGS}
-LEADING = {"unit": "judge", "task": "segments"}
+LEADING = {"unit": "judge", "task": "parts"}
 """The rung that the line of figures tells: what a judge computes."""
 
 

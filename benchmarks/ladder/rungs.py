@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
 from gpu_tasks.market.courts.money import chance_found
+from gpu_tasks.market.training.numbers import TrainingNumbers
 from gpu_tasks.market.training.rules import DEFAULT_RULES
-from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
+from gpu_tasks.market.training.showing import looked_at_most
 
 SLACK = 1.5
 """On what is counted in steps or passes, as a weight may be off by: states are read and hashed beside."""
@@ -24,10 +25,17 @@ WHOLE_CHECK = 1.0
 PROBES_OF_A_COURT = 1 + EARLIER_JUDGES_MAX
 """A member of a court makes its own probe, and those that the earlier judges should have made."""
 HOLDER_MOST = 0.05
-"""Who holds checkpoints computes no step of the run; a judge of a trace, who does, is paid a twentieth of the price."""
+"""Who holds checkpoints computes no step of the run; a judge of a trace, who does, is paid a tenth of the price."""
 AUDIT_JUDGES = 2
-_FOUND, _OF = chance_found(DEFAULT_RULES.audit_rate_ppm)
-AUDIT_CHANCE = _FOUND / _OF
+
+
+def _chance(rate_ppm: int) -> float:
+    found, of = chance_found(rate_ppm)
+    return found / of
+
+
+AUDIT_CHANCE = _chance(DEFAULT_RULES.audit_rate_ppm)
+TRACE_AUDIT_CHANCE = _chance(int(TrainingNumbers.trace_audit_ppm.default))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +61,10 @@ TASK_RUNGS = {
     rung.name: rung
     for rung in (
         Rung("milestones", "every node: form and signature of four milestones", "1/100: a hundred nodes"),
-        Rung("checkpoints", "who holds them: four blobs read, against their roots", "0.05: a judge's fee"),
-        Rung("shown", "every node: the hashes of four drawn segments, by their paths", "1/100: a hundred nodes"),
-        Rung("segments", "a judge: four drawn segments, computed", "1.5 x 4 / segments"),
-        Rung("final audit", "a pair, as often as one is drawn: for each result", "4.9 % of twice the judge's"),
+        Rung("checkpoints", "who holds them: four blobs read, against their roots", "0.05: half of a judge's fee"),
+        Rung("shown", "every node: the hashes of five stretches, by their paths", "1/100: a hundred nodes"),
+        Rung("parts", "a judge: four drawn parts of at most twenty, and a named segment", "1.5 x their share"),
+        Rung("final audit", "a pair, as often as one is drawn: for each result", "22.8 % of twice the judge's"),
         Rung("fraud claim", "every node: the two paths of a fraud proof", "1/100: a hundred nodes"),
         Rung("fraud proof", "a judge: its segment, computed", "1.5 x 1 / segments"),
     )
@@ -101,13 +109,13 @@ def unit_bars(workload: str) -> dict[str, float]:
 
 def task_bars(segments: int) -> dict[str, float]:
     """The bar of each rung of a task whose run has so many segments."""
-    judged = min(1.0, SEGMENTS_SHOWN / segments) * SLACK
+    judged = looked_at_most(segments) / segments * SLACK
     return {
         "milestones": EVERY_NODE_MOST,
         "checkpoints": HOLDER_MOST,
         "shown": EVERY_NODE_MOST,
-        "segments": judged,
-        "final audit": AUDIT_CHANCE * AUDIT_JUDGES * judged,
+        "parts": judged,
+        "final audit": TRACE_AUDIT_CHANCE * AUDIT_JUDGES * judged,
         "fraud claim": EVERY_NODE_MOST,
         "fraud proof": SLACK / segments,
     }

@@ -1,4 +1,4 @@
-"""The rungs of a task with a trace: a run in segments, of which judges compute a few.
+"""The rungs of a task with a trace: a run in segments, of which judges compute a part.
 
 Judges do here what `gpu_tasks/provider/tasks/task_verdicts.py` has them do, without fetching and unsealing.
 """
@@ -6,13 +6,12 @@ Judges do here what `gpu_tasks/provider/tasks/task_verdicts.py` has them do, wit
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
-from benchmarks.ladder.rungs import AUDIT_CHANCE, AUDIT_JUDGES, Found, task_bars
+from benchmarks.ladder.rungs import AUDIT_JUDGES, TRACE_AUDIT_CHANCE, Found, task_bars
 from benchmarks.ladder.statements import checked, signed_milestone
 from benchmarks.ladder.timing import lowest
 from gpu_tasks.data.run_states import encode_run_state, read_run_state, root_of, state_index
-from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, is_shown
+from gpu_tasks.market.training.showing import ShownStretch, TraceStretch, is_shown, looked_at
 from gpu_tasks.market.training.tasks import TaskOrder
 from gpu_tasks.traces.trace import (
     TraceFraudProof,
@@ -24,9 +23,8 @@ from gpu_tasks.traces.trace import (
     traced_state,
 )
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.segment_checks import convicts, segment_is_right
+from gpu_tasks.workloads.segment_checks import convicts
 from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
-from gpu_tasks.workloads.workload import Workload
 
 MILESTONES = 4
 _SEED, _SLOT = b"\x05" * 32, b"\x06" * 32
@@ -60,41 +58,38 @@ class Run:
         return trace_root(self.digests)
 
 
-def stepwise(workload: Workload) -> StepwiseWorkload:
-    """The same, as what it is beside a workload; TypeError for one that does not run in steps."""
-    if not hasattr(workload, "begin"):
-        raise TypeError("it does not run in steps")
-    return cast("StepwiseWorkload", workload)
-
-
 def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize, turns: int) -> list[Found]:
     """All rungs at one size; RuntimeError where a check refuses what is right, or lets a lie pass."""
     request = form.encode(size.text, size.cost_max, size.options, bytes(32))
     segments = form.segments(request)
     order = order_of(form, segments)
-    drawn, lied_at = drawn_segments(_SEED, _SLOT, range(segments)), segments // 2
+    lied_at = segments // 2
+    wanted = looked_at(_SEED, _SLOT, range(segments), lied_at)
     held = [state_index(order, number) for number in range(1, order.milestones + 1)]
-    done = computed(workload, request, {*drawn, lied_at, *held})
+    done = computed(workload, request, {*(each.first for each in wanted), lied_at, *held})
     statements = [
         signed_milestone(number, root_of(done.digests[: at + 1]), 0) for number, at in enumerate(held, start=1)
     ]
     blobs = [encode_run_state(done.digests[: at + 1], done.kept[at]) for at in held]
     roots = [root_of(done.digests[: at + 1]) for at in held]
-    shown = [ShownSegment(at, traced_state(done.digests, at), traced_state(done.digests, at + 1)) for at in drawn]
+    shown = [
+        ShownStretch(each.first, traced_state(done.digests, each.first), traced_state(done.digests, each.end))
+        for each in wanted
+    ]
     root, (false_root, proof) = done.root, lie_about(done.digests, lied_at)
     seconds = lowest(
         {
             "provider": partial(computed, workload, request, frozenset()),
             "milestones": partial(_each_checked, statements),
             "checkpoints": partial(_all_read, order, blobs, roots),
-            "shown": partial(_demand, partial(is_shown, root, segments, drawn, shown)),
-            "segments": partial(_judged, workload, request, root, shown, done.kept),
+            "shown": partial(_demand, partial(is_shown, root, segments, wanted, shown)),
+            "parts": partial(_judged, workload, request, root, wanted, shown, done.kept),
             "fraud claim": partial(_demand, partial(has_form, false_root, segments, proof)),
             "fraud proof": partial(_convicted, workload, request, false_root, proof, done.kept[lied_at]),
         },
         turns,
     )
-    taken = seconds | {"final audit": AUDIT_CHANCE * AUDIT_JUDGES * seconds["segments"]}
+    taken = seconds | {"final audit": TRACE_AUDIT_CHANCE * AUDIT_JUDGES * seconds["parts"]}
     return [
         Found(form.name, "task", size.label, rung, seconds["provider"], taken[rung], bar)
         for rung, bar in task_bars(segments).items()
@@ -154,21 +149,23 @@ def _judged(
     workload: StepwiseWorkload,
     request: bytes,
     root: bytes,
-    shown: Sequence[ShownSegment],
+    wanted: Sequence[TraceStretch],
+    shown: Sequence[ShownStretch],
     held: Mapping[int, bytes],
 ) -> None:
-    """Each drawn segment, from a state that is first looked for in the trace."""
+    """Each stretch, from a state that is first looked for in the trace."""
     run = workload.begin(request)
-    run.initial_state()  # the worker says it as a run begins, whichever segments are drawn
-    for each in shown:
-        state = held[each.index]
+    run.initial_state()  # the worker says it as a run begins, whatever is drawn
+    for stretch, each in zip(wanted, shown, strict=True):
+        state = held[stretch.first]
         is_its_state = (
-            is_in_trace(root, run.segments, each.index, each.before)
-            and is_in_trace(root, run.segments, each.index + 1, each.after)
+            is_in_trace(root, run.segments, stretch.first, each.before)
+            and is_in_trace(root, run.segments, stretch.end, each.after)
             and state_hash(state) == each.before.digest
         )
-        if not is_its_state or not segment_is_right(run, each.index, state, each.after.digest):
-            raise RuntimeError(f"segment {each.index} is right, and refused")
+        steps = run.boundary(stretch.end) - run.boundary(stretch.first)
+        if not is_its_state or state_hash(run.advance(state, steps)) != each.after.digest:
+            raise RuntimeError(f"segments {stretch.first} to {stretch.end} are right, and refused")
 
 
 def _convicted(workload: StepwiseWorkload, request: bytes, root: bytes, proof: TraceFraudProof, state: bytes) -> None:

@@ -5,7 +5,7 @@ What grows with a gang is measured on a task of one slot and on one of 32, and g
 
 from benchmarks.weights.actors import CUSTOMER, Actor
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, STANDBY, TRACE, Tasks
+from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, ROOT, STANDBY, TRACE, Tasks
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
@@ -76,7 +76,7 @@ class TaskCalls:
         last = tasks.owner(gang, place).provider
         found.call(last, tasks.checkpoint(gang, place))
         world.block(made(last, tasks.checkpoint(gang, place)))
-        found.call(CUSTOMER.stash, TrainingMarket.hold_checkpoint(task=gang, number=1))
+        found.call(CUSTOMER.stash, TrainingMarket.hold_checkpoint(task=gang, number=1, root=ROOT))
         world.block(*(made(CUSTOMER.stash, stop) for stop in stops.values()))
         tasks.clear(*running.values())
 
@@ -103,7 +103,7 @@ class TaskCalls:
         calls = {slots: tasks.finish(task_id, places[slots], OTHER_ROOT) for slots, task_id in running.items()}
         self._growing(last, calls)
         world.block(*(made(last.provider, tasks.finish(task_id, places[slots])) for slots, task_id in running.items()))
-        disputes = {slots: TrainingMarket.dispute(task=task_id) for slots, task_id in running.items()}
+        disputes = {slots: TrainingMarket.dispute(task=task_id, segment=None) for slots, task_id in running.items()}
         self._growing(CUSTOMER, disputes)
         found.call(CUSTOMER.stash, TrainingMarket.accept(task=gang))
         world.block(*(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)) for task_id in running.values()))

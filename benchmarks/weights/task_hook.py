@@ -16,6 +16,7 @@ HOOK = "TrainingMarket.on_initialize"
 ROUNDS = 5
 SIZES = (1, SLOTS_MAX)
 FEW_BIDS = 2
+NOT_AUDITED_TRIES = 5
 
 
 class TaskHook:
@@ -92,15 +93,25 @@ class TaskHook:
         """A result that is accepted and not audited: each slot is paid and set free, and the task ends."""
         world, tasks, found = self.world, self.tasks, {}
         for slots in SIZES:
-            task_id = tasks.ended(slots)
-            while not tasks.now(task_id).is_checked:
-                world.block()
-            if tasks.now(task_id).state is not TaskState.SUBMITTED:
-                raise RuntimeError("the task is audited")
+            task_id = self._not_audited(slots)
             world.block(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)))
             found[slots] = self._real(f"{slots} slots settled")
             tasks.clear(task_id)
         self._grows(found)
+
+    def _not_audited(self, slots: int) -> bytes:
+        """A task whose results are stated, and of which it is known that nobody looks at them."""
+        world, tasks = self.world, self.tasks
+        for _ in range(NOT_AUDITED_TRIES):
+            task_id = tasks.ended(slots)
+            while not tasks.now(task_id).is_checked:
+                world.block()
+            if tasks.now(task_id).state is TaskState.SUBMITTED:
+                return task_id
+            while tasks.now(task_id).state is not TaskState.ENDED:
+                world.block()
+            tasks.clear(task_id)
+        raise RuntimeError(f"{NOT_AUDITED_TRIES} tasks are audited, each once in a thousand")
 
     def _nothing_shown(self) -> None:
         """Nobody has shown what was drawn of its trace: all have lied, are settled, and the task ends."""

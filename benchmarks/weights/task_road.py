@@ -10,7 +10,7 @@ from benchmarks.weights.actors import CUSTOMER, OGPU, Actor
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import ShownSegment, drawn_segments
+from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
 from gpu_tasks.market.training.tasks import (
     AUCTIONS_MAX,
     MILESTONES_MAX,
@@ -19,7 +19,6 @@ from gpu_tasks.market.training.tasks import (
     TaskOrder,
     TaskResult,
     TaskState,
-    slot_case,
     task_id_of,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
@@ -168,19 +167,18 @@ class Tasks:
     def disputed(self, slots: int) -> bytes:
         """One whose customer disputes the results, and whose states to be shown are drawn."""
         task_id = self.ended(slots, SEGMENTS_MAX, TRACE)
-        self.world.block(made(CUSTOMER.stash, TrainingMarket.dispute(task=task_id)))
+        self.world.block(made(CUSTOMER.stash, TrainingMarket.dispute(task=task_id, segment=SEGMENTS_MAX - 1)))
         while self.now(task_id).drawn is None:
             self.world.block()
         return task_id
 
     def show(self, task_id: bytes, place: int) -> Call:
         """What was drawn of the longest trace."""
-        seed = self.now(task_id).drawn
-        if seed is None:
-            raise RuntimeError("nothing is drawn yet")
-        drawn = drawn_segments(seed, slot_case(task_id, place), range(SEGMENTS_MAX))
-        shown = (ShownSegment(each, traced_state(DIGESTS, each), traced_state(DIGESTS, each + 1)) for each in drawn)
-        return TrainingMarket.show(task=task_id, place=place, segments=tuple(shown))
+        shown = (
+            ShownStretch(each.first, traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+            for each in judged_stretches(task_id, self.now(task_id), place)
+        )
+        return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
 
     def each(self, task_id: bytes, call: CallOfPlace, *, but: int = -1) -> None:
         """A block in which everybody makes a call for its slot; or everybody but who has one."""

@@ -129,6 +129,14 @@ class SealKey:
         raise SealError("the blob is not sealed to this key")
 
 
+def readers_of(blob: bytes) -> int:
+    """For how many readers a blob has boxes; 0 for what is no sealed blob."""
+    try:
+        return len(_BLOB.decode(blob).boxes)
+    except DecodeError:
+        return 0
+
+
 def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
     """A blob of `content` that exactly `readers` (X25519 public keys) can open.
 

@@ -6,9 +6,9 @@ order are those that `canonical.terms_of` shows before it is sent.
 
 from dataclasses import dataclass
 
-from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
+from gpu_tasks.market.training.life.submitting import run_blocks_max
 from gpu_tasks.market.training.rules import TaskRules
-from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
+from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import TaskOrder
 from gpu_tasks.tasks.canonical import PreparedTask, terms_of
 from gpu_tasks.tasks.training_task import TaskFile
@@ -56,6 +56,6 @@ def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules:
 
 
 def run_blocks(blocks_max: int, segments: int) -> int:
-    """How long a judge has: as long as the slowest bid that may win takes for the segments that are drawn."""
-    drawn = min(SEGMENTS_SHOWN, segments)
-    return min(max(-(-blocks_max * drawn // segments), RUN_BLOCKS_LEAST), RUN_BLOCKS_MAX)
+    """How long a judge has: as long as the slowest bid that may win takes for the segments that are looked at."""
+    share = -(-blocks_max * looked_at_most(segments) // segments)
+    return min(max(share, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))

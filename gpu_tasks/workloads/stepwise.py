@@ -8,7 +8,9 @@ hashes under one root.
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
+
+from gpu_tasks.workloads.workload import Workload
 
 
 class SegmentedRun(Protocol):
@@ -51,6 +53,13 @@ class StepwiseWorkload(Protocol):
     def begin(self, request: bytes) -> SegmentedRun:
         """The run that a request asks for; nothing is computed yet. DecodeError on a request that is not valid."""
         ...
+
+
+def stepwise(workload: Workload) -> StepwiseWorkload:
+    """A workload as what it is beside that; TypeError for one that does not run in steps."""
+    if not hasattr(workload, "begin"):
+        raise TypeError("it does not run in steps")
+    return cast("StepwiseWorkload", workload)
 
 
 def states(run: SegmentedRun, state: bytes | None = None) -> Iterator[bytes]:

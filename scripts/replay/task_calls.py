@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.life.leaving import Stop
-from gpu_tasks.market.training.showing import ShownSegment
+from gpu_tasks.market.training.showing import ShownStretch
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TracedState, TraceFraudProof
@@ -43,7 +43,7 @@ def _checkpoint(world: World, _: Actor) -> Call:
 
 
 def _hold_checkpoint(world: World, _: Actor) -> Call:
-    return TrainingMarket.hold_checkpoint(task=world.task(), number=world.chance.choice((0, 1, 2, 255)))
+    return TrainingMarket.hold_checkpoint(task=world.task(), number=world.chance.choice((0, 1, 2, 255)), root=bytes(32))
 
 
 def _finish(world: World, _: Actor) -> Call:
@@ -59,12 +59,14 @@ def _accept(world: World, who: Actor) -> Call:
 
 
 def _dispute(world: World, who: Actor) -> Call:
-    return TrainingMarket.dispute(task=world.task(who.stash.account))
+    return TrainingMarket.dispute(
+        task=world.task(who.stash.account), segment=world.chance.choice((None, 0, 1_022, 65_535))
+    )
 
 
 def _show(world: World, _: Actor) -> Call:
-    shown = (ShownSegment(0, NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
-    return TrainingMarket.show(task=world.task(), place=0, segments=shown)
+    shown = (ShownStretch(0, NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
+    return TrainingMarket.show(task=world.task(), place=0, stretches=shown)
 
 
 def _amend(world: World, who: Actor) -> Call:

@@ -8,7 +8,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
-from gpu_tasks.market.training.showing import ShownSegment, leg_segments
+from gpu_tasks.market.training.showing import ShownStretch, own_segments
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskResult, TaskState, agreed_milestone
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -27,7 +27,7 @@ BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
 """In a block."""
 UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
 """Of what somebody has of a task."""
-SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS = 0.25, 0.2, 0.03, 0.1
+SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1, 0.5
 """Of the tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """In a block: a customer changes its mind, a provider signs another end."""
@@ -88,10 +88,10 @@ def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> I
     agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
     is_silent = portion(task_id, b"silent") < SILENT
     if agreed is not None and agreed.number > task.behind + task.owed and not is_silent:
-        call = TrainingMarket.hold_checkpoint(task=task_id, number=agreed.number)
+        call = TrainingMarket.hold_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
     elif task.state is TaskState.SUBMITTED and task.accepted is None:
         if portion(task_id, b"disputes") < DISPUTES:
-            call = TrainingMarket.dispute(task=task_id)
+            call = TrainingMarket.dispute(task=task_id, segment=_named(world, task_id, task))
         elif not is_silent and world.height > task.finished_at + LOOKS_AT:
             call = TrainingMarket.accept(task=task_id)
     elif chance.random() < SECOND_THOUGHTS:
@@ -168,8 +168,10 @@ def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
     standby = None if task.standby is None else actor_of(task.standby.provider)
     if standby is not None and world.chance.random() < WORKS:
         duty = standby_duty(task_id, task, world.height)
-        if duty.deed is TaskDeed.HOLD_CHECKPOINT:
-            yield Deed(standby.provider, TrainingMarket.hold_checkpoint(task=task_id, number=duty.number))
+        agreed = agreed_milestone(task)
+        if duty.deed is TaskDeed.HOLD_CHECKPOINT and agreed is not None:
+            call = TrainingMarket.hold_checkpoint(task=task_id, number=duty.number, root=agreed.root)
+            yield Deed(standby.provider, call)
         elif duty.deed is TaskDeed.TAKE_OVER:
             yield Deed(standby.provider, TrainingMarket.start(task=task_id, place=0))
 
@@ -192,9 +194,10 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     if duty.deed is TaskDeed.SHOW and portion(mine, b"withheld") >= WITHHELD:
         digests = digests_of(world, actor, task_id, task)
         shown = (
-            ShownSegment(each, traced_state(digests, each), traced_state(digests, each + 1)) for each in duty.segments
+            ShownStretch(each.first, traced_state(digests, each.first), traced_state(digests, each.end))
+            for each in duty.stretches
         )
-        return TrainingMarket.show(task=task_id, place=place, segments=tuple(shown))
+        return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
     return None
 
 
@@ -202,6 +205,15 @@ def _start(task_id: bytes, place: int, mine: bytes) -> Call | None:
     if has_bad_input(task_id) or portion(mine, b"reports") < FALSE_REPORTS:
         return TrainingMarket.report_input(task=task_id, place=place)
     return None if portion(mine, b"no start") < NO_START else TrainingMarket.start(task=task_id, place=place)
+
+
+def _named(world: World, task_id: bytes, task: Task) -> int | None:
+    """The segment that a customer names: one of the run's own, now and then another one or none."""
+    if not task.order.segments or portion(task_id, b"names none") < NAMES_NONE:
+        return None
+    own: range = own_segments(task)
+    segment: int = world.chance.choice((*own, own.start - 1)) if own.start else world.chance.choice(own)
+    return segment
 
 
 def _of_challengers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
@@ -232,7 +244,7 @@ def _proof(world: World, task_id: bytes, task: Task, place: int) -> TraceFraudPr
     worker = actor_of(slot.provider)
     if worker is None or slot.result is None:
         return None
-    own = leg_segments(task.order.segments, task.behind, task.order.milestones)
+    own = own_segments(task)
     right = right_digests(task_id, task)
     stated = digests_of(world, worker, task_id, task)
     if slot.result.root == right_root(task_id, task):

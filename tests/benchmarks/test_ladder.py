@@ -13,6 +13,7 @@ from benchmarks.ladder.rungs import AUDIT_CHANCE, TASK_RUNGS, UNIT_RUNGS, Found,
 from benchmarks.ladder.statements import checked, signed_milestone, signed_reveal
 from gpu_tasks.traces.trace import has_form, state_hash
 from gpu_tasks.workloads.registry import FORMS, form_named
+from gpu_tasks.workloads.stepwise import stepwise
 from gpu_tasks.workloads.workload import OutputCheck
 from training_requests import text_of
 
@@ -31,9 +32,11 @@ def test_a_missed_bar_is_named_and_one_that_is_met_is_not() -> None:
     ]
 
 
-def test_the_share_of_a_trace_that_is_judged_falls_with_its_segments() -> None:
-    assert [task_bars(segments)["segments"] for segments in (4, 40, 400)] == pytest.approx([1.5, 0.15, 0.015])
-    assert task_bars(2)["segments"] == 1.5, "a run of two segments has no four"
+def test_the_share_of_a_trace_that_is_judged_falls_to_a_fifth() -> None:
+    assert [task_bars(segments)["parts"] for segments in (4, 40, 400)] == pytest.approx(
+        [1.5, 1.5 * 9 / 40, 1.5 * 81 / 400]
+    )
+    assert task_bars(2)["parts"] == 1.5, "a run of two segments has no four parts"
     assert task_bars(100)["fraud proof"] == pytest.approx(0.015)
     assert pytest.approx(0.0491, abs=1e-4) == AUDIT_CHANCE
 
@@ -89,14 +92,14 @@ def test_a_unit_whose_check_refuses_it_is_not_measured(monkeypatch: pytest.Monke
 
 def test_a_task_is_measured_on_every_rung() -> None:
     form = form_named("train-int8")
-    found = tasks.measured_task(form, tasks.stepwise(form.open("numpy")), TASK, 1)
+    found = tasks.measured_task(form, stepwise(form.open("numpy")), TASK, 1)
     assert [entry.rung for entry in found] == list(TASK_RUNGS)
     assert all(entry.provider_s > 0 and entry.share > 0 for entry in found)
 
 
 def test_what_does_not_run_in_steps_is_no_task() -> None:
     with pytest.raises(TypeError, match="does not run in steps"):
-        tasks.stepwise(form_named("matmul-hash").open("numpy"))
+        stepwise(form_named("matmul-hash").open("numpy"))
 
 
 def test_a_lie_is_false_from_its_segment_on_and_has_a_proof() -> None:
@@ -129,7 +132,7 @@ def test_the_page_puts_sizes_side_by_side_and_marks_what_is_missed() -> None:
 
 
 def test_the_line_tells_what_a_judge_takes_from_small_to_large() -> None:
-    rows = [row(2.0, 3.0), row(1.5, 3.0, "large"), replace(row(0.08, 0.1, "x", "segments"), work="task")]
+    rows = [row(2.0, 3.0), row(1.5, 3.0, "large"), replace(row(0.08, 0.1, "x", "parts"), work="task")]
     assert page.line(rows, 1, 7) == (
         "ladder: a judge over the provider, small to large: matmul-hash unit 2.00 1.50; matmul-hash task 0.08; "
         "2 of 3 bars hold; 7 s"

@@ -18,8 +18,9 @@ Opinion = Answered | Unanswerable | None
 SEGMENTS = 20
 DIGESTS = [blake2_256(bytes((number,))) for number in range(SEGMENTS + 1)]
 TRACE = trace_root(DIGESTS)
-OFTEN = {"TrainingMarket.audit_rate_ppm": 1_000_000}
-FEE = PRICE // 20
+OFTEN = {"TrainingMarket.audit_rate_ppm": 1_000_000, "TrainingMarket.trace_audit_ppm": 1_000_000}
+FEE, TRACE_FEE = PRICE // 20, PRICE // 10
+"""A judge's, without a trace and with one."""
 
 
 def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator[Step]:
@@ -69,12 +70,14 @@ def audited(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskC
     raise AssertionError("no beacon asks for an audit")
 
 
-def disputed(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskChain, Books]:
-    """A task whose result the customer disputes."""
+def disputed(
+    size: int = 12, root: bytes = RIGHT, segment: int | None = None, **order: object
+) -> tuple[TaskChain, Books]:
+    """A task whose result the customer disputes, naming this segment."""
     chain = TaskChain(size=size)
     books = Books(chain)
     submitted(chain, root, **order)
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment))
     return chain, books
 
 

@@ -54,7 +54,7 @@ SMALL = {
     "TrainingMarket.judge_fee_ppm": 50_000,
 }
 PRICE = 10 * OGPU
-COLLATERAL = 40 * OGPU
+COLLATERAL = 240 * OGPU
 BOND = PRICE // 20
 """The customer's, for a slot."""
 LOOKS = 30_000 * (2 * (12 + 2) + 20)
@@ -229,7 +229,7 @@ class TaskChain:
 
     def count(self, number: int) -> None:
         """A block in which the customer says that it holds a checkpoint."""
-        self.ask(TrainingMarket.hold_checkpoint(task=self.task, number=number))
+        self.ask(hold(self, number))
 
     def finish(self, keys: Keys, place: int = 0, root: bytes = RIGHT) -> None:
         """A block in which a provider states its result."""
@@ -242,6 +242,11 @@ class TaskChain:
                 return
             self.chain.block()
         raise AssertionError(f"the task stays in {self.state()!r}")
+
+
+def hold(chain: TaskChain, number: int, root: bytes = RIGHT) -> Any:
+    """To say that one holds a checkpoint."""
+    return TrainingMarket.hold_checkpoint(task=chain.task, number=number, root=root)
 
 
 def an_offer(price: int, blocks: int = 40, collateral: int = COLLATERAL) -> BidOffer:

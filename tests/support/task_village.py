@@ -54,11 +54,10 @@ CPU_MS = 7
 """What each step is said to take."""
 PRICE = 2 * OGPU
 NUMBERS = {
-    **{name: value for name, value in WINDOWS.items() if name != "TrainingMarket.audit_rate_ppm"},
+    **WINDOWS,
     "TrainingMarket.commit_blocks": 6,
     "TrainingMarket.reveal_blocks": 6,
     "TrainingMarket.start_blocks": 6,
-    "TrainingMarket.audit_rate_ppm": 250_000,
 }
 
 

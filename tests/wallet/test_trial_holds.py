@@ -79,14 +79,14 @@ def test_what_a_dispute_and_a_fraud_proof_lock_is_told_before_they_are_made() ->
             said = made(chain, eve.provider, TrainingMarket.claim_fraud(task=chain.task, commitment=sealed))
             assert set(said) == {(eve.stash, "TrainingMarket.TaskChallenge")}
         else:
-            said = made(chain, CUSTOMER.stash, TrainingMarket.dispute(task=chain.task))
+            said = made(chain, CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))
             assert (CUSTOMER.stash, "TrainingMarket.TaskDispute") in said
         assert all(grains > 0 for grains in said.values())
 
 
 def test_a_call_that_is_refused_and_one_that_moves_nothing_lock_nothing() -> None:
     chain = TaskChain()
-    refused = tried(chain, CUSTOMER.stash, TrainingMarket.dispute(task=b"?" * 32))
+    refused = tried(chain, CUSTOMER.stash, TrainingMarket.dispute(task=b"?" * 32, segment=None))
     assert refused.refusal is not None
     assert refused.held == ()
     assert tried(chain, CUSTOMER.stash, System.remark(remark=b"x")) == Trial()

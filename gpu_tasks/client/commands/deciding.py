@@ -13,21 +13,25 @@ from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.commands.task_runs import checkpoints_option
 from gpu_tasks.client.training import purse, stages
 from gpu_tasks.client.training.holding import CheckpointKeeper
+from gpu_tasks.client.training.recomputing import first_wrong
 from gpu_tasks.client.training.run_blobs import no_result
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
-from gpu_tasks.market.training.tasks import Task, TaskState, has_bidding
+from gpu_tasks.market.training.showing import own_segments
+from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, has_bidding
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import SEGMENTS_MAX
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT
+from wallet.keypair import Keypair
 from wallet.output import Grains
-from wallet.session import WalletSession
+from wallet.session import WalletSession, note
 
 Draft = Callable[[ChainClient, Payer, bytes, Task], Awaitable[PlannedCall]]
 CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
@@ -54,10 +58,29 @@ def accept(session: WalletSession, task: str, key_text: str, sending: SendingOpt
 @click.command()
 @click.argument("task")
 @key_option
+@click.option(
+    "--segment",
+    type=click.IntRange(0, SEGMENTS_MAX - 1),
+    help="The segment of the trace that is wrong, counted from 0.",
+)
+@click.option(
+    "--compute", "is_computed", is_flag=True, help="Compute the run on this machine, and name the first wrong segment."
+)
+@click.option(
+    "--backend", default="numpy", show_default=True, help="For --compute: numpy, reference, or torch-<device>."
+)
 @sending_options
 @click.pass_obj
-def dispute(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
-    """Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right."""
+def dispute(
+    session: WalletSession, task: str, key_text: str, segment: int | None, is_computed: bool, backend: str,
+    sending: SendingOptions,
+) -> None:  # fmt: skip
+    """Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.
+
+    Judges compute a fifth of the run, which is drawn; a lie in one segment is found surely where that is named.
+    """
+    if segment is not None and is_computed:
+        raise click.UsageError("give --segment or --compute: the one says what the other finds")
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
         _require_customer(found, payer.account)
@@ -69,14 +92,18 @@ def dispute(session: WalletSession, task: str, key_text: str, sending: SendingOp
             )
         bonds = [money.dispute_bond(found.rules, found.terms.price_max, slot.price) for slot in found.slots]
         covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
+        named = segment if not is_computed else await _wrong_segment(client, session.key(key_text), found, backend)
+        _require_own_segment(found, named)
         terms = {
             **_facts(task_id, found),
             "disputable_up_to_block": last,
+            "segment": named,
             "bond": Grains(sum(bonds)),
             "gone_if_lost": Grains(sum(bonds)),
             "brings_if_won": Grains(covered),
         }
-        return planned(session.output, TrainingMarket.dispute(task=task_id), terms, locks=sum(bonds))
+        call = TrainingMarket.dispute(task=task_id, segment=named)
+        return planned(session.output, call, terms, locks=sum(bonds))
 
     _make(session, task, key_text, sending, draft)
 
@@ -162,7 +189,9 @@ def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, se
                 keeper = CheckpointKeeper(client, blobs, session.key(key_text), checkpoints)
                 await keeper.take(task_id, found, final)
         counts = {"milestone": number, "of": found.order.milestones}
-        call = TrainingMarket.hold_checkpoint(task=task_id, number=number)
+        stated = agreed_milestone(found)
+        assert stated is not None, "one waits to be held"
+        call = TrainingMarket.hold_checkpoint(task=task_id, number=number, root=stated.root)
         return planned(session.output, call, {**_facts(task_id, found), **counts})
 
     _make(session, task, key_text, sending, draft)
@@ -224,6 +253,38 @@ def _require_result(task: Task) -> None:
         raise TaskError(f"the task is {stages.progress(task)}: {stages.why(task)}" if had else no_result(task))
     if task.accepted is not None:
         raise TaskError(f"the result is accepted already: {stages.why(task)}")
+
+
+def _require_own_segment(task: Task, segment: int | None) -> None:
+    own = own_segments(task)
+    if segment is None or segment in own:
+        return
+    if not task.order.segments:
+        raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
+    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
+
+
+async def _wrong_segment(client: ChainClient, key: Keypair, task: Task, backend: str) -> int:
+    """The first wrong segment, computed here; TaskError where all of the trace is right."""
+    providers = await market_reads.providers(client, await client.finalized())
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        found = await first_wrong(blobs, key, task, providers, backend, _Computed())
+    if found is None:
+        raise TaskError("the whole trace is right, as this machine computes it: a dispute would be lost")
+    return found
+
+
+class _Computed:
+    """Says on the screen how much of a run is computed, by the tenth."""
+
+    def __init__(self) -> None:
+        self._said = -1
+
+    def __call__(self, done: int, segments: int) -> None:
+        tenths = 10 * done // segments
+        if tenths != self._said:
+            self._said = tenths
+            note(f"computing: {10 * tenths} % of {segments} segments")
 
 
 def _require_raisable(task: Task, price_max: int) -> None:

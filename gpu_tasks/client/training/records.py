@@ -77,6 +77,7 @@ def task_facts(task_id: bytes, task: Task, case: CaseStatus | None = None) -> di
         "close_offered_back": None if task.close is None else Grains(task.close.back),
         "deadline": task.deadline or None,
         "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
+        "disputed_segment": task.named,
         "outcome": None if task.outcome is None else task.outcome.name.lower(),
     }
 

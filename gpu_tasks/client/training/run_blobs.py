@@ -14,8 +14,10 @@ from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from, read_run_state
 from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.data.unit_input import commitment_of, decode_input
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
+from runtime.encoding.codec import DecodeError
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
@@ -65,6 +67,34 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
         else:
             return found
     raise RunBlobError("; ".join(refusals))
+
+
+async def stated_digests(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]
+) -> Sequence[bytes]:
+    """The hashes of all states of a run, as a result states them, whatever it goes on from; RunBlobError."""
+    refusals = []
+    for result in (slot.result for slot in task.slots if slot.result is not None):
+        stated = result.blob, task.order.milestones, result.root
+        try:
+            return (await _fetched(blobs, key, task, stated, providers, "the result")).run.digests
+        except RunBlobError as error:
+            refusals.append(str(error))
+    raise RunBlobError("; ".join(refusals) or no_result(task))
+
+
+async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:
+    """The request that a task computes; RunBlobError."""
+    address = task.order.input_blob
+    try:
+        content = SealKey.of(key).open(await blobs.get(address, _stores(task, address, providers)))
+        if commitment_of(content) != task.order.input_root:
+            raise RunBlobError("the input is another than was submitted")
+        return decode_input(content).request
+    except BlobError as error:
+        raise RunBlobError(f"the input cannot be had now: {error}; try again later") from error
+    except (SealError, DecodeError) as error:
+        raise RunBlobError(f"the input cannot be opened: {error}; is --key the customer's?") from error
 
 
 def last_stated(task: Task) -> TaskResult | Milestone | None:

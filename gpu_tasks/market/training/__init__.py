@@ -8,12 +8,12 @@ In reading order, first the rules as pure functions:
 * `selection`: who wins, at which price, and why everybody else does not
 * `money`: the money table: in each outcome, who gets which part of what was locked for a slot
 * `table_page`: the money table as a page shows it
-* `showing`: which segments of a trace are looked at, and whether what is shown of them is in it
 
 then the pallet:
 
 * `tasks`: a task as it stands: what was ordered, who works on it, how far it came
 * `bids`: a bid, and what is committed to
+* `showing`: which stretches of a trace are looked at, and whether what is shown of them is in it
 * `task_duties`: what a provider may or must do next for what it has of a task
 * `events`: what TrainingMarket tells the world, and why a call of it can fail
 * `numbers`: the numbers of the market that a chain may change

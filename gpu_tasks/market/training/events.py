@@ -334,6 +334,10 @@ class NotShown(DispatchError):
     """These are not the states that were drawn, or they are not in the trace."""
 
 
+class NoSuchSegment(DispatchError):
+    """The run has no trace, or who is disputed did not compute this segment."""
+
+
 class TooManyClaims(DispatchError):
     """As many fraud proofs were committed to as a task may have."""
 

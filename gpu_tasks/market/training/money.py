@@ -27,6 +27,8 @@ from runtime.pallets.staking.slashing import PPM, part
 
 COMMITTEE = 3
 """Judges whom a dispute calls."""
+CHALLENGED_PARTS = 4
+"""Of a liar's collateral half is the customer's, a fourth is who proves the lie, and a fourth pays its judges."""
 
 
 class TaskPayee(Enum):
@@ -297,10 +299,12 @@ def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
 def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
     """The least collateral of a bid: what makes lying not pay, or what the customer asks for, if that is more.
 
-    M (1 - q) / q, for who is found out is not paid; at least the price and five judges, as in the courts.
+    M (1 - q) / q, for who is found out is not paid; at least the price and five judges, as in the courts, and as much
+    as a fourth of it pays those.
     """
     lie = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
-    return max(lie, price_max + FIRST_JUDGES * _judge_fee(rules, price_max), asked)
+    judges = FIRST_JUDGES * _judge_fee(rules, price_max)
+    return max(lie, price_max + judges, CHALLENGED_PARTS * judges, asked)
 
 
 def remaining(price: int, done: int, milestones: int) -> int:

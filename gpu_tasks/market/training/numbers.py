@@ -8,6 +8,7 @@ from dataclasses import fields
 
 from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
+from gpu_tasks.market.training.showing import PARTS_DRAWN, PARTS_MAX
 from gpu_tasks.market.training.tasks import TaskWindows
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
@@ -22,14 +23,17 @@ AUCTION_BLOCKS_LEAST = 4
 
 
 def task_rules(number: Callable[[str], int], *, has_trace: bool) -> TaskRules:
-    """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for two.
+    """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for three.
 
-    A judge of a task with a trace is paid by `trace_fee_ppm`; the chance that a lie is found follows from an audit's.
+    Of a task with a trace judges compute a part: they look at it oftener, and are paid less. The chance that a lie is
+    found follows from an audit's, and from the part: who lies does so in a single segment, if that is enough.
     """
     named = {field.name: number(field.name) for field in fields(TaskRules) if field.name != "found_ppm"}
     if has_trace:
-        named["judge_fee_ppm"] = number("trace_fee_ppm")
+        named["judge_fee_ppm"], named["audit_rate_ppm"] = number("trace_fee_ppm"), number("trace_audit_ppm")
     found, of = chance_found(named["audit_rate_ppm"])  # a result is audited before it is paid
+    if has_trace:
+        found, of = found * PARTS_DRAWN, of * PARTS_MAX
     return TaskRules(**named, found_ppm=found * ALL // of)
 
 
@@ -77,8 +81,8 @@ class TrainingNumbers(Pallet):
         doc="Of the greatest price, to a judge of a task without a trace, of which it computes everything.",
     )  # fmt: skip
     trace_fee_ppm: Parameter[U32] = Parameter(
-        50_000, unit="ppm", least=10_000, greatest=ALL,
-        doc="The same of a task with a trace, of which it computes a few segments.",
+        100_000, unit="ppm", least=10_000, greatest=ALL,
+        doc="The same of a task with a trace, of which it computes a fifth.",
     )  # fmt: skip
     judge_fee_min: Parameter[Balance] = Parameter(
         DEFAULT_RULES.judge_fee_min, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
@@ -86,7 +90,11 @@ class TrainingNumbers(Pallet):
     )  # fmt: skip
     audit_rate_ppm: Parameter[U32] = Parameter(
         DEFAULT_RULES.audit_rate_ppm, unit="ppm", least=1_000, greatest=ALL,
-        doc="The chance that a result is audited before it is paid: the least collateral follows from it.",
+        doc="The chance that a result without a trace is audited: the least collateral follows from it.",
+    )  # fmt: skip
+    trace_audit_ppm: Parameter[U32] = Parameter(
+        250_000, unit="ppm", least=5_000, greatest=ALL,
+        doc="The same of a result with a trace: an audit finds a lie in one segment one time in five, so more of them.",
     )  # fmt: skip
     commit_blocks: Parameter[BlockNumber] = Parameter(
         12, unit="blocks", least=AUCTION_BLOCKS_LEAST, greatest=WINDOW_BLOCKS_MAX,

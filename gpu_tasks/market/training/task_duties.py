@@ -5,15 +5,12 @@ no newer final block change the task before.
 """
 
 from enum import IntEnum
-from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
-from gpu_tasks.market.training.showing import SEGMENTS_SHOWN, drawn_segments, leg_segments
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, kept_step, slot_case
-from runtime.encoding.codec import U8, U16, Bounded, named, struct
+from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, kept_step
+from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
-
-Segments = Annotated[tuple[U16, ...], Bounded(SEGMENTS_SHOWN)]
 
 
 @named("ogpu::TaskRole")
@@ -40,7 +37,7 @@ class TaskDeed(IntEnum):
     FINISH = 4
     """Must: `finish`; the milestone that is left, `number`, is the result."""
     SHOW = 5
-    """Must: `show` the `segments`."""
+    """Must: `show` the `stretches`."""
     HOLD_CHECKPOINT = 6
     """May: fetch the checkpoint of milestone `number`, then `hold_checkpoint`."""
     TAKE_OVER = 7
@@ -65,14 +62,16 @@ class TaskDuty:
     until: BlockNumber
     """The last one."""
     number: U8 = 0
-    segments: Segments = ()
+    stretches: Stretches = ()
 
 
 def slot_duty(task_id: bytes, task: Task, place: int, height: int) -> TaskDuty:
     """What is next for who has a slot; `height` is the next block's."""
     slot = task.slots[place]
-    deed, number, segments = _of_slot(task_id, task, place, slot)
-    return _duty(task_id, task, TaskRole.SLOT, slot.device, deed, height, place=place, number=number, segments=segments)
+    deed, number, stretches = _of_slot(task_id, task, place, slot)
+    return _duty(
+        task_id, task, TaskRole.SLOT, slot.device, deed, height, place=place, number=number, stretches=stretches
+    )
 
 
 def standby_duty(task_id: bytes, task: Task, height: int) -> TaskDuty:
@@ -96,7 +95,7 @@ def bid_duty(task_id: bytes, task: Task, auction: int, device: bytes, height: in
     )
 
 
-def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[int, ...]]:
+def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
     if task.state is TaskState.STARTING and not slot.started_at:
         return TaskDeed.START, 0, ()
     if task.state is TaskState.RUNNING and slot.result is None and slot.reported == kept_step(task):
@@ -104,8 +103,7 @@ def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDe
         deed = TaskDeed.CHECKPOINT if number < task.milestones else TaskDeed.FINISH
         return deed, task.behind + number, ()
     if task.state is TaskState.SHOWING and task.drawn is not None and not slot.is_shown:
-        own = leg_segments(task.order.segments, task.behind, task.order.milestones)
-        return TaskDeed.SHOW, 0, drawn_segments(task.drawn, slot_case(task_id, place), own)
+        return TaskDeed.SHOW, 0, judged_stretches(task_id, task, place)
     return TaskDeed.WAIT, 0, ()
 
 
@@ -129,10 +127,10 @@ def _duty(
     place: int = 0,
     auction: int = 0,
     number: int = 0,
-    segments: tuple[int, ...] = (),
+    stretches: tuple[TraceStretch, ...] = (),
 ) -> TaskDuty:
     """A duty in the window of the task's state; once that is over there is nothing to do but wait."""
     auction = auction or task.auction
     if deed is TaskDeed.WAIT or task.deadline < height:
         return TaskDuty(task_id, task.state, role, place, auction, device, TaskDeed.WAIT, 0, 0)
-    return TaskDuty(task_id, task.state, role, place, auction, device, deed, height, task.deadline, number, segments)
+    return TaskDuty(task_id, task.state, role, place, auction, device, deed, height, task.deadline, number, stretches)

@@ -295,7 +295,9 @@ class Task:
     """Whether it asked for one while a fraud proof is judged, which comes first."""
     judged_for: JudgedFor | None = None
     drawn: Hash | None = None
-    """What draws the segments that are to be shown."""
+    """What draws the parts of the trace that are to be shown."""
+    named: U16 | None = None
+    """The segment that its customer, disputing, says is wrong."""
     claims: U8 = 0
     """Fraud proofs that were committed to, ever."""
     challenge: Challenge | None = None
@@ -354,7 +356,7 @@ def taken_by(task: Task, slot: Slot, height: int) -> int:
 
 def agreed_milestone(task: Task) -> Milestone | None:
     """The newest milestone, if all providers have stated it, and with one root."""
-    newest = task.slots[0].milestone
+    newest = task.slots[0].milestone if task.slots else None
     if newest is None:
         return None
     said = [slot.milestone for slot in task.slots]

@@ -27,7 +27,7 @@ from gpu_tasks.market.training.life import (
     submitting,
 )
 from gpu_tasks.market.training.life.leaving import Amendment
-from gpu_tasks.market.training.showing import ShownSegments
+from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -46,7 +46,7 @@ from gpu_tasks.market.training.tasks import (
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.weights import WEIGHTS
 from gpu_tasks.traces.trace import TraceFraudProof
-from runtime.encoding.codec import U8
+from runtime.encoding.codec import U8, U16
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
 from runtime.frame.measured import times
 from runtime.frame.pallet import FREE, Constant, PostDispatch, Signed, call
@@ -94,7 +94,7 @@ class TrainingMarket(TrainingGround, index=15):
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
         ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToHold, ev.MayNotHold, ev.NotShown,
-        ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment,
+        ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment, ev.NoSuchSegment,
     )  # fmt: skip
     hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
 
@@ -129,9 +129,12 @@ class TrainingMarket(TrainingGround, index=15):
         return FREE
 
     @call(index=5, weight=WEIGHTS["TrainingMarket.hold_checkpoint"])
-    def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8) -> None:
-        """Sign, as the customer or the runner-up, that one holds the blob of a milestone's checkpoint."""
-        running.hold_checkpoint(self, task, origin.account, number)
+    def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8, root: Hash) -> None:
+        """Sign, as the customer or the runner-up, that one holds the blob of the milestone with this number and root.
+
+        Without the root a signature that is kept back would count for what somebody else states later.
+        """
+        running.hold_checkpoint(self, task, origin.account, number, root)
 
     @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
@@ -153,16 +156,19 @@ class TrainingMarket(TrainingGround, index=15):
         judging.accept(self, task, origin.account)
 
     @call(index=8, weight=_of_slots("dispute", SLOTS_MAX))
-    def dispute(self, origin: Signed, task: TaskId) -> PostDispatch:
-        """Say that the result is wrong, with a bond that pays the judges if it is not."""
+    def dispute(self, origin: Signed, task: TaskId, segment: U16 | None) -> PostDispatch:
+        """Say that the result is wrong, with a bond that pays the judges if it is not.
+
+        `segment`, of the trace, is looked at beside those that are drawn.
+        """
         weight = self._weight("dispute", task)
-        judging.dispute(self, task, origin.account)
+        judging.dispute(self, task, origin.account, segment)
         return weight
 
     @call(index=9, weight=WEIGHTS["TrainingMarket.show"])
-    def show(self, origin: Signed, task: TaskId, place: U8, segments: ShownSegments) -> None:
-        """Show the states that were drawn of a slot's trace; who does not in time counts as having lied."""
-        judging.show(self, task, place, origin.account, segments)
+    def show(self, origin: Signed, task: TaskId, place: U8, stretches: ShownStretches) -> None:
+        """Show the states that are looked at of a slot's trace; who does not in time counts as having lied."""
+        judging.show(self, task, place, origin.account, stretches)
 
     @call(index=13, weight=WEIGHTS["TrainingMarket.claim_fraud"] + BID_WEIGHT)
     def claim_fraud(self, origin: Signed, task: TaskId, commitment: Hash) -> None:

@@ -16,7 +16,7 @@ from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.life.running import SILENT_TIMES
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import SEGMENTS_SHOWN
+from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from wallet.amounts import SYMBOL, format_amount
@@ -114,7 +114,8 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
     blocks = promised_blocks(task, run, slot_ms)
     if blocks > task.terms.blocks_max:
         raise UnfitError(f"this machine takes {blocks} blocks, and it may take {task.terms.blocks_max}")
-    judged = _blocks(SEGMENTS_SHOWN * max(_differences(run.boundaries)), run.step_us, slot_ms)
+    longest = max(_differences(run.boundaries))
+    judged = _blocks(looked_at_most(task.order.segments) * longest, run.step_us, slot_ms)
     if judged > task.order.run_blocks:
         raise UnfitError(f"judges have {task.order.run_blocks} blocks, and may need {judged}")
     price = _check_price(task, policy, blocks, slot_ms)

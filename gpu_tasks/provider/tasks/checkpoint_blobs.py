@@ -13,8 +13,8 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.run_states import RunState, WrongRunStateError, encode_run_state, goes_on_from, read_run_state
-from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, seal
-from gpu_tasks.market.training.tasks import Milestone, Task
+from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, readers_of, seal
+from gpu_tasks.market.training.tasks import Milestone, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
 
 
@@ -41,12 +41,7 @@ async def fetch_run(
     It goes to the own store, of a provider that is to sign that it holds it, as one of its own; and goes on from the
     checkpoint that counts, or nobody signs for it.
     """
-    blob = parts.store.get(milestone.blob)
-    if blob is None:
-        known = await parts.chain.providers()
-        near = endpoints_of({keeper: known[keeper] for keeper in keepers if keeper in known})
-        others = stores_for(milestone.blob, endpoints_of(known))
-        blob = await parts.blobs.get(milestone.blob, list(dict.fromkeys((*near, *others))))
+    blob = await _fetch(parts, milestone.blob, keepers)
     try:
         found = read_run_state(parts.identity.seal_key.open(blob), task.order, milestone.number, milestone.root)
     except (SealError, WrongRunStateError) as error:
@@ -57,6 +52,35 @@ async def fetch_run(
             raise BlobError(f"milestone {milestone.number} does not go on from milestone {counts}, which counts")
         parts.store.put(blob, is_own=True)
     return found
+
+
+async def is_delivered(parts: Parts, task: Task, slot: Slot, reply_key: bytes) -> bool:
+    """Whether a slot's result is the run that it states, and its customer can open it; BlobError where nobody has it.
+
+    A judge that cannot open it was left out as well, unless the blob has no room for more.
+    """
+    assert slot.result is not None, "there is a result to be looked at"
+    blob = await _fetch(parts, slot.result.blob, [slot.provider])
+    try:
+        opened = parts.identity.seal_key.opened(blob)
+    except SealError:
+        return readers_of(blob) >= READERS_MAX
+    try:
+        read_run_state(opened.content, task.order, task.order.milestones, slot.result.root)
+    except WrongRunStateError:
+        return False
+    return not opened.left_out([reply_key])
+
+
+async def _fetch(parts: Parts, address: bytes, keepers: Iterable[bytes]) -> bytes:
+    """A blob of the own store, or of those who made it, or of others; BlobError."""
+    blob = parts.store.get(address)
+    if blob is None:
+        known = await parts.chain.providers()
+        near = endpoints_of({keeper: known[keeper] for keeper in keepers if keeper in known})
+        others = stores_for(address, endpoints_of(known))
+        blob = await parts.blobs.get(address, list(dict.fromkeys((*near, *others))))
+    return blob
 
 
 async def _readers(parts: Parts, task: Task, reply_key: bytes) -> list[bytes]:

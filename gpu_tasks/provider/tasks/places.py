@@ -107,7 +107,7 @@ def is_about(task: Task, entry: TaskEntry) -> bool:
 
 def newest_stated(task: Task) -> int:
     """The newest milestone that all winners have stated alike, and nobody has signed for; 0 if there is none."""
-    agreed = agreed_milestone(task) if task.slots else None
+    agreed = agreed_milestone(task)
     return agreed.number if agreed is not None and agreed.number > task.behind + task.done else 0
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_tasks.market.training.fraud_claims import claim_bond, claim_commitment, reward_of
-from gpu_tasks.market.training.showing import leg_segments
+from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskState
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.duties.parts import Parts
@@ -119,8 +119,8 @@ def _still_proves(fraud: Fraud, task: Task, stash: bytes) -> bool:
     if why_not(task, stash) is not None or task.state is not TaskState.SUBMITTED or fraud.place >= len(task.slots):
         return False
     result = task.slots[fraud.place].result
-    own = leg_segments(task.order.segments, task.behind, task.order.milestones)
-    return result is not None and fraud.proof.index in own and has_form(result.root, task.order.segments, fraud.proof)
+    is_own = fraud.proof.index in own_segments(task)
+    return result is not None and is_own and has_form(result.root, task.order.segments, fraud.proof)
 
 
 def _file(kept_in: Path, task_id: bytes) -> Path:
@@ -163,7 +163,7 @@ async def compared(parts: Parts, task: Task, right: Sequence[bytes]) -> Fraud | 
             continue
         milestone = Milestone(order.milestones, stated.root, 0, stated.blob)
         found = (await fetch_run(parts, task, milestone, [slot.provider])).digests
-        own = leg_segments(order.segments, task.behind, order.milestones)
+        own = own_segments(task)
         index = next((index for index in own if found[index + 1] != right[index + 1]), None)
         goes_on = not task.behind or found[: own.start + 1] == right[: own.start + 1]
         if index is None or not goes_on:

@@ -1,8 +1,8 @@
-"""States for judges: who judges a task gets the state before a segment, and what shows that it is in the trace.
+"""States for judges: who judges a task gets the state before a stretch, and what shows that it is in the trace.
 
 Always: nothing is sealed for anybody but a judge of the case that the chain has about that slot now, who proves itself
-by a signature of its provider key; only states of the own leg are given away; what is shown is in the trace that was
-stated, or this machine has lost it.
+by a signature of its provider key; only states before what judges compute are given away, and that with which the leg
+begins; what is shown is in the trace that was stated, or this machine has lost it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 from gpu_tasks.data.run_states import STATE_BYTES_MAX
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.courts.cases import judges_of
-from gpu_tasks.market.training.showing import leg_segments
+from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, own_segments
 from gpu_tasks.market.training.tasks import Task, slot_case
 from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError
 from gpu_tasks.provider.chain.port import ChainError, Identity
@@ -22,7 +22,7 @@ from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.traces.trace import TracedState, traced_state
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U16, Bounded, DecodeError, Fixed, codec, struct
+from runtime.encoding.codec import Bounded, DecodeError, Fixed, codec, struct
 from runtime.encoding.types import Hash
 
 PATH = "/states"
@@ -31,7 +31,7 @@ PATH = "/states"
 @struct
 class _Question:
     case: Hash
-    segment: U16
+    stretch: TraceStretch
     provider_key: Hash
 
 
@@ -43,7 +43,7 @@ class _Signed:
 
 @struct
 class ShownState:
-    """The state before a segment, and where it and the next one stand in the trace."""
+    """The state before a stretch, and where it and the one behind the stretch stand in the trace."""
 
     before: TracedState
     after: TracedState
@@ -55,9 +55,9 @@ _SIGNED = codec(_Signed)
 SHOWN_STATE = codec(ShownState)
 
 
-def question(identity: Identity, case: bytes, segment: int) -> bytes:
+def question(identity: Identity, case: bytes, stretch: TraceStretch) -> bytes:
     """What a judge sends to `POST /states`."""
-    asked = _Question(case, segment, identity.key.public_key)
+    asked = _Question(case, stretch, identity.key.public_key)
     return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
 
 
@@ -92,30 +92,31 @@ class StateAnswers:
         reader = await chain.provider(stash)
         if reader is None:
             raise RefusedResealError("whoever asks has no key to seal to")
-        task_id, task = await self._task_of(asked.case)
-        return seal(SHOWN_STATE.encode(self._shown(task_id, task, asked.segment)), [reader.seal_key])
+        task_id, task, place = await self._task_of(asked.case)
+        return seal(SHOWN_STATE.encode(self._shown(task_id, task, place, asked.stretch)), [reader.seal_key])
 
-    async def _task_of(self, case: bytes) -> tuple[bytes, Task]:
-        """The task of which this provider has the slot that a case is about."""
+    async def _task_of(self, case: bytes) -> tuple[bytes, Task, int]:
+        """The task of which this provider has the slot that a case is about, and the slot's place."""
         open_tasks = dict(self._parts.journal.open_tasks())
         known = await self._parts.chain.tasks(list(dict.fromkeys(task for task, _ in open_tasks)))
         for (task_id, _), entry in open_tasks.items():
             task = known.get(task_id)
             place = None if task is None else own_place(task, self._parts.identity.stash, entry.device)
             if task is not None and place is not None and slot_case(task_id, place) == case:
-                return task_id, task
+                return task_id, task, place
         raise RefusedResealError("no task of that case was run here")
 
-    def _shown(self, task_id: bytes, task: Task, segment: int) -> ShownState:
-        order, run = task.order, self._book.run(task_id, task)
-        if segment not in leg_segments(order.segments, task.behind, order.milestones):
-            raise RefusedResealError("another provider ran that segment, or nobody")
-        if run is None or run.index <= segment:
+    def _shown(self, task_id: bytes, task: Task, place: int, stretch: TraceStretch) -> ShownState:
+        run, start = self._book.run(task_id, task), own_segments(task).start
+        # what a stretch ends with is shown to nobody who shall compute it
+        if stretch not in (*judged_stretches(task_id, task, place), TraceStretch(start, start + 1)):
+            raise RefusedResealError("these segments are not looked at")
+        if run is None or run.index < stretch.end:
             raise RefusedResealError("its states are read from the disk; ask again")
-        state = run.folder.state(segment)
+        state = run.folder.state(stretch.first)
         if state is None:
             raise RefusedResealError("that state is not here any more")
-        return ShownState(traced_state(run.digests, segment), traced_state(run.digests, segment + 1), state)
+        return ShownState(traced_state(run.digests, stretch.first), traced_state(run.digests, stretch.end), state)
 
 
 def _payload(genesis: bytes, asked: _Question) -> bytes:

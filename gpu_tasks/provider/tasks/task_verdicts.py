@@ -21,11 +21,11 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX, CourtCase, JudgeSeat
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
-from gpu_tasks.market.training.showing import drawn_segments, leg_segments, refuted
+from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
-from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, is_delivered
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
 from gpu_tasks.provider.tasks.task_runs import stepped
@@ -98,40 +98,46 @@ def unshown(case: TaskCase) -> Statement:
     return Statement(Answered(refuted(_stated(case))), UNSHOWN)
 
 
-def judged_segments(case: TaskCase) -> tuple[int, ...]:
-    """The segments that the judges of a slot compute."""
-    task = case.task
-    if task.challenge is not None:
-        return (task.challenge.segment,)
-    own = leg_segments(task.order.segments, task.behind, task.order.milestones)
-    return () if task.drawn is None else drawn_segments(task.drawn, case.id, own)
-
-
 async def _computed(
     parts: Parts, case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
 ) -> tuple[bool, list[bytes]]:
-    """Whether all judged segments are right, and the states that were computed, as far as the first wrong one."""
+    """Whether all judged stretches are right, and the states that were computed, as far as the first wrong one."""
     run = await parts.workshop.begin(form, asked.request)
+    if not await _reaches_its_customer(parts, case, asked, search):
+        return False, []
     if not await _begins_where_it_should(parts, case, search):
         return False, []
     found: list[bytes] = []
-    for index in judged_segments(case):
+    for stretch in judged_stretches(case.task_id, case.task, case.place):
         search.lacks = Lacking.STATES
-        shown = await _shown(parts, case, index)
+        shown = await _shown(parts, case, stretch)
         search.lacks = Lacking.NOTHING
-        if index == 0 and shown.state != run.state:
+        if stretch.first == 0 and shown.state != run.state:
             return False, [*found, run.state]
         try:
             stands, _ = await parts.workshop.advance(form, asked.request, shown.state, 0)
         except BadStateError:
             return False, [*found, shown.state]
-        if stands.done != run.boundaries[index]:
+        if stands.done != run.boundaries[stretch.first]:
             return False, [*found, shown.state]
-        steps = run.boundaries[index + 1] - stands.done
+        steps = run.boundaries[stretch.end] - stands.done
         found.append(await stepped(parts, form, asked.request, shown.state, steps))
         if state_hash(found[-1]) != shown.after.digest:
             return False, found
     return True, found
+
+
+async def _reaches_its_customer(parts: Parts, case: TaskCase, asked: UnitInput, search: Search) -> bool:
+    """Whether the result is in a blob that its customer can open: work that is kept from it is not done.
+
+    A fraud proof is about its segment alone.
+    """
+    if case.task.challenge is not None:
+        return True
+    search.lacks = Lacking.STATES
+    is_there = await is_delivered(parts, case.task, case.slot, asked.reply_key)
+    search.lacks = Lacking.NOTHING
+    return is_there
 
 
 async def _begins_where_it_should(parts: Parts, case: TaskCase, search: Search) -> bool:
@@ -147,25 +153,30 @@ async def _begins_where_it_should(parts: Parts, case: TaskCase, search: Search) 
     except BlobError:
         return True
     search.lacks = Lacking.STATES
-    shown = await _shown(parts, case, state_index(task.order, task.behind))
+    first = state_index(task.order, task.behind)
+    shown = await _shown(parts, case, TraceStretch(first, first + 1))
     search.lacks = Lacking.NOTHING
     return shown.before.digest == earlier.digests[-1]
 
 
-async def _shown(parts: Parts, case: TaskCase, index: int) -> ShownState:
-    """The state before a segment as its provider shows it; BlobError where it shows none that is in its trace."""
+async def _shown(parts: Parts, case: TaskCase, stretch: TraceStretch) -> ShownState:
+    """The state before a stretch as its provider shows it; BlobError where it shows none that is in its trace."""
     known = await parts.chain.provider(case.slot.provider)
     endpoint = None if known is None else endpoint_of(known)
     if endpoint is None:
         raise BlobError("its provider has no store")
-    sealed = await parts.blobs.ask(endpoint, PATH, question(parts.identity, case.id, index))
+    sealed = await parts.blobs.ask(endpoint, PATH, question(parts.identity, case.id, stretch))
     try:
         shown: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed))
     except (SealError, DecodeError) as error:
         raise BlobError(f"its provider shows no state: {error}") from None
     root, segments = _stated(case), case.task.order.segments
-    is_shown = is_in_trace(root, segments, index, shown.before) and is_in_trace(root, segments, index + 1, shown.after)
-    if not is_shown or state_hash(shown.state) != shown.before.digest:
+    is_shown = is_in_trace(root, segments, stretch.first, shown.before)
+    if (
+        not is_shown
+        or not is_in_trace(root, segments, stretch.end, shown.after)
+        or state_hash(shown.state) != shown.before.digest
+    ):
         raise BlobError("its provider shows a state that is not in its trace")
     return shown
 

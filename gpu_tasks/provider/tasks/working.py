@@ -15,8 +15,8 @@ from gpu_tasks.data.run_states import root_of, state_index
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, leg_segments
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case
+from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
@@ -87,7 +87,7 @@ class WorkDuty:
         self.book = book
         self._drains = drains
         self.steps: StepBook[TaskStep] = StepBook(parts)
-        self._held: dict[TaskKey, int] = {}
+        self._held: dict[TaskKey, Milestone] = {}
         self._attested: dict[StepKey, TaskStep] = {}
         self._seen_final: set[TaskKey] = set()
         self.standing: dict[bytes, bytes] = {}
@@ -184,7 +184,7 @@ class WorkDuty:
         elif is_standby and task.state is TaskState.ASKING:
             if self.book.run(own.key[0], task) is None and not self._drains():
                 tasks.start(own.key, self._run(own, task, entry, has_more=False))
-        elif is_standby and task.state is TaskState.RUNNING and newest_stated(task) > self._held.get(own.key, 0):
+        elif is_standby and task.state is TaskState.RUNNING and newest_stated(task) and not self._has_held(own, task):
             tasks.start((*own.key, "hold"), self._fetch_to_hold(own, task, entry))
 
     async def _run(self, own: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
@@ -239,7 +239,7 @@ class WorkDuty:
             found = await fetch_run(self.parts, task, milestone, makers, is_kept=True)
             done = run.boundaries[state_index(task.order, milestone.number)]
             await check_state(self.parts, run.form, run.asked.request, found.state, done)
-            self._held[own.key] = milestone.number
+            self._held[own.key] = milestone
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
             problem = f"milestone {milestone.number} is not held: {error}"
             self.book.wait(own.key[0], "not_held", problem, is_problem=True)
@@ -249,7 +249,12 @@ class WorkDuty:
     def _on_hand(self, own: OwnTask, task: Task) -> OnHand:
         is_refused = task.state is TaskState.ASKING and self._drains()
         has_input = self.book.run(own.key[0], task) is not None and not is_refused
-        return OnHand(has_input, self._held.get(own.key, 0))
+        return OnHand(has_input, newest_stated(task) if self._has_held(own, task) else 0)
+
+    def _has_held(self, own: OwnTask, task: Task) -> bool:
+        """Whether the blob of the milestone that all have stated is here: of that root, and of no other."""
+        held, stated = self._held.get(own.key), agreed_milestone(task)
+        return held is not None and stated is not None and (held.number, held.root) == (stated.number, stated.root)
 
     async def _may_be_seen(self, own: OwnTask, entry: TaskEntry, step: TaskStep, view: View) -> bool:
         """Whether a step gives nothing away: a bid is shown only once the final chain holds its commitment.
@@ -320,22 +325,20 @@ class WorkDuty:
                 assert entry.result is not None, "`next_step` asks for no result before there is one"
                 return TrainingMarket.finish(task=task_id, place=place, result=entry.result)
             case TaskStep.HOLD:
-                return TrainingMarket.hold_checkpoint(task=task_id, number=number)
+                return TrainingMarket.hold_checkpoint(task=task_id, number=number, root=self._held[own.key].root)
             case TaskStep.SHOW:
-                return TrainingMarket.show(task=task_id, place=place, segments=self._shown(task_id, task, place))
+                return TrainingMarket.show(task=task_id, place=place, stretches=self._shown(task_id, task, place))
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")
 
-    def _shown(self, task_id: bytes, task: Task, place: int) -> tuple[ShownSegment, ...]:
-        """The hashes before and after each drawn segment, with their paths."""
+    def _shown(self, task_id: bytes, task: Task, place: int) -> tuple[ShownStretch, ...]:
+        """The hashes before and after each stretch that is looked at, with their paths."""
         run = self.book.run(task_id, task)
         assert run is not None, "what is shown was read before"
         assert task.drawn is not None, "`next_step` asks for nothing to be shown before"
-        own = leg_segments(task.order.segments, task.behind, task.order.milestones)
-        drawn = drawn_segments(task.drawn, slot_case(task_id, place), own)
         return tuple(
-            ShownSegment(index, traced_state(run.digests, index), traced_state(run.digests, index + 1))
-            for index in drawn
+            ShownStretch(each.first, traced_state(run.digests, each.first), traced_state(run.digests, each.end))
+            for each in judged_stretches(task_id, task, place)
         )
 
 

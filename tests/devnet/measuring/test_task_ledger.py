@@ -185,7 +185,7 @@ def disputed(root: bytes = RIGHT, size: int = 12, bonds: tuple[int, ...] = TaskC
     seen = Seen(size, bonds=bonds)
     seen.chain.start(seen.chain.keys[0])
     seen.chain.finish(seen.chain.keys[0], root=root)
-    seen.chain.ask(TrainingMarket.dispute(task=seen.chain.task))
+    seen.chain.ask(TrainingMarket.dispute(task=seen.chain.task, segment=None))
     return seen
 
 

@@ -19,7 +19,7 @@ from provider_chain import Miner
 from task_village import TaskVillage, play_tasks, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block")
-NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
+NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
 async def cheating(village: TaskVillage, place: int, kind: type[Daemon]) -> Miner:
@@ -35,7 +35,7 @@ async def disputed(village: TaskVillage) -> bytes:
     """A task whose customer disputes whatever is stated."""
     task = await village.submit()
     await village.until(task, TaskState.SUBMITTED)
-    village.ask(TrainingMarket.dispute(task=task))
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
     await village.until(task, TaskState.ENDED, blocks=300)
     return task
 

@@ -35,4 +35,4 @@ def test_of_a_chain_that_sells_none_they_are_the_defaults() -> None:
     found = numbers((System,), {})
     assert (found.commit, found.reveal, found.start) == (12, 12, 10)
     assert isinstance(found.rules, TaskRules)
-    assert found.rules.audit_rate_ppm == TrainingMarket.audit_rate_ppm.default
+    assert found.rules.audit_rate_ppm == TrainingMarket.trace_audit_ppm.default

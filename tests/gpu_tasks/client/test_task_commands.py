@@ -114,11 +114,11 @@ def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> Non
         dry = answer(ogpu(tmp_path, url, *words, "--dry-run"))
         assert (dry["task"], dry["could_bid"], dry["sent"]) == ("minimal", 1, False)
         # the price, 2 % for a standby, the audits' premium; 5 % bond; a deposit of 1
-        assert 2.5 * 1.07 + 1 < float(dry["locked"]["ogpu"]) < 2.5 * 1.10 + 1
+        assert 2.5 * 1.11 + 1 < float(dry["locked"]["ogpu"]) < 2.5 * 1.15 + 1
         assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *words))
         declined = ogpu(tmp_path, url, *words, typed="n\n", as_json=False)
         assert declined.exit_code == 1
-        assert "Submit minimal, locking 3.6" in declined.stderr
+        assert "Submit minimal, locking 3.8" in declined.stderr
         assert "spendable" in declined.stdout
         assert asyncio.run(count(url)) == 0
         agreed = ogpu(tmp_path, url, *words, typed="y\n", as_json=False)

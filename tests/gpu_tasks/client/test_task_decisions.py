@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from genesis import dev_accounts
+from gpu_tasks.client.commands import deciding
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -220,7 +221,7 @@ def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
 def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
     planted, url = finished
     dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.05)
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.1)
     assert dry["brings_if_won"]["ogpu"] == "1"
     done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
     assert done["success"] is True
@@ -231,6 +232,36 @@ def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[Plante
     assert "the task is showing: its customer disputes the result" in again
 
 
+@pytest.mark.parametrize("words", [("--segment", "5"), ("--compute",)])
+def test_a_dispute_names_the_segment_that_is_wrong(
+    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    async def found(*_: object) -> int:
+        return 5
+
+    monkeypatch.setattr(deciding, "first_wrong", found)
+    planted, url = finished
+    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, *words, "--yes"))
+    assert done["segment"] == 5
+    assert answer(ogpu(tmp_path, url, "describe", planted.name))["disputed_segment"] == 5
+
+
+def test_no_dispute_names_what_is_not_there_or_is_right(
+    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(deciding, "first_wrong", nothing)
+    planted, url = finished
+    dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
+    beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))
+    assert f"computed segments 0 to {len(STATES) - 2}: name one of these" in beyond
+    assert "the whole trace is right" in refusal(ogpu(tmp_path, url, *dispute, "--compute"))
+    both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
+    assert both.exit_code == 2
+
+
 def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tmp_path: Path) -> None:
     def cheap(task: Task) -> Task:
         (slot,) = task.slots
@@ -239,8 +270,8 @@ def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tm
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
     with chain_with(tmp_path, planted) as url:
         dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    # a tenth of what is paid, and three judges at a twentieth of the greatest price
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.05)
+    # a tenth of what is paid, and three judges at a tenth of the greatest price
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.1)
     assert dry["brings_if_won"]["ogpu"] == "0.5"
     assert dry["gone_if_lost"] == dry["bond"]
 

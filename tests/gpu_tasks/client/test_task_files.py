@@ -74,7 +74,7 @@ def test_check_says_what_a_file_comes_to(task: Path) -> None:
     assert said["value_of_time"] == "a quarter of the greatest price over the deadline"
     assert said["loss_on_failure"]["ogpu"] == "0.625"
     assert said["collateral"] == "the least that the chain asks for"
-    assert facts("check", str(EXAMPLES / "gang.yaml"))["collateral"]["ogpu"] == "20"
+    assert facts("check", str(EXAMPLES / "gang.yaml"))["collateral"]["ogpu"] == "25"
     assert facts("check", str(EXAMPLES / "urgent.yaml"))["task_hash"] == "0x" + HASHES["urgent"]
     assert "haiku" in ogpu("check", str(task)).output
 

@@ -11,7 +11,7 @@ from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.selection import select
-from gpu_tasks.market.training.showing import drawn_segments
+from gpu_tasks.market.training.showing import judged_stretches
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole, bid_duty
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -24,7 +24,7 @@ from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
 from runtime.state.recorded_reads import RecordedReads
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
-from task_chain import TaskChain, an_offer, an_order, awarded, with_offers
+from task_chain import TaskChain, an_offer, an_order, awarded, hold, with_offers
 
 AFTER = codec(Hash | None)
 
@@ -77,13 +77,13 @@ def test_a_task_is_shown_with_what_it_waits_for() -> None:
     assert status(chain).until == chain.now().deadline > chain.chain.height
     chain.report(chain.keys[0], 1)
     assert status(chain).countable == 1
-    chain.do(chain.keys[1], TrainingMarket.hold_checkpoint(task=chain.task, number=1))
+    chain.do(chain.keys[1], hold(chain, 1))
     assert status(chain).countable == 1, "its runner-up has signed for it, and nothing is owed for that"
     chain.count(1)
     assert status(chain).countable == 0, "its customer has signed for it"
     chain.finish(chain.keys[0])
     assert status(chain).awaits == chain.chain.height + 5, "the chance of an audit"
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     assert chain.state() is TaskState.JUDGED
     assert status(chain).cases == ((0, slot_case(chain.task, 0)),)
     assert (status(chain).until, status(chain).awaits) == (0, 0)
@@ -235,7 +235,7 @@ def test_a_winner_is_told_what_is_next_until_its_result_and_a_runner_up_what_it_
     chain.report(winner, 1)
     assert said(chain, winner) == (TaskRole.SLOT, TaskDeed.CHECKPOINT, 2)
     assert said(chain, standby) == (TaskRole.STANDBY, TaskDeed.HOLD_CHECKPOINT, 1)
-    chain.do(standby, TrainingMarket.hold_checkpoint(task=chain.task, number=1))
+    chain.do(standby, hold(chain, 1))
     assert said(chain, standby) == (TaskRole.STANDBY, TaskDeed.WAIT, 0), "bound no more, and asked first"
     chain.report(winner, 2)
     chain.report(winner, 3)
@@ -266,19 +266,19 @@ def test_a_runner_up_that_is_asked_is_told_that_it_may_take_over() -> None:
     assert said(chain, standby) == (TaskRole.SLOT, TaskDeed.CHECKPOINT, 2), "counted over all legs"
 
 
-def test_who_has_to_show_is_told_which_segments() -> None:
+def test_who_has_to_show_is_told_which_stretches() -> None:
     chain, _ = awarded(segments=8)
     winner = chain.keys[0]
     chain.start(winner)
     chain.finish(winner)
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=7))
     assert said(chain, winner) == (TaskRole.SLOT, TaskDeed.WAIT, 0), "the beacon is awaited"
     while chain.now().drawn is None:
         chain.chain.block()
-    found, drawn = duty(chain, winner), chain.now().drawn
+    found = duty(chain, winner)
     assert (found.deed, found.until) == (TaskDeed.SHOW, chain.now().deadline)
-    assert drawn is not None
-    assert found.segments == drawn_segments(drawn, slot_case(chain.task, 0), range(8))
+    assert found.stretches == judged_stretches(chain.task, chain.now(), 0)
+    assert len(found.stretches) == 5, "four parts, and the one that its customer names"
 
 
 def test_partners_keep_step_and_who_is_ahead_waits() -> None:

@@ -79,13 +79,22 @@ def test_an_order_says_what_the_file_says() -> None:
     assert (order.classes, order.slots, order.is_homogeneous) == (0b110, 2, True)
     assert (order.milestones, order.segments) == (4, 10)
     assert (order.price_max, order.time_value, order.loss) == (OGPU, None, OGPU // 5)
-    assert (order.collateral_min, order.blocks_max) == (20 * OGPU, 5_400)
+    assert (order.collateral_min, order.blocks_max) == (25 * OGPU, 5_400)
     assert (order.input_root, order.input_blob, order.sealed_at) == (STORED.root, STORED.blob, STORED.sealed_at)
 
 
 @pytest.mark.parametrize(
     ("blocks", "segments", "expected"),
-    [(1_000, 10, 400), (1_000, 3, 1_000), (1_000, 1_000, RUN_BLOCKS_LEAST), (10**6, 4, RUN_BLOCKS_MAX), (101, 40, 11)],
+    [
+        (1_000, 10, 500),
+        (1_000, 3, 1_000),
+        (1_000, 1_000, 201),
+        (20, 1_000, RUN_BLOCKS_LEAST),
+        (10**6, 4, 500_000),
+        (10**6, 1_000, 201_000),
+        (7_300, 2, RUN_BLOCKS_MAX),
+        (101, 40, 23),
+    ],
 )
 def test_a_judge_has_as_long_as_the_slowest_bid_takes_for_what_is_drawn(
     blocks: int, segments: int, expected: int

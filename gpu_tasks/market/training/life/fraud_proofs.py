@@ -20,7 +20,7 @@ from gpu_tasks.market.training.events import (
 from gpu_tasks.market.training.fraud_claims import claim_bond, claim_commitment, drop_overdue, reward_of
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import judging
-from gpu_tasks.market.training.showing import leg_segments
+from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import CLAIMS_MAX, TASK_CHALLENGE, Challenge, FraudClaim, Task, TaskState
 from gpu_tasks.traces.trace import TraceFraudProof, has_form
 from runtime.frame.holds import Hold
@@ -52,8 +52,7 @@ def show(
     ensure(place < len(task.slots), NotSlotOwner)
     genesis, result = market.system.block_hash[0], known(task.slots[place].result, WrongTaskState)
     ensure(made.commitment == claim_commitment(genesis, task_id, who, place, proof, salt), ProvesNothing)
-    own = leg_segments(task.order.segments, task.behind, task.order.milestones)
-    ensure(proof.index in own and has_form(result.root, task.order.segments, proof), ProvesNothing)
+    ensure(proof.index in own_segments(task) and has_form(result.root, task.order.segments, proof), ProvesNothing)
     del market.claims[task_id, who]
     challenge = Challenge(who, place, proof.index, claim_bond(task), reward_of(task, task.slots[place]))
     market.emit(FraudShown(task_id, place, who, proof))

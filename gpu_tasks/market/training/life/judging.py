@@ -22,6 +22,7 @@ from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import (
     DoneAlready,
     FraudProven,
+    NoSuchSegment,
     NotShown,
     ResultAccepted,
     SegmentsDrawn,
@@ -33,7 +34,7 @@ from gpu_tasks.market.training.fraud_claims import burn_bond, return_bond
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, is_shown, leg_segments
+from gpu_tasks.market.training.showing import ShownStretch, is_shown, judged_stretches, own_segments
 from gpu_tasks.market.training.tasks import (
     TASK_CHALLENGE,
     TASK_DISPUTE,
@@ -49,7 +50,7 @@ from gpu_tasks.market.training.tasks import (
 )
 from gpu_tasks.market.training.terms import covered
 from runtime.frame.holds import Hold
-from runtime.frame.pallet import ensure
+from runtime.frame.pallet import ensure, known
 from runtime.pallets.staking.slashing import Share
 
 
@@ -73,29 +74,33 @@ def accept(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
     market.put(task_id, replace(task, accepted=Acceptance.ACCEPTED, deadline=market.height))
 
 
-def dispute(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
-    """Say that the result is wrong, with a bond for each slot that pays the judges if it is not."""
+def dispute(market: TrainingGround, task_id: bytes, customer: bytes, named: int | None) -> None:
+    """Say that the result is wrong, with a bond for each slot that pays the judges if it is not.
+
+    A segment that is named is judged beside the parts that are drawn: who knows where the lie is does not depend on
+    chance.
+    """
     task = market.customers(task_id, customer)
     market.ensure_in(task, TaskState.SUBMITTED)
     ensure(task.accepted is None and market.height <= task.finished_at + task.windows.dispute, WrongTaskState)
+    ensure(named is None or named in own_segments(task), NoSuchSegment)
     for place, slot in enumerate(task.slots):
         bond = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
         market.lock.lock(customer, Hold(TASK_DISPUTE, slot_case(task_id, place)), bond)
-    _look(market, task_id, task, JudgedFor.DISPUTE)
+    _look(market, task_id, replace(task, named=named), JudgedFor.DISPUTE)
 
 
 def show(
-    market: TrainingGround, task_id: bytes, place: int, account: bytes, segments: tuple[ShownSegment, ...]
+    market: TrainingGround, task_id: bytes, place: int, account: bytes, stretches: tuple[ShownStretch, ...]
 ) -> None:
-    """Show the states before and after the segments that were drawn of a slot's trace."""
+    """Show the states before and after the stretches of a slot's trace that are looked at."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.SHOWING)
     ensure(not slot.is_shown, DoneAlready)
-    ensure(task.drawn is not None and slot.result is not None, WrongTaskState)
-    assert task.drawn is not None
-    assert slot.result is not None
-    wanted = drawn_segments(task.drawn, slot_case(task_id, place), _own_segments(task))
-    ensure(is_shown(slot.result.root, task.order.segments, wanted, segments), NotShown)
+    result = known(slot.result, WrongTaskState)
+    ensure(task.drawn is not None, WrongTaskState)
+    wanted = judged_stretches(task_id, task, place)
+    ensure(is_shown(result.root, task.order.segments, wanted, stretches), NotShown)
     market.emit(StatesShown(task_id, place))
     task = with_slot(task, place, replace(slot, is_shown=True))
     is_last = all(each.is_shown for each in task.slots)
@@ -349,10 +354,6 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
         excluded=tuple(dict.fromkeys((*challenger, *others)))[:EXCLUDED_MAX],
         claims=(PartyClaim(slot.provider, ClaimKind.ANSWERED, slot.result.root, held),),
     )
-
-
-def _own_segments(task: Task) -> range:
-    return leg_segments(task.order.segments, task.behind, task.order.milestones)
 
 
 def _why(task: Task) -> JudgedFor:

@@ -85,7 +85,7 @@ def report(market: TrainingGround, task_id: bytes, task: Task, place: int, miles
     market.put(task_id, _in_step(market, task, with_slot(task, place, slot)))
 
 
-def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, number: int) -> None:
+def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, number: int, root: bytes) -> None:
     """Sign as the customer or the runner-up that one holds the checkpoint of a milestone: it counts from here."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.RUNNING)
@@ -95,7 +95,7 @@ def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, numb
     ensure(is_customer or is_standby, MayNotHold)
     ensure(number > task.behind + (task.owed if is_customer else task.done), NothingToHold)
     newest = known(agreed_milestone(task), NothingToHold)
-    ensure(number == newest.number, NothingToHold)
+    ensure((number, root) == (newest.number, newest.root), NothingToHold)
     task = replace(task, done=number - task.behind, checkpoint=HeldCheckpoint(newest, account))
     # A winner may have a second name that stands by: what that signs for is a place to go on from, and nobody's money.
     if is_customer:

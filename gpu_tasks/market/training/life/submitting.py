@@ -33,6 +33,7 @@ PRICE_LEAST = 1_000
 """Grains: of less, the shares of the money table are nothing."""
 BLOCKS_MAX = 1_000_000
 RUN_BLOCKS_MAX = 7_200
+"""How long what a judge computes may take; of what is longer, half of the time that a bid may promise."""
 CLASSES_ALL = 0b111
 LOOKS_PER_AUCTION = 12
 """End of the commits, of the reveals, the award, the start of winners and of a standby, the death, the asking, the end
@@ -80,6 +81,11 @@ def looks(auctions: int, slots: int) -> int:
     return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END
 
 
+def run_blocks_max(blocks_max: int) -> int:
+    """The most blocks that a judge of such a task may have: of a long run it computes a fifth, which is long too."""
+    return max(RUN_BLOCKS_MAX, blocks_max // 2)
+
+
 def raise_price(market: TrainingGround, task_id: bytes, task: Task, price_max: int) -> Task:
     """Offer more for each slot: the terms change, and what is locked grows with them."""
     for place in range(task.terms.slots):
@@ -102,7 +108,7 @@ def _is_sound(order: TaskOrder) -> bool:
         (order.loss or 0, 0, CAP_GRAINS),
         (order.collateral_min, 0, CAP_GRAINS),
         (order.blocks_max, 1, BLOCKS_MAX),
-        (order.run_blocks, 0, RUN_BLOCKS_MAX),
+        (order.run_blocks, 0, run_blocks_max(order.blocks_max)),
         (order.slots, 1, SLOTS_MAX),
         (order.milestones, 1, MILESTONES_MAX),
         (order.segments, 0, SEGMENTS_MAX),

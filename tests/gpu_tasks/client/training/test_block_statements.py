@@ -34,7 +34,7 @@ MILESTONE, RESULT = Milestone(3, b"r" * 32, 5, b"b" * 32), TaskResult(b"e" * 32,
 def calls(task: bytes) -> tuple[Call, ...]:
     return (
         TrainingMarket.checkpoint(task=task, place=1, milestone=MILESTONE),
-        TrainingMarket.hold_checkpoint(task=task, number=3),
+        TrainingMarket.hold_checkpoint(task=task, number=3, root=MILESTONE.root),
         TrainingMarket.finish(task=task, place=1, result=RESULT),
         TrainingMarket.accept(task=task),
     )

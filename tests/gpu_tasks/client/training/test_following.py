@@ -120,7 +120,7 @@ def test_a_checkpoint_is_held_and_its_file_goes_with_the_task(
     stated = a_running_task(1, blob)
     film = TaskFilm([a_running_task(), stated])
     follow(tmp_path, monkeypatch, film)
-    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=1)]
+    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=1, root=run_root(1))]
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [blob]
     follow(tmp_path, monkeypatch, TaskFilm([ended(stated)]))
     assert not list(tmp_path.iterdir())
@@ -299,7 +299,7 @@ def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
     assert film.sent == []
     film = TaskFilm([own])
     follow(tmp_path, monkeypatch, film)
-    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=2)]
+    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=2, root=run_root(2))]
 
 
 def test_a_task_that_is_gone_ends_the_following(

@@ -14,7 +14,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import submitted
 from runtime.cryptography import ss58
 from scripts.chains.market_chain import OGPU
-from task_chain import TaskChain, awarded, with_offers, work
+from task_chain import TaskChain, awarded, hold, with_offers, work
 
 
 def test_an_auction_says_until_when_bids_are_sealed_opened_and_what_is_awaited() -> None:
@@ -58,7 +58,7 @@ def test_a_running_task_says_what_is_due_and_what_its_customer_can_hold() -> Non
     chain.report(alice, 1)
     assert unheld(chain.now()) == 1
     assert "milestone 1 counts once its checkpoint is held" in why(chain.now())
-    chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=1))
+    chain.do(bob, hold(chain, 1))
     assert unheld(chain.now()) == 1, "what the standby holds is a place to go on from, and not owed for"
     chain.count(1)
     assert unheld(chain.now()) is None
@@ -115,7 +115,7 @@ def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
 
 def test_what_is_looked_at_says_why_and_who_has_the_word() -> None:
     chain = submitted(TaskChain(12))
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     chain.until(TaskState.JUDGED)
     task = chain.now()
     case = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)]

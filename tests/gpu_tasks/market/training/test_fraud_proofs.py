@@ -15,14 +15,26 @@ from gpu_tasks.market.training.tasks import JudgedFor, TaskState
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
-from looked_at import DIGESTS, FEE, OFTEN, PAID, SEGMENTS, STOOD_BY, TRACE, judged, judges_say, says, submitted
+from looked_at import (
+    DIGESTS,
+    OFTEN,
+    PAID,
+    SEGMENTS,
+    STOOD_BY,
+    TRACE,
+    TRACE_FEE,
+    judged,
+    judges_say,
+    says,
+    submitted,
+)  # fmt: skip
 from runtime.pallets.beacon import Beacon
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
 from task_chain import COLLATERAL, PRICE, Books, TaskChain, awarded, net, with_offers, work
 
 PROOF = proof_of_fraud(DIGESTS, 7, b"n" * 32)
 SALT = b"s" * 32
-BOND = 5 * FEE
+BOND = 5 * TRACE_FEE
 
 
 def stated(size: int = 14, **changed: object) -> tuple[TaskChain, Books]:
@@ -95,7 +107,7 @@ def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_ag
     assert task.finished_at == chain.chain.height
     assert task.deadline == task.finished_at + 10
     assert books.change(eve) == -BOND
-    signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task))(chain.chain.now())
+    signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(chain.chain.now())
     chain.until(TaskState.ENDED)
     assert books.change(chain.keys[0]) == net(PAID)
 
@@ -143,7 +155,7 @@ def test_a_proof_is_of_a_segment_that_its_liar_has_run() -> None:
 def test_who_proves_its_own_lie_keeps_no_more_than_a_fourth() -> None:
     chain, _ = stated()
     task = chain.now()
-    dear = replace(task, rules=replace(task.rules, judge_fee_ppm=500_000))
+    dear = replace(task, rules=replace(task.rules, judge_fee_ppm=1_000_000))
     assert reward_of(task, task.slots[0]) == 2 * BOND
     assert reward_of(dear, task.slots[0]) == COLLATERAL // 4
 

@@ -90,7 +90,7 @@ def test_who_waits_for_a_partner_is_not_late() -> None:
 
 
 def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
-    chain, books, (alice, bob) = gang_of_two(blocks=4, order={"time_value": PRICE})
+    chain, books, (alice, bob) = gang_of_two(blocks=4, collateral=4 * PRICE, order={"time_value": PRICE})
     for place, keys in enumerate((alice, bob)):
         chain.start(keys, place)
     chain.report(alice, 1)
@@ -98,7 +98,7 @@ def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     prices = [slot.price for slot in chain.now().slots]
     assert books.change(alice) == net(prices[0]) + BOND // 2
-    assert books.change(bob) == net(prices[1]) + BOND // 2 - COLLATERAL
+    assert books.change(bob) == net(prices[1]) + BOND // 2 - 4 * PRICE
 
 
 def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -> None:

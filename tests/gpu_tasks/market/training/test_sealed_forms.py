@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.training.bids import bid_commitment, tie_seed
 from gpu_tasks.market.training.fraud_claims import claim_commitment
-from gpu_tasks.market.training.showing import drawn_segments
+from gpu_tasks.market.training.showing import drawn_parts
 from gpu_tasks.traces.trace import proof_of_fraud
 from looked_at import DIGESTS
 from task_chain import an_offer
@@ -49,5 +49,5 @@ def test_the_ties_of_two_auctions_are_broken_apart() -> None:
 
 
 def test_partners_do_not_know_what_to_show_by_each_other() -> None:
-    assert drawn_segments(A, A, range(500)) != drawn_segments(A, B, range(500))
-    assert drawn_segments(A, A, range(500)) != drawn_segments(B, A, range(500))
+    assert drawn_parts(A, A, range(500)) != drawn_parts(A, B, range(500))
+    assert drawn_parts(A, A, range(500)) != drawn_parts(B, A, range(500))

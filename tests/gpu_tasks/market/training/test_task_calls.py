@@ -1,5 +1,6 @@
 """Every call of TrainingMarket by every wrong signer, at every wrong time, with every wrong argument."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.errors import FundsUnavailable
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
-from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, with_offers
+from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, hold, with_offers
 
 STRANGER = Keys("stranger")
 RESULT = TaskResult(b"r" * 32, b"o" * 32, 7)
@@ -45,11 +46,11 @@ def calls(chain: TaskChain) -> dict[str, Any]:
         "reveal_bid": chain.reveal_call(alice, an_offer(6 * OGPU)),
         "start": TrainingMarket.start(task=task, place=0),
         "checkpoint": TrainingMarket.checkpoint(task=task, place=0, milestone=a_milestone(1)),
-        "hold_checkpoint": TrainingMarket.hold_checkpoint(task=task, number=1),
+        "hold_checkpoint": hold(chain, 1),
         "finish": TrainingMarket.finish(task=task, place=0, result=RESULT),
         "accept": TrainingMarket.accept(task=task),
-        "dispute": TrainingMarket.dispute(task=task),
-        "show": TrainingMarket.show(task=task, place=0, segments=()),
+        "dispute": TrainingMarket.dispute(task=task, segment=None),
+        "show": TrainingMarket.show(task=task, place=0, stretches=()),
         "amend": TrainingMarket.amend(task=task, change=MoreBlocks(3)),
         "cancel": TrainingMarket.cancel(task=task),
         "close": TrainingMarket.close(task=task, pay=0, back=0),
@@ -225,15 +226,14 @@ def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
 def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
     chain = at(TaskState.RUNNING)
     alice = chain.keys[0]
-    hold = TrainingMarket.hold_checkpoint
-    chain.ask(hold(task=chain.task, number=1), ev.NothingToHold)
+    chain.ask(hold(chain, 1), ev.NothingToHold)
     chain.report(alice, 1)
-    chain.ask(hold(task=chain.task, number=2), ev.NothingToHold)
+    chain.ask(hold(chain, 2), ev.NothingToHold)
     chain.count(1)
-    chain.ask(hold(task=chain.task, number=1), ev.NothingToHold)
+    chain.ask(hold(chain, 1), ev.NothingToHold)
     chain.report(alice, 2)
     chain.report(alice, 3)
-    chain.ask(hold(task=chain.task, number=2), ev.NothingToHold)  # the newest alone
+    chain.ask(hold(chain, 2), ev.NothingToHold)  # the newest alone
     chain.count(3)
     assert chain.now().done == 3
 
@@ -250,9 +250,9 @@ def test_partners_keep_step_and_count_together() -> None:
     chain.report(first, 1)
     ahead = TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(2))
     chain.do(first, ahead, ev.DoneAlready)
-    chain.ask(TrainingMarket.hold_checkpoint(task=chain.task, number=1), ev.NothingToHold)
+    chain.ask(hold(chain, 1), ev.NothingToHold)
     chain.report(second, 1, 1, root=b"x" * 32)
-    chain.ask(TrainingMarket.hold_checkpoint(task=chain.task, number=1), ev.NothingToHold)  # two roots
+    chain.ask(hold(chain, 1), ev.NothingToHold)  # two roots
     chain.report(first, 2)
     chain.report(second, 2, 1)
     chain.count(2)
@@ -265,12 +265,12 @@ def test_partners_keep_step_and_count_together() -> None:
 def test_a_result_is_accepted_once_and_disputed_in_time() -> None:
     chain = at(TaskState.SUBMITTED)
     chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task), ev.WrongTaskState))
+    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState))
     chain.ask(TrainingMarket.accept(task=chain.task), ev.DoneAlready)
     chain = at(TaskState.SUBMITTED)
     chain.chain.blocks(6)
     assert chain.chain.height == chain.now().finished_at + 6
-    dispute = TrainingMarket.dispute(task=chain.task)
+    dispute = TrainingMarket.dispute(task=chain.task, segment=None)
     signed(CUSTOMER.stash, dispute)(chain.chain.now())  # in the last block of its window
     chain.chain.block(refused(CUSTOMER.stash, dispute, ev.WrongTaskState))
 
@@ -328,3 +328,10 @@ def test_what_is_accepted_is_paid_and_has_no_other_end() -> None:
         refused(CUSTOMER.stash, close, ev.WrongTaskState),
         refused(chain.keys[0].stash, close, ev.WrongTaskState),
     )
+
+
+def test_judges_of_a_long_run_have_half_of_what_a_bid_may_promise() -> None:
+    chain = TaskChain()
+    order = an_order(blocks_max=20_000, run_blocks=10_001)
+    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
+    chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=replace(order, run_blocks=10_000))))

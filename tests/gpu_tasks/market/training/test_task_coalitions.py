@@ -19,7 +19,7 @@ BONDS = (*(LARGE,) * 3, *(OWN,) * 6, *(SMALL,) * 6)
 
 def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
     """A right result that is disputed: judges of a coalition say another, and who is found wrong by that appeals."""
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     cases = {slot_case(chain.task, place): slot.provider for place, slot in enumerate(chain.now().slots)}
 
     def says(keys: Keys) -> Answered:

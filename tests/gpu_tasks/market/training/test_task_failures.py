@@ -16,6 +16,7 @@ from task_chain import (
     an_offer,
     awarded,
     finish_and_accept,
+    hold,
     net,
     with_offers,
     work,
@@ -144,7 +145,7 @@ def test_a_winner_whose_second_name_stands_by_is_not_paid_for_milestones_that_no
     chain.start(alice)
     for number in (1, 2, 3):
         chain.report(alice, number)
-        chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=number))
+        chain.do(bob, hold(chain, number))
     assert (chain.now().done, chain.now().owed) == (3, 0)
     chain.until(TaskState.ASKING)
     assert books.change(alice) == -7 * OGPU // 4
@@ -157,9 +158,9 @@ def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None
     chain.start(alice)
     for number in (1, 2):
         chain.report(alice, number)
-        chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=number))
+        chain.do(bob, hold(chain, number))
     chain.count(2)
-    chain.ask(TrainingMarket.hold_checkpoint(task=chain.task, number=2), ev.NothingToHold)
+    chain.ask(hold(chain, 2), ev.NothingToHold)
     chain.until(TaskState.ASKING)
     earned = 7 * OGPU // 2
     assert books.change(alice) == net(earned) - earned // 4

@@ -14,7 +14,7 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import SEGMENTS_SHOWN, ShownSegment, drawn_segments, leg_segments, refuted
+from gpu_tasks.market.training.showing import PARTS_DRAWN, ShownStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -113,7 +113,7 @@ def test_judges_of_a_dispute_are_paid_out_of_its_bond_before_anything_else() -> 
     chain = TaskChain(size=12, constants={"TrainingMarket.judge_fee_ppm": 500_000})
     books = Books(chain)
     submitted(chain)
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     judged(chain, says(RIGHT))
     fee = PRICE // 2
     bond = PAID // 10 + 3 * fee
@@ -190,17 +190,17 @@ def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
 # ----------------------------------------------------------------------------------------------------------- traces
 
 
-def shown(chain: TaskChain) -> tuple[ShownSegment, ...]:
+def shown(chain: TaskChain) -> tuple[ShownStretch, ...]:
     """What Alice has to show."""
-    task = chain.now()
-    assert task.drawn is not None
-    wanted = drawn_segments(task.drawn, slot_case(chain.task, 0), leg_segments(SEGMENTS, 0, 4))
-    return tuple(ShownSegment(each, traced_state(DIGESTS, each), traced_state(DIGESTS, each + 1)) for each in wanted)
+    return tuple(
+        ShownStretch(each.first, traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+        for each in judged_stretches(chain.task, chain.now(), 0)
+    )
 
 
-def to_be_shown() -> tuple[TaskChain, Books]:
-    """A task with a trace that is disputed, and the beacon has drawn its segments."""
-    chain, books = disputed(root=TRACE, segments=SEGMENTS)
+def to_be_shown(segment: int | None = None) -> tuple[TaskChain, Books]:
+    """A task with a trace that is disputed, and the beacon has drawn its parts."""
+    chain, books = disputed(root=TRACE, segments=SEGMENTS, segment=segment)
     assert chain.now().drawn is None
     while chain.now().drawn is None:
         chain.chain.block()
@@ -214,7 +214,7 @@ def test_segments_are_drawn_by_a_beacon_that_nobody_knows_when_they_are_asked_fo
 
 def test_states_that_are_drawn_are_shown_and_then_judged() -> None:
     chain, books = to_be_shown()
-    show = TrainingMarket.show(task=chain.task, place=0, segments=shown(chain))
+    show = TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain))
     chain.do(chain.keys[0], show)
     refused(chain.keys[0].provider, show, ev.DoneAlready)(chain.chain.now())
     chain.chain.block()
@@ -234,7 +234,7 @@ def test_who_shows_nothing_has_lied_though_nobody_judges_it() -> None:
 
 def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
     chain, books = to_be_shown()
-    chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, segments=shown(chain)))
+    chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain)))
     assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
     assert books.change(chain.keys[0]) == -COLLATERAL
 
@@ -242,9 +242,9 @@ def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
 def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
     chain, _ = to_be_shown()
     right = shown(chain)
-    assert len(right) == SEGMENTS_SHOWN
-    other = next(number for number in range(SEGMENTS) if all(each.index != number for each in right))
-    not_drawn = ShownSegment(other, traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
+    assert len(right) == PARTS_DRAWN
+    other = next(number for number in range(SEGMENTS) if all(each.first != number for each in right))
+    not_drawn = ShownStretch(other, traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
     bent = replace(right[0], after=replace(right[0].after, digest=b"x" * 32))
     unfounded = replace(right[0], before=replace(right[0].before, digest=b"x" * 32))
     swapped = replace(right[0], before=right[0].after, after=right[0].before)
@@ -257,24 +257,32 @@ def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
         (swapped, *right[1:]),
         (unfounded, *right[1:]),
     ):
-        call = TrainingMarket.show(task=chain.task, place=0, segments=wrong)
+        call = TrainingMarket.show(task=chain.task, place=0, stretches=wrong)
         refused(chain.keys[0].provider, call, ev.NotShown)(chain.chain.now())
-    call = TrainingMarket.show(task=chain.task, place=0, segments=right)
+    call = TrainingMarket.show(task=chain.task, place=0, stretches=right)
     refused(chain.keys[1].provider, call, ev.NotSlotOwner)(chain.chain.now())
     refused(CUSTOMER.stash, call, ev.NotSlotOwner)(chain.chain.now())
 
 
-def test_segments_are_drawn_of_the_own_leg_each_once_and_any_of_them() -> None:
-    assert leg_segments(20, 2, 4) == range(10, 20)
-    assert leg_segments(7, 1, 3) == range(2, 7)
-    seen: set[int] = set()
-    for number in range(200):
-        drawn = drawn_segments(bytes((number,)), b"s" * 32, range(10, 20))
-        assert len(set(drawn)) == SEGMENTS_SHOWN
-        assert list(drawn) == sorted(drawn)
-        seen.update(drawn)
-    assert seen == set(range(10, 20))
-    assert drawn_segments(b"", b"s" * 32, range(2)) == (0, 1)
+def test_the_segment_that_a_customer_names_is_shown_beside_those_that_are_drawn() -> None:
+    drawn = {each.first for each in shown(to_be_shown()[0])}
+    for segment in range(SEGMENTS):
+        chain, books = to_be_shown(segment)
+        wanted = shown(chain)
+        assert {each.first for each in wanted} == {*drawn, segment}, "once each"
+        if segment in drawn:
+            continue
+        lacking = TrainingMarket.show(task=chain.task, place=0, stretches=wanted[:-1])
+        refused(chain.keys[0].provider, lacking, ev.NotShown)(chain.chain.now())
+        chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=wanted))
+        assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
+        assert books.change(chain.keys[0]) == -COLLATERAL
+
+
+@pytest.mark.parametrize(("segments", "segment"), [(SEGMENTS, SEGMENTS), (SEGMENTS, 65_535), (0, 0)])
+def test_no_segment_is_named_that_is_not_there(segments: int, segment: int) -> None:
+    chain = submitted(TaskChain(size=12), segments=segments)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment), ev.NoSuchSegment)
 
 
 def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> None:

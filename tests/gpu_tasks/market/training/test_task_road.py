@@ -16,7 +16,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.pallets.pots import TREASURY
 from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
-from task_chain import COLLATERAL, PRICE, TaskChain, an_offer, with_offers
+from task_chain import COLLATERAL, PRICE, TaskChain, an_offer, hold, with_offers
 
 BIDS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
@@ -180,7 +180,7 @@ def test_the_standby_is_paid_and_free_with_the_first_milestone_that_counts() -> 
     chain.report(alice, 1)
     assert not chain.is_idle(bob)
     before = chain.wealth(bob.stash)
-    chain.do(bob, TrainingMarket.hold_checkpoint(task=chain.task, number=1))
+    chain.do(bob, hold(chain, 1))
     share = 7 * OGPU // 50
     assert chain.wealth(bob.stash) == before + share - share // 50
     assert chain.is_idle(bob)

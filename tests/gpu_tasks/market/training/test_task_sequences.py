@@ -18,8 +18,8 @@ from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyRelea
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import ShownSegment, drawn_segments, leg_segments
-from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, slot_case
+from gpu_tasks.market.training.showing import ShownStretch, judged_stretches, own_segments
+from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import proof_of_fraud, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
@@ -101,10 +101,11 @@ def next_of(task_id: bytes, task: Task, who: Keys, number: int) -> Any:
 
 def show(task_id: bytes, task: Task, place: int) -> Any:
     """The states that a slot has to show, as far as they are known."""
-    among = leg_segments(8, task.behind, task.order.milestones)
-    wanted = drawn_segments(task.drawn or b"", slot_case(task_id, place), among)
-    shown = tuple(ShownSegment(each, traced_state(DIGESTS, each), traced_state(DIGESTS, each + 1)) for each in wanted)
-    return TrainingMarket.show(task=task_id, place=place, segments=shown)
+    shown = tuple(
+        ShownStretch(each.first, traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+        for each in judged_stretches(task_id, task, place)
+    )
+    return TrainingMarket.show(task=task_id, place=place, stretches=shown)
 
 
 def duties(chain: TaskChain, who: Keys, number: int) -> list[Any]:
@@ -116,10 +117,11 @@ def duties(chain: TaskChain, who: Keys, number: int) -> list[Any]:
             calls.append(TrainingMarket.close(task=task_id, pay=task.close.pay, back=task.close.back))
         if who is CUSTOMER:
             newest = max((slot.milestone.number for slot in task.slots if slot.milestone is not None), default=0)
-            calls.append(TrainingMarket.hold_checkpoint(task=task_id, number=newest))
-            word = TrainingMarket.dispute if task_id[1] % 2 else TrainingMarket.accept
+            calls.append(TrainingMarket.hold_checkpoint(task=task_id, number=newest, root=RIGHT))
+            named = None if task_id[2] % 2 or not task.order.segments else own_segments(task)[-1]
             if task.state is TaskState.SUBMITTED and task_id[1] % 3:
-                calls.append(word(task=task_id))
+                disputes = TrainingMarket.dispute(task=task_id, segment=named)
+                calls.append(disputes if task_id[1] % 2 else TrainingMarket.accept(task=task_id))
         elif task.state in (TaskState.COMMITTING, TaskState.REVEALING):
             call = chain.commit_call if task.state is TaskState.COMMITTING else chain.reveal_call
             calls.append(call(who, offer_of(who, task_id), task=task_id))
@@ -131,7 +133,7 @@ def duties(chain: TaskChain, who: Keys, number: int) -> list[Any]:
 def hold(chain: TaskChain, _who: Keys, number: int) -> Any:
     """Count a milestone."""
     found = task_of(chain, number)
-    return found and TrainingMarket.hold_checkpoint(task=found[0], number=1 + number % MILESTONES)
+    return found and TrainingMarket.hold_checkpoint(task=found[0], number=1 + number % MILESTONES, root=RIGHT)
 
 
 def prove(chain: TaskChain, who: Keys, number: int) -> Any:
@@ -141,7 +143,7 @@ def prove(chain: TaskChain, who: Keys, number: int) -> Any:
         return None
     task_id, task = tasks[number % len(tasks)]
     place = number // 2 % len(task.slots)
-    own = leg_segments(8, task.behind, task.order.milestones)
+    own = own_segments(task)
     proof = proof_of_fraud(DIGESTS, own[number // 4 % len(own)] if own else 0, b"n" * 32)
     if chain.market.claims[task_id, who.stash] is None:
         sealed = claim_commitment(GENESIS_HASH, task_id, who.stash, place, proof, SALT)
@@ -179,7 +181,7 @@ ACTIONS: tuple[Callable[[TaskChain, Keys, int], Any], ...] = (
     hold,
     prove,
     about(lambda task, _: TrainingMarket.accept(task=task)),
-    about(lambda task, _: TrainingMarket.dispute(task=task)),
+    about(lambda task, _: TrainingMarket.dispute(task=task, segment=None)),
     about(lambda task, number: TrainingMarket.amend(task=task, change=CHANGES[number % 4])),
     about(lambda task, _: TrainingMarket.cancel(task=task)),
     about(lambda task, number: TrainingMarket.report_input(task=task, place=number % 2)),

@@ -164,15 +164,15 @@ def test_what_is_locked() -> None:
     ("price_max", "found", "asked", "least"),
     [
         (MAX, 50_000, 0, 1_900 * UNIT),
-        (MAX, 1_000_000, 0, MAX + 5 * MAX // 2),
+        (MAX, 1_000_000, 0, 4 * 5 * MAX // 2),
         (MAX, 50_000, 1_900 * UNIT + 1, 1_900 * UNIT + 1),
         (MAX, 50_000, 1_900 * UNIT - 1, 1_900 * UNIT),
-        (1, 50_000, 0, 1 + 5 * 100_000),
+        (1, 50_000, 0, 4 * 5 * 100_000),
         (MAX + 1, 70_000, 0, (MAX + 1) * 93 // 7 + 1),
     ],
 )
 def test_the_least_collateral(price_max: int, found: int, asked: int, least: int) -> None:
-    """The greatest price x (1 - q) / q, at least it and five judges; or what the customer asks for."""
+    """The greatest price x (1 - q) / q, at least four times what five judges cost; or what the customer asks for."""
     assert money.collateral_min(replace(DEFAULT_RULES, found_ppm=found), price_max, asked) == least
 
 

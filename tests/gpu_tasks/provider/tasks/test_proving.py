@@ -20,7 +20,7 @@ from task_village import TaskVillage, play_tasks
 from wallet import private_file
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block")
-NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
+NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
 async def blocks(village: TaskVillage) -> AsyncIterator[int]:

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.tasks import Slot, Task, slot_case
+from gpu_tasks.market.training.showing import TraceStretch
+from gpu_tasks.market.training.tasks import Challenge, Slot, Task, slot_case
 from gpu_tasks.provider.blobs.reseal import RefusedResealError
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.duties.parts import Parts
@@ -26,18 +27,23 @@ STATES = [f"state {index}".encode() for index in range(SEGMENTS + 1)]
 DIGESTS = [state_hash(state) for state in STATES]
 
 
-def shown(segment: int, *, behind: int = 0, known: int = SEGMENTS, lost: int | None = None) -> ShownState:
+def shown(
+    first: int, end: int | None = None, *, behind: int = 0, known: int = SEGMENTS, lost: int | None = None,
+    named: int | None = None,
+) -> ShownState:  # fmt: skip
     """What a judge of the maker's slot is shown, where the maker has the states up to s(`known`) in memory.
 
-    `behind` of the four milestones were another provider's; the file of state `lost` is gone.
+    `behind` of the four milestones were another provider's; the file of state `lost` is gone. A fraud proof names the
+    segment that is judged, which is `first` unless another is `named`.
     """
     slot = Slot(MAKER.stash, DEVICE, 5, 50, 100)
-    task = a_task(slots=(slot,), behind=behind)
+    judged = Challenge(b"e" * 32, 0, first if named is None else named, 1, 1)
+    task = a_task(slots=(slot,), behind=behind, challenge=judged)
     folder = SimpleNamespace(state=lambda index: None if index == lost else STATES[index])
     run = SimpleNamespace(index=known, digests=DIGESTS[: known + 1], folder=folder)
     answers = StateAnswers(parts_of(task), cast(TaskBook, SimpleNamespace(run=lambda *_: run)))
     judge = Identity.of(JUDGE.stash, keypair(JUDGE), GENESIS_HASH)
-    sealed = asyncio.run(answers.answer(question(judge, CASE, segment)))
+    sealed = asyncio.run(answers.answer(question(judge, CASE, TraceStretch(first, first + 1 if end is None else end))))
     return SHOWN_STATE.decode(seal_key(JUDGE).open(sealed))
 
 
@@ -68,10 +74,17 @@ def test_a_state_is_shown_with_its_place_and_that_of_the_next(segment: int) -> N
     assert shown(segment, behind=1) == expected
 
 
-@pytest.mark.parametrize("segment", [0, 1, SEGMENTS])
-def test_what_another_provider_ran_or_nobody_is_not_shown(segment: int) -> None:
-    with pytest.raises(RefusedResealError, match="another provider ran that segment, or nobody"):
-        shown(segment, behind=1)
+@pytest.mark.parametrize("first", [0, 1, 3, 5, SEGMENTS])
+def test_what_is_not_looked_at_is_not_shown(first: int) -> None:
+    """Behind a stretch above all: who is to compute it would have what it leads to for the asking."""
+    with pytest.raises(RefusedResealError, match="are not looked at"):
+        shown(first, behind=1, named=4)
+    with pytest.raises(RefusedResealError, match="are not looked at"):
+        shown(first, first + 2, behind=1)
+
+
+def test_the_state_with_which_a_leg_begins_is_shown() -> None:
+    assert shown(2, behind=1, named=4).state == STATES[2]
 
 
 def test_a_run_that_is_not_read_whole_shows_what_it_has_and_asks_for_patience_with_the_rest() -> None:

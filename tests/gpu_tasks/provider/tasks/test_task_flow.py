@@ -32,7 +32,7 @@ PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
 WRITES = 10
 """Of the journal in the life of a task with three milestones."""
-NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
+NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
 async def finished(village: TaskVillage, task: bytes) -> None:
@@ -262,7 +262,7 @@ def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_checkpoint
             await village.block()
         stated = village.task(task).slots[0].milestone
         assert stated is not None
-        village.ask(TrainingMarket.hold_checkpoint(task=task, number=stated.number))
+        village.ask(TrainingMarket.hold_checkpoint(task=task, number=stated.number, root=stated.root))
         await stop(village, winner)
         village.bid_for(PRICES[1])
         await village.until(task, TaskState.COMMITTING, blocks=200)
@@ -281,7 +281,7 @@ def test_a_false_dispute_is_judged_by_segments(tmp_path: Path) -> None:
         village.bid_for(PRICES[0])
         task = await village.submit()
         await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task))
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
         await village.until(task, TaskState.ENDED)
         assert village.task(task).outcome is TaskOutcome.DISPUTED_FALSELY
         judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
@@ -312,12 +312,14 @@ def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
         await village.until(task, TaskState.RUNNING)
         while village.task(task).slots[0].reported < 1:
             await village.block()
-        village.ask(TrainingMarket.hold_checkpoint(task=task, number=1))
+        stated = village.task(task).slots[0].milestone
+        assert stated is not None
+        village.ask(TrainingMarket.hold_checkpoint(task=task, number=1, root=stated.root))
         await stop(village, village.slot_miner(task))
         village.bid_for(PRICES[1])
         await village.until(task, TaskState.COMMITTING, blocks=200)
         await village.until(task, TaskState.SUBMITTED, blocks=200)
-        village.ask(TrainingMarket.dispute(task=task))
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
         await village.until(task, TaskState.ENDED, blocks=300)
         outcome = TaskOutcome.LIED if is_elsewhere else TaskOutcome.DISPUTED_FALSELY
         assert village.task(task).outcome is outcome
@@ -334,7 +336,7 @@ def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: 
         village.hands[liar.keys.stash].training.is_lying = True
         await village.until(task, TaskState.SUBMITTED)
         assert village.slot_miner(task) is liar
-        village.ask(TrainingMarket.dispute(task=task))
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
         await village.until(task, TaskState.ENDED, blocks=300)
         assert village.task(task).outcome is TaskOutcome.LIED
         assert ("appealed" in liar.heard.names()) is has_court, "it believes what it computed"
@@ -358,7 +360,7 @@ def test_who_stands_by_notes_its_share_and_judges_note_their_fees(tmp_path: Path
         assert noted(standby, "standing by") == net(price // 50) > 0, "until the first milestone"
         assert noted(winner, "standing by") == 0
         before = {miner.keys.stash: await miner.chain.spendable() for miner in village.miners}
-        village.ask(TrainingMarket.dispute(task=task))
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
         await village.until(task, TaskState.ENDED)
         await village.block()
         judges = [miner for miner in village.miners if "judged" in miner.heard.names()]

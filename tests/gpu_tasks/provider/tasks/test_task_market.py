@@ -13,6 +13,7 @@ from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.events import BidCommitted, MilestoneCounted
 from gpu_tasks.market.training.life.leaving import RaisePrice
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.showing import TraceStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName
@@ -24,7 +25,7 @@ from provider_chain import Miner
 from task_village import ASKED, PRICE, TaskVillage, play_tasks, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
-NO_AUDIT = {"TrainingMarket.audit_rate_ppm": 1_000}
+NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
 def test_units_are_raced_for_by_those_who_bid_for_nothing(tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ def test_states_are_for_judges_alone(tmp_path: Path) -> None:
         winner, other = village.slot_miner(task), village.miners[-1]
         store = f"http://127.0.0.1:{winner.daemon.server.port}"
         case = slot_case(task, 0)
-        for asked in (question(other.daemon.parts.identity, case, 0), b"", b"x" * 130, b"x" * 300):
+        for asked in (question(other.daemon.parts.identity, case, TraceStretch(0, 1)), b"", b"x" * 130, b"x" * 300):
             with pytest.raises(BlobError, match=r"403|413"):
                 await village.blobs.ask(store, PATH, asked)
 
@@ -220,7 +221,7 @@ def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its
         village.bid_for(PRICES[0])
         task = await village.submit()
         await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task))
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
         await village.until(task, TaskState.JUDGED)
         winner, case_id = village.slot_miner(task), slot_case(task, 0)
         while not village.judges(case_id):
@@ -228,16 +229,16 @@ def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its
         judges = village.judges(case_id)
         judge = village.miner(judges[0]).daemon.parts.identity
         other = next(miner for miner in village.miners if miner.keys.stash not in {*judges, winner.keys.stash})
-        right = question(judge, case_id, 0)
+        first = judged_stretches(task, village.task(task), 0)[0]
+        right = question(judge, case_id, first)
         store = f"http://127.0.0.1:{winner.daemon.server.port}"
         sealed = await village.blobs.ask(store, PATH, right)
         SHOWN_STATE.decode(judge.seal_key.open(sealed))
         for wrong in (
-            question(other.daemon.parts.identity, case_id, 0),
-            question(replace(judge, genesis=b"x" * 32), case_id, 0),
-            question(judge, case_id, ASKED.steps // ASKED.segment),
-            question(judge, slot_case(task, 1), 0),
-            right[:32] + b"\1\0" + right[34:],  # another segment under the same signature
+            question(other.daemon.parts.identity, case_id, first),
+            question(replace(judge, genesis=b"x" * 32), case_id, first),
+            question(judge, slot_case(task, 1), first),
+            right[:34] + b"\7\0" + right[36:],  # another stretch under the same signature
         ):
             with pytest.raises(BlobError, match="403"):
                 await village.blobs.ask(store, PATH, wrong)
@@ -255,7 +256,7 @@ def test_nobody_judges_another_task_than_the_final_chain_holds(tmp_path: Path, i
         village.bid_for(PRICES[0])
         task = await village.submit()
         await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task))
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
         judges = [miner for miner in village.miners if miner is not village.slot_miner(task)]
         for miner in judges:
             lie_to(miner, other)

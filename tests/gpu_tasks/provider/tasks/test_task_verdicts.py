@@ -9,18 +9,19 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.data.sealing import seal
+from gpu_tasks.data.run_states import encode_run_state
+from gpu_tasks.data.sealing import READERS_MAX, SealKey, seal
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.showing import refuted
+from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import Challenge, HeldCheckpoint, JudgedFor, Milestone, Slot, TaskResult, TaskState
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, BegunRun, LaterState
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks import task_verdicts
 from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState
-from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Search, TaskCase, judged_segments
+from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Lacking, Search, TaskCase
 from gpu_tasks.traces.trace import state_hash, trace_root, traced_state
 from priced_tasks import a_task
 from provider_chain import keypair, seal_key
@@ -30,7 +31,8 @@ SEGMENTS, STEPS = 8, 2
 BOUNDARIES = tuple(STEPS * index for index in range(SEGMENTS + 1))
 ME, MAKER = Keys("judge"), Keys("maker")
 UNMEASURED = Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
-ASKED: Any = SimpleNamespace(request=b"request", salt=b"s" * 32)
+CUSTOMER = Keys("customer")
+ASKED: Any = SimpleNamespace(request=b"request", salt=b"s" * 32, reply_key=seal_key(CUSTOMER).public)
 
 
 def state(done: int, run: bytes = b"mine") -> bytes:
@@ -65,9 +67,12 @@ def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = Ben
     return TaskCase(b"c" * 32, b"t" * 32, task, 0, cast(Any, SimpleNamespace()), seat, 9, 10)
 
 
-def parts_of(states: Sequence[bytes], shown: dict[int, bytes], seats: Sequence[tuple[bytes, Any]] = ()) -> Parts:
-    """A judge's parts, whose maker shows the states of its trace, but for some."""
+def parts_of(
+    states: Sequence[bytes], shown: dict[int, bytes], seats: Sequence[tuple[bytes, Any]] = (), result: Any = None
+) -> Parts:
+    """A judge's parts, whose maker shows the states of its trace, but for some; the store has its result."""
     digests = [state_hash(each) for each in states]
+    blob = result or seal(encode_run_state(tuple(digests), states[-1]), [seal_key(ME).public, ASKED.reply_key])
 
     async def provider(_stash: bytes) -> Provider:
         return Provider(b"k" * 32, b"http://127.0.0.1:1", 0)
@@ -76,15 +81,16 @@ def parts_of(states: Sequence[bytes], shown: dict[int, bytes], seats: Sequence[t
         return seats
 
     async def ask(_endpoint: str, _path: str, asked: bytes) -> bytes:
-        index = int.from_bytes(asked[32:34], "little")
-        told = ShownState(
-            traced_state(digests, index), traced_state(digests, index + 1), shown.get(index, states[index])
-        )
+        first, end = (int.from_bytes(asked[at : at + 2], "little") for at in (32, 34))
+        told = ShownState(traced_state(digests, first), traced_state(digests, end), shown.get(first, states[first]))
         return seal(SHOWN_STATE.encode(told), [seal_key(ME).public])
 
     identity = SimpleNamespace(stash=ME.stash, key=keypair(ME), seal_key=seal_key(ME), genesis=GENESIS_HASH)
     chain = SimpleNamespace(provider=provider, judges=judges)
-    found = SimpleNamespace(workshop=Workshop(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity)
+    store = SimpleNamespace(get=lambda _address: blob)
+    found = SimpleNamespace(
+        workshop=Workshop(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity, store=store
+    )
     return cast(Parts, found)
 
 
@@ -102,7 +108,9 @@ def test_a_right_trace_is_right_in_every_segment() -> None:
 
 
 def test_of_a_fraud_proof_its_own_segment_is_computed_and_no_other() -> None:
-    assert [judged_segments(case_of(RIGHT, segment)) for segment in range(SEGMENTS)] == [(n,) for n in range(SEGMENTS)]
+    for segment in range(SEGMENTS):
+        case = case_of(RIGHT, segment)
+        assert judged_stretches(case.task_id, case.task, case.place) == (TraceStretch(segment, segment + 1),)
     bent = [*RIGHT[:5], *(state(done, b"bent") for done in BOUNDARIES[5:])]
     assert [is_right(bent, segment) for segment in range(SEGMENTS)] == [segment != 4 for segment in range(SEGMENTS)]
 
@@ -148,6 +156,53 @@ def test_who_takes_a_task_over_begins_with_the_checkpoint_that_counts(
     assert found(RIGHT)
     assert found(elsewhere) is not is_there, "what nobody has any more is not its successor's fault"
     assert found(elsewhere, start), "a fraud proof is about its segment"
+
+
+# ------------------------------------------------------------------------------------------------------- its customer
+
+RIGHT_RUN = encode_run_state(tuple(state_hash(each) for each in RIGHT), RIGHT[-1])
+OTHER_RUN = encode_run_state(tuple(state_hash(each + b"!") for each in RIGHT), RIGHT[-1] + b"!")
+OTHERS = [SealKey(bytes((1, number)) * 16).public for number in range(READERS_MAX)]
+BOTH = [seal_key(ME).public, ASKED.reply_key]
+
+
+@pytest.mark.parametrize(
+    ("blob", "is_delivered"),
+    [
+        (seal(RIGHT_RUN, BOTH), True),
+        (seal(RIGHT_RUN, [*BOTH, *OTHERS[2:]]), True),
+        (seal(RIGHT_RUN, BOTH[:1]), False),
+        (seal(RIGHT_RUN, BOTH[1:]), False),
+        (seal(RIGHT_RUN, OTHERS[1:]), False),
+        (seal(RIGHT_RUN, OTHERS), True),
+        (seal(OTHER_RUN, BOTH), False),
+        (seal(b"no run", BOTH), False),
+        (b"no blob", False),
+    ],
+    ids=["both", "all", "no customer", "no judge", "neither", "no room for a judge", "other run", "no run", "no blob"],
+)
+def test_a_result_that_its_customer_cannot_open_is_wrong(blob: bytes, *, is_delivered: bool) -> None:
+    """Its states were shown to judges all the same: without this the customer paid for what it never had."""
+    judging = task_verdicts._computed(
+        parts_of(RIGHT, {}, result=blob), case_of(RIGHT, None), cast(Any, None), ASKED, Search()
+    )
+    assert asyncio.run(judging)[0] is is_delivered
+    proof = task_verdicts._computed(
+        parts_of(RIGHT, {}, result=blob), case_of(RIGHT, 3), cast(Any, None), ASKED, Search()
+    )
+    assert asyncio.run(proof)[0], "a fraud proof is about its segment alone"
+
+
+def test_a_result_that_nobody_has_is_waited_for_as_states_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delivered(*_: Any) -> bool:
+        raise BlobError("nobody has it")
+
+    monkeypatch.setattr(task_verdicts, "is_delivered", delivered)
+    search = Search()
+    judging = task_verdicts._computed(parts_of(RIGHT, {}), case_of(RIGHT, None), cast(Any, None), ASKED, search)
+    with pytest.raises(BlobError):
+        asyncio.run(judging)
+    assert search.lacks is Lacking.STATES, "and given up in time, against who should have it"
 
 
 # ---------------------------------------------------------------------------------------------------- earlier judges
