@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from gpu_tasks.market.training.bids import TaskBid, auction_id, bid_commitment
-from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, agreed_milestone, kept_step
+from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, TaskState, agreed_milestone, kept_step
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskSent
 
 REPORT_BLOCKS = 4
@@ -109,6 +109,12 @@ def newest_stated(task: Task) -> int:
     """The newest milestone that all winners have stated alike, and nobody has signed for; 0 if there is none."""
     agreed = agreed_milestone(task)
     return agreed.number if agreed is not None and agreed.number > task.behind + task.done else 0
+
+
+def is_held(task: Task, held: Milestone | None) -> bool:
+    """Whether a checkpoint that was fetched is of the milestone that all have stated: of that root, and of no other."""
+    stated = agreed_milestone(task)
+    return held is not None and stated is not None and (held.number, held.root) == (stated.number, stated.root)
 
 
 def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:

@@ -16,7 +16,7 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone, slot_case
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
@@ -42,6 +42,7 @@ from gpu_tasks.provider.tasks.places import (
     TaskStep,
     commitment_of,
     is_about,
+    is_held,
     newest_stated,
     next_step,
     own_place,
@@ -184,7 +185,12 @@ class WorkDuty:
         elif is_standby and task.state is TaskState.ASKING:
             if self.book.run(own.key[0], task) is None and not self._drains():
                 tasks.start(own.key, self._run(own, task, entry, has_more=False))
-        elif is_standby and task.state is TaskState.RUNNING and newest_stated(task) and not self._has_held(own, task):
+        elif (
+            is_standby
+            and task.state is TaskState.RUNNING
+            and newest_stated(task)
+            and not is_held(task, self._held.get(own.key))
+        ):
             tasks.start((*own.key, "hold"), self._fetch_to_hold(own, task, entry))
 
     async def _run(self, own: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
@@ -249,12 +255,7 @@ class WorkDuty:
     def _on_hand(self, own: OwnTask, task: Task) -> OnHand:
         is_refused = task.state is TaskState.ASKING and self._drains()
         has_input = self.book.run(own.key[0], task) is not None and not is_refused
-        return OnHand(has_input, newest_stated(task) if self._has_held(own, task) else 0)
-
-    def _has_held(self, own: OwnTask, task: Task) -> bool:
-        """Whether the blob of the milestone that all have stated is here: of that root, and of no other."""
-        held, stated = self._held.get(own.key), agreed_milestone(task)
-        return held is not None and stated is not None and (held.number, held.root) == (stated.number, stated.root)
+        return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own.key)) else 0)
 
     async def _may_be_seen(self, own: OwnTask, entry: TaskEntry, step: TaskStep, view: View) -> bool:
         """Whether a step gives nothing away: a bid is shown only once the final chain holds its commitment.

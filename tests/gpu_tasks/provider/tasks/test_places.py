@@ -11,7 +11,16 @@ from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, TaskResult, TaskState
 from gpu_tasks.market.training.terms import Bid
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry, TaskSent
-from gpu_tasks.provider.tasks.places import OnHand, OwnTask, TaskStep, is_about, next_step, why_over, why_waiting
+from gpu_tasks.provider.tasks.places import (
+    OnHand,
+    OwnTask,
+    TaskStep,
+    is_about,
+    is_held,
+    next_step,
+    why_over,
+    why_waiting,
+)
 from priced_tasks import a_task
 
 ME, OTHER, DEVICE = b"m" * 32, b"o" * 32, b"d" * 32
@@ -188,3 +197,16 @@ def test_another_task_than_was_bid_for_is_none_of_it() -> None:
     assert is_about(a_task(), entry())
     for name in ("task_hash", "input_root", "input_blob"):
         assert not is_about(a_task(**{name: b"x" * 32}), entry())
+
+
+def test_a_checkpoint_is_held_under_the_root_that_all_have_stated() -> None:
+    """S35: who had the task before stated another under the same number."""
+    task = a_task(state=TaskState.RUNNING, slots=(replace(THEIRS, milestone=FIRST),))
+    assert is_held(task, FIRST)
+    assert is_held(task, replace(FIRST, blob=b"x" * 32, metric=1)), "it is sealed anew, and the same"
+    assert not is_held(task, replace(FIRST, root=b"x" * 32))
+    assert not is_held(task, replace(FIRST, number=2))
+    assert not is_held(task, None)
+    assert not is_held(a_task(state=TaskState.RUNNING, slots=(THEIRS,)), FIRST)
+    apart = (replace(THEIRS, milestone=FIRST), replace(MINE, milestone=replace(FIRST, root=b"x" * 32)))
+    assert not is_held(a_task(state=TaskState.RUNNING, slots=apart), FIRST)
