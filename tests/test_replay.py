@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "485155a13ea2375a0d98622386dd6fbbb303b85fc017daac2f055ccac5e9d32c"
+KEPT_DIGEST = "80ae6d31d2c0a8a04e425ae02cefa5818bf521e889964b7b7fbcb672dbcefeb3"
 
 
 @pytest.fixture(scope="module")

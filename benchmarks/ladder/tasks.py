@@ -73,8 +73,7 @@ def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize
     blobs = [encode_run_state(done.digests[: at + 1], done.kept[at]) for at in held]
     roots = [root_of(done.digests[: at + 1]) for at in held]
     shown = [
-        ShownStretch(each.first, traced_state(done.digests, each.first), traced_state(done.digests, each.end))
-        for each in wanted
+        ShownStretch(traced_state(done.digests, each.first), traced_state(done.digests, each.end)) for each in wanted
     ]
     root, (false_root, proof) = done.root, lie_about(done.digests, lied_at)
     seconds = lowest(

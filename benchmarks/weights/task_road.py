@@ -175,7 +175,7 @@ class Tasks:
     def show(self, task_id: bytes, place: int) -> Call:
         """What was drawn of the longest trace."""
         shown = (
-            ShownStretch(each.first, traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+            ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
             for each in judged_stretches(task_id, self.now(task_id), place)
         )
         return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))

@@ -65,7 +65,7 @@ def _dispute(world: World, who: Actor) -> Call:
 
 
 def _show(world: World, _: Actor) -> Call:
-    shown = (ShownStretch(0, NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
+    shown = (ShownStretch(NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
     return TrainingMarket.show(task=world.task(), place=0, stretches=shown)
 
 

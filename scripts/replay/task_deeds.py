@@ -194,8 +194,7 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     if duty.deed is TaskDeed.SHOW and portion(mine, b"withheld") >= WITHHELD:
         digests = digests_of(world, actor, task_id, task)
         shown = (
-            ShownStretch(each.first, traced_state(digests, each.first), traced_state(digests, each.end))
-            for each in duty.stretches
+            ShownStretch(traced_state(digests, each.first), traced_state(digests, each.end)) for each in duty.stretches
         )
         return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
     return None

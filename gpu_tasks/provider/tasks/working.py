@@ -338,7 +338,7 @@ class WorkDuty:
         assert run is not None, "what is shown was read before"
         assert task.drawn is not None, "`next_step` asks for nothing to be shown before"
         return tuple(
-            ShownStretch(each.first, traced_state(run.digests, each.first), traced_state(run.digests, each.end))
+            ShownStretch(traced_state(run.digests, each.first), traced_state(run.digests, each.end))
             for each in judged_stretches(task_id, task, place)
         )
 

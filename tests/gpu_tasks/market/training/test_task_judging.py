@@ -14,7 +14,7 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import PARTS_DRAWN, ShownStretch, judged_stretches, refuted
+from gpu_tasks.market.training.showing import PARTS_DRAWN, ShownStretch, TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -190,11 +190,15 @@ def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
 # ----------------------------------------------------------------------------------------------------------- traces
 
 
+def looked_at(chain: TaskChain) -> tuple[TraceStretch, ...]:
+    """What Alice's judges compute."""
+    return judged_stretches(chain.task, chain.now(), 0)
+
+
 def shown(chain: TaskChain) -> tuple[ShownStretch, ...]:
     """What Alice has to show."""
     return tuple(
-        ShownStretch(each.first, traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
-        for each in judged_stretches(chain.task, chain.now(), 0)
+        ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end)) for each in looked_at(chain)
     )
 
 
@@ -243,8 +247,8 @@ def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
     chain, _ = to_be_shown()
     right = shown(chain)
     assert len(right) == PARTS_DRAWN
-    other = next(number for number in range(SEGMENTS) if all(each.first != number for each in right))
-    not_drawn = ShownStretch(other, traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
+    other = next(number for number in range(SEGMENTS) if all(each.first != number for each in looked_at(chain)))
+    not_drawn = ShownStretch(traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
     bent = replace(right[0], after=replace(right[0].after, digest=b"x" * 32))
     unfounded = replace(right[0], before=replace(right[0].before, digest=b"x" * 32))
     swapped = replace(right[0], before=right[0].after, after=right[0].before)
@@ -265,11 +269,11 @@ def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
 
 
 def test_the_segment_that_a_customer_names_is_shown_beside_those_that_are_drawn() -> None:
-    drawn = {each.first for each in shown(to_be_shown()[0])}
+    drawn = {each.first for each in looked_at(to_be_shown()[0])}
     for segment in range(SEGMENTS):
         chain, books = to_be_shown(segment)
         wanted = shown(chain)
-        assert {each.first for each in wanted} == {*drawn, segment}, "once each"
+        assert sorted(each.first for each in looked_at(chain)) == sorted({*drawn, segment}), "once each"
         if segment in drawn:
             continue
         lacking = TrainingMarket.show(task=chain.task, place=0, stretches=wanted[:-1])
@@ -283,6 +287,15 @@ def test_the_segment_that_a_customer_names_is_shown_beside_those_that_are_drawn(
 def test_no_segment_is_named_that_is_not_there(segments: int, segment: int) -> None:
     chain = submitted(TaskChain(size=12), segments=segments)
     chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment), ev.NoSuchSegment)
+
+
+def test_nobody_is_disputed_for_a_segment_that_another_one_ran() -> None:
+    chain = submitted(TaskChain(size=12), root=TRACE, segments=SEGMENTS)
+    taken_over = replace(chain.now(), behind=2)
+    chain.chain.block(lambda bound: bound[TrainingMarket].tasks.__setitem__(chain.task, taken_over))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2 - 1), ev.NoSuchSegment)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2))
+    assert chain.now().named == SEGMENTS // 2
 
 
 def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> None:

@@ -102,7 +102,7 @@ def next_of(task_id: bytes, task: Task, who: Keys, number: int) -> Any:
 def show(task_id: bytes, task: Task, place: int) -> Any:
     """The states that a slot has to show, as far as they are known."""
     shown = tuple(
-        ShownStretch(each.first, traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+        ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
         for each in judged_stretches(task_id, task, place)
     )
     return TrainingMarket.show(task=task_id, place=place, stretches=shown)
