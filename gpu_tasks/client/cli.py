@@ -58,7 +58,7 @@ COMMANDS = {
         "Take the result of TASK (0x..): it is paid as soon as it is known that it is not audited.",
     ),
     "dispute": (
-        "deciding:dispute",
+        "disputing:dispute",
         "Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.",
     ),
     "amend": (

@@ -5,7 +5,9 @@ In reading order:
 * `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown
 * `naming`: what an id that a person typed is
 * `task_runs`: a task followed to its end, its result fetched and checked
-* `deciding`: what customers decide about tasks: accept, dispute, amend, close, hold a checkpoint
+* `task_calls`: a call about a task, as every command that makes one goes
+* `deciding`: what customers decide about tasks: accept, amend, close, hold a checkpoint
+* `disputing`: a result is wrong, and where
 * `units`: what was posted: follow it, read its result, take it back, appeal about a unit
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
 * `post`: post units: what it costs and who could take it is known before anything is sent

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
+from gpu_tasks.client.commands.naming import TaskError
 from gpu_tasks.client.commands.sending import key_option, planned
+from gpu_tasks.client.commands.task_calls import facts, make_about, require_customer, require_result
 from gpu_tasks.client.commands.task_runs import checkpoints_option
 from gpu_tasks.client.training import purse, stages
 from gpu_tasks.client.training.holding import CheckpointKeeper
-from gpu_tasks.client.training.recomputing import first_wrong
-from gpu_tasks.client.training.run_blobs import no_result
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.training import money
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
-from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, has_bidding
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import SEGMENTS_MAX
-from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.making import PlannedCall, SendingOptions, sending_options
 from wallet.commands.options import AMOUNT
-from wallet.keypair import Keypair
 from wallet.output import Grains
-from wallet.session import WalletSession, note
+from wallet.session import WalletSession
 
-Draft = Callable[[ChainClient, Payer, bytes, Task], Awaitable[PlannedCall]]
 CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 
 
@@ -46,66 +38,13 @@ def accept(session: WalletSession, task: str, key_text: str, sending: SendingOpt
     """Take the result of TASK (0x..): it is paid as soon as it is known that it is not audited."""
 
     async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        _require_customer(found, payer.account)
-        _require_result(found)
+        require_customer(found, payer.account)
+        require_result(found)
         pays = sum(slot.price for slot in found.slots)
-        terms = {**_facts(task_id, found), "pays": Grains(pays)}
+        terms = {**facts(task_id, found), "pays": Grains(pays)}
         return planned(session.output, TrainingMarket.accept(task=task_id), terms)
 
-    _make(session, task, key_text, sending, draft)
-
-
-@click.command()
-@click.argument("task")
-@key_option
-@click.option(
-    "--segment",
-    type=click.IntRange(0, SEGMENTS_MAX - 1),
-    help="The segment of the trace that is wrong, counted from 0.",
-)
-@click.option(
-    "--compute", "is_computed", is_flag=True, help="Compute the run on this machine, and name the first wrong segment."
-)
-@click.option(
-    "--backend", default="numpy", show_default=True, help="For --compute: numpy, reference, or torch-<device>."
-)
-@sending_options
-@click.pass_obj
-def dispute(
-    session: WalletSession, task: str, key_text: str, segment: int | None, is_computed: bool, backend: str,
-    sending: SendingOptions,
-) -> None:  # fmt: skip
-    """Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.
-
-    Judges compute a fifth of the run, which is drawn; a lie in one segment is found surely where that is named.
-    """
-    if segment is not None and is_computed:
-        raise click.UsageError("give --segment or --compute: the one says what the other finds")
-
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        _require_customer(found, payer.account)
-        _require_result(found)
-        last = found.finished_at + found.windows.dispute
-        if await client.height(await client.finalized()) >= last:
-            raise TaskError(
-                f"the time to dispute it was over after block {last}: it is paid unless an audit finds it wrong"
-            )
-        bonds = [money.dispute_bond(found.rules, found.terms.price_max, slot.price) for slot in found.slots]
-        covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
-        named = segment if not is_computed else await _wrong_segment(client, session.key(key_text), found, backend)
-        _require_own_segment(found, named)
-        terms = {
-            **_facts(task_id, found),
-            "disputable_up_to_block": last,
-            "segment": named,
-            "bond": Grains(sum(bonds)),
-            "gone_if_lost": Grains(sum(bonds)),
-            "brings_if_won": Grains(covered),
-        }
-        call = TrainingMarket.dispute(task=task_id, segment=named)
-        return planned(session.output, call, terms, locks=sum(bonds))
-
-    _make(session, task, key_text, sending, draft)
+    make_about(session, task, key_text, sending, draft)
 
 
 @click.command()
@@ -129,7 +68,7 @@ def amend(
         raise click.UsageError("give one of --raise, --extend and --stop")
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        _require_customer(found, payer.account)
+        require_customer(found, payer.account)
         if price_max is not None:
             _require_raisable(found, price_max)
             return await _amended(session, client, payer, task_id, found, RaisePrice(price_max))
@@ -139,7 +78,7 @@ def amend(
         change = Stop() if blocks is None else MoreBlocks(blocks)
         return await _amended(session, client, payer, task_id, found, change)
 
-    _make(session, task, key_text, sending, draft)
+    make_about(session, task, key_text, sending, draft)
 
 
 @click.command()
@@ -160,10 +99,10 @@ def close(
     async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
         pays, comes_back = _close_terms(found, payer.account, pay, back)
         call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
-        terms = {**_facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
+        terms = {**facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
         return planned(session.output, call, terms)
 
-    _make(session, task, key_text, sending, draft)
+    make_about(session, task, key_text, sending, draft)
 
 
 @click.command()
@@ -179,7 +118,7 @@ def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, se
     """
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        _require_customer(found, payer.account)
+        require_customer(found, payer.account)
         number = stages.unheld(found)
         if number is None:
             raise TaskError(f"no checkpoint waits to be held: {stages.why(found)}")
@@ -192,29 +131,29 @@ def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, se
         stated = agreed_milestone(found)
         assert stated is not None, "one waits to be held"
         call = TrainingMarket.hold_checkpoint(task=task_id, number=number, root=stated.root)
-        return planned(session.output, call, {**_facts(task_id, found), **counts})
+        return planned(session.output, call, {**facts(task_id, found), **counts})
 
-    _make(session, task, key_text, sending, draft)
+    make_about(session, task, key_text, sending, draft)
 
 
 async def cancelled(
     session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
 ) -> PlannedCall:
     """What taking a task back would be; TaskError where that cannot be done any more."""
-    _require_customer(found, payer.account)
+    require_customer(found, payer.account)
     if not _is_cancellable(found):
         helps = "`ogpu amend --stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
         raise TaskError(f"the task is {stages.progress(found)}: it cannot be taken back any more; {helps}")
     call = TrainingMarket.cancel(task=task_id)
     ends = await purse.end_facts(client, task_id, found, call, payer.account)
-    return planned(session.output, call, {**_facts(task_id, found), **ends})
+    return planned(session.output, call, {**facts(task_id, found), **ends})
 
 
 async def _amended(
     session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task, change: Any
 ) -> PlannedCall:
     call = TrainingMarket.amend(task=task_id, change=change)
-    terms, locks = _facts(task_id, found), 0
+    terms, locks = facts(task_id, found), 0
     match change:
         case RaisePrice():
             locks = max(0, (await purse.tried(client, call, payer.account)).amount)
@@ -225,66 +164,6 @@ async def _amended(
         case _:
             terms |= await purse.end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, terms, locks=locks)
-
-
-def _make(session: WalletSession, task: str, key_text: str, sending: SendingOptions, draft: Draft) -> None:
-    """Plan a call about a task, show it, ask, send it."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        task_id = task_id_of_text(task)
-        found = await known_task(client, task_id, await client.finalized())
-        return await draft(client, payer, task_id, found)
-
-    make(session, key_text, sending, plan)
-
-
-def _facts(task_id: bytes, task: Task) -> dict[str, Any]:
-    return {"task": task_id, "state": stages.progress(task)}
-
-
-def _require_customer(task: Task, account: bytes) -> None:
-    if task.customer != account:
-        raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it decides about it")
-
-
-def _require_result(task: Task) -> None:
-    if task.state is not TaskState.SUBMITTED:
-        had = any(slot.result is not None for slot in task.slots)
-        raise TaskError(f"the task is {stages.progress(task)}: {stages.why(task)}" if had else no_result(task))
-    if task.accepted is not None:
-        raise TaskError(f"the result is accepted already: {stages.why(task)}")
-
-
-def _require_own_segment(task: Task, segment: int | None) -> None:
-    own = own_segments(task)
-    if segment is None or segment in own:
-        return
-    if not task.order.segments:
-        raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
-    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
-
-
-async def _wrong_segment(client: ChainClient, key: Keypair, task: Task, backend: str) -> int:
-    """The first wrong segment, computed here; TaskError where all of the trace is right."""
-    providers = await market_reads.providers(client, await client.finalized())
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        found = await first_wrong(blobs, key, task, providers, backend, _Computed())
-    if found is None:
-        raise TaskError("the whole trace is right, as this machine computes it: a dispute would be lost")
-    return found
-
-
-class _Computed:
-    """Says on the screen how much of a run is computed, by the tenth."""
-
-    def __init__(self) -> None:
-        self._said = -1
-
-    def __call__(self, done: int, segments: int) -> None:
-        tenths = 10 * done // segments
-        if tenths != self._said:
-            self._said = tenths
-            note(f"computing: {10 * tenths} % of {segments} segments")
 
 
 def _require_raisable(task: Task, price_max: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genesis import dev_accounts
-from gpu_tasks.client.commands import deciding
+from gpu_tasks.client.commands import disputing
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -232,14 +232,22 @@ def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[Plante
     assert "the task is showing: its customer disputes the result" in again
 
 
+def computes(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
+    """The run is computed at once, and this segment of what is stated is wrong."""
+
+    async def digests(*_: object) -> tuple[bytes, ...]:
+        return ()
+
+    monkeypatch.setattr(disputing, "right_digests", digests)
+    monkeypatch.setattr(disputing, "stated_digests", digests)
+    monkeypatch.setattr(disputing, "first_wrong", lambda *_: wrong)
+
+
 @pytest.mark.parametrize("words", [("--segment", "5"), ("--compute",)])
 def test_a_dispute_names_the_segment_that_is_wrong(
     tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    async def found(*_: object) -> int:
-        return 5
-
-    monkeypatch.setattr(deciding, "first_wrong", found)
+    computes(monkeypatch, 5)
     planted, url = finished
     done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, *words, "--yes"))
     assert done["segment"] == 5
@@ -249,10 +257,7 @@ def test_a_dispute_names_the_segment_that_is_wrong(
 def test_no_dispute_names_what_is_not_there_or_is_right(
     tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(*_: object) -> None:
-        return None
-
-    monkeypatch.setattr(deciding, "first_wrong", nothing)
+    computes(monkeypatch, None)
     planted, url = finished
     dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
     beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.client.training import recomputing
-from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.client.training.run_blobs import RunBlobError, stated_digests
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.run_states import encode_run_state
 from gpu_tasks.data.sealing import SealKey, address_of, seal
@@ -76,7 +76,11 @@ def first_wrong(task: Task, blobs: Blobs, backend: str = "numpy", told: list[tup
     def tell(done: int, segments: int) -> None:
         seen.append((done, segments))
 
-    return asyncio.run(recomputing.first_wrong(cast(BlobClient, blobs), KEY, task, {}, backend, tell))
+    async def look() -> int | None:
+        right = await recomputing.right_digests(cast(BlobClient, blobs), KEY, task, {}, backend, tell)
+        return recomputing.first_wrong(task, right, await stated_digests(cast(BlobClient, blobs), KEY, task, {}))
+
+    return asyncio.run(look())
 
 
 def test_of_a_right_trace_nothing_is_wrong_and_how_far_it_is_is_told() -> None:

@@ -1,0 +1,138 @@
+"""`dispute`: a customer says that a result is wrong, and where, if it has computed the run."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_tasks.client.commands.naming import TaskError, known_task
+from gpu_tasks.client.commands.sending import key_option, planned
+from gpu_tasks.client.commands.task_calls import facts, make_about, require_customer, require_result
+from gpu_tasks.client.training.recomputing import first_wrong, right_digests
+from gpu_tasks.client.training.run_blobs import stated_digests
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.showing import own_segments
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from wallet.client import ChainClient, Payer
+from wallet.commands.making import PlannedCall, SendingOptions, sending_options
+from wallet.keypair import Keypair
+from wallet.output import Grains
+from wallet.session import WalletSession, note
+
+NO_RESULT_YET = {
+    TaskState.COMMITTING,
+    TaskState.REVEALING,
+    TaskState.AWARDING,
+    TaskState.STARTING,
+    TaskState.RUNNING,
+    TaskState.ASKING,
+}
+"""A run can be computed as soon as its task is submitted."""
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@click.option(
+    "--segment",
+    type=click.IntRange(0, SEGMENTS_MAX - 1),
+    help="The segment of the trace that is wrong, counted from 0.",
+)
+@click.option(
+    "--compute", "is_computed", is_flag=True, help="Compute the run on this machine, and name the first wrong segment."
+)
+@click.option(
+    "--backend", default="numpy", show_default=True, help="For --compute: numpy, reference, or torch-<device>."
+)
+@sending_options
+@click.pass_obj
+def dispute(
+    session: WalletSession, task: str, key_text: str, segment: int | None, is_computed: bool, backend: str,
+    sending: SendingOptions,
+) -> None:  # fmt: skip
+    """Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.
+
+    Judges compute a fifth of the run, which is drawn; a lie in one segment is found surely where that is named. With
+    --compute begin while the task is worked on: it waits for the result then, and the time to dispute it is short.
+    """
+    if segment is not None and is_computed:
+        raise click.UsageError("give --segment or --compute: the one says what the other finds")
+
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        require_customer(found, payer.account)
+        named = segment
+        if is_computed:
+            found, named = await _computed(client, session.key(key_text), task_id, found, backend)
+        require_result(found)
+        last = found.finished_at + found.windows.dispute
+        if await client.height(await client.finalized()) >= last:
+            raise TaskError(
+                f"the time to dispute it was over after block {last}: it is paid unless an audit finds it wrong"
+            )
+        bonds = [money.dispute_bond(found.rules, found.terms.price_max, slot.price) for slot in found.slots]
+        covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
+        _require_own_segment(found, named)
+        terms = {
+            **facts(task_id, found),
+            "disputable_up_to_block": last,
+            "segment": named,
+            "bond": Grains(sum(bonds)),
+            "gone_if_lost": Grains(sum(bonds)),
+            "brings_if_won": Grains(covered),
+        }
+        call = TrainingMarket.dispute(task=task_id, segment=named)
+        return planned(session.output, call, terms, locks=sum(bonds))
+
+    make_about(session, task, key_text, sending, draft)
+
+
+def _require_own_segment(task: Task, segment: int | None) -> None:
+    own = own_segments(task)
+    if segment is None or segment in own:
+        return
+    if not task.order.segments:
+        raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
+    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
+
+
+async def _computed(client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str) -> tuple[Task, int]:
+    """A task with its result, and the first wrong segment of that, computed here; TaskError where all is right."""
+    if task.state not in NO_RESULT_YET:
+        require_result(task)  # now, and not after hours of computing
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        providers = await market_reads.providers(client, await client.finalized())
+        right = await right_digests(blobs, key, task, providers, backend, _Computed())
+        task = await _with_result(client, task_id, task)
+        providers = await market_reads.providers(client, await client.finalized())
+        found = first_wrong(task, right, await stated_digests(blobs, key, task, providers))
+    if found is None:
+        raise TaskError("the whole trace is right, as this machine computes it: a dispute would be lost")
+    return task, found
+
+
+async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
+    """The task as soon as it has a result; TaskError where it ends without."""
+    if task.state in NO_RESULT_YET:
+        note("all is computed; its result is awaited")
+        async for _ in await client.finalized_heads():
+            task = await known_task(client, task_id, await client.finalized())
+            if task.state not in NO_RESULT_YET:
+                break
+    require_result(task)
+    return task
+
+
+class _Computed:
+    """Says on the screen how much of a run is computed, by the tenth."""
+
+    def __init__(self) -> None:
+        self._said = -1
+
+    def __call__(self, done: int, segments: int) -> None:
+        tenths = 10 * done // segments
+        if tenths != self._said:
+            self._said = tenths
+            note(f"computing: {10 * tenths} % of {segments} segments")
