@@ -34,8 +34,13 @@ from wallet.client import ChainClient
 CUSTOMER_KEY = f"//{stage.CUSTOMER}"
 PATIENCE_SECONDS = 240.0
 LOOK_SECONDS = 0.25
-TRIES = 3
-"""Of a scene: one task in twenty is audited."""
+TRIES = 6
+"""Of a scene: one task in four is audited."""
+DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {
+    TaskCustomer.DISPUTES: (),
+    TaskCustomer.COMPUTES: ("--compute",),
+}
+"""Who disputes a result, and how."""
 PLAYS: dict[Stranger, Callable[[Tries], Awaitable[None]]] = {
     Stranger.COPIES_BID: strangers.copy_bid,
     Stranger.NEVER_OPENS: strangers.never_open,
@@ -107,9 +112,9 @@ class CheatCourse:
         if not self.task_id:
             self._began(row["task"])
         self.tell.line(f"task {row['task'][:10]}  block {row['height']}  {row['state']}")
-        if row["state"] == "submitted" and self.scene.customer is TaskCustomer.DISPUTES and not self._is_disputed:
+        if row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
             self._is_disputed = True
-            self._ogpu("dispute", row["task"], "--yes")
+            self._ogpu("dispute", row["task"], *DISPUTERS[self.scene.customer], "--yes")
 
     def _ogpu(self, command: str, *words: str) -> str:
         url = ("--url", self.net.members[0].rpc_url)

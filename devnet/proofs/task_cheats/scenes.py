@@ -16,6 +16,8 @@ class TaskCustomer(Enum):
     """It holds each checkpoint, and accepts what it could fetch and check."""
     DISPUTES = auto()
     """It holds each checkpoint, and disputes the result."""
+    COMPUTES = auto()
+    """It holds each checkpoint, computes the run itself, and disputes the segment that is wrong."""
     SILENT = auto()
     """It submits, and signs nothing any more."""
     LEAVES_IT = auto()
@@ -66,11 +68,12 @@ class CheatScene:
 SCENES = (
     CheatScene(
         "bit-in-one-weight",
-        "One bit in one weight of one training step; the customer disputes",
+        "One bit in one weight of one training step; the customer computes the run, and disputes that segment",
         (("Eve", TaskOutcome.LIED),),
         mode="bit-in-one-weight",
-        customer=TaskCustomer.DISPUTES,
+        customer=TaskCustomer.COMPUTES,
         taken=("LIED",),
+        size=TaskSize(steps=600),
     ),
     CheatScene(
         "skipped-tenth",

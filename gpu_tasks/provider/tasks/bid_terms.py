@@ -15,6 +15,7 @@ from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
 from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.life.running import SILENT_TIMES
+from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import Task
@@ -35,6 +36,8 @@ LATE_BLOCKS_BORNE = 4
 """So many late blocks may cost the greatest price at most: a network that stands still a moment must ruin nobody."""
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
 """Of the states of a task that this machine keeps, to show them to judges."""
+JUDGES_SLOWER = 20
+"""A judge may be so many times slower than this machine: who gives judges longer binds collateral for nothing."""
 DIGEST_BYTES = 32
 PPM = 1_000_000
 
@@ -118,6 +121,8 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
     judged = _blocks(looked_at_most(task.order.segments) * longest, run.step_us, slot_ms)
     if judged > task.order.run_blocks:
         raise UnfitError(f"judges have {task.order.run_blocks} blocks, and may need {judged}")
+    if task.order.run_blocks > max(RUN_BLOCKS_MAX, JUDGES_SLOWER * judged):
+        raise UnfitError(f"judges have {task.order.run_blocks} blocks for what takes {judged}: so long a case may last")
     price = _check_price(task, policy, blocks, slot_ms)
     return BidOffer(price, blocks, task.terms.collateral_min)
 

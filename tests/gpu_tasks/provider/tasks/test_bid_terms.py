@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.training.life.running import silent_until
+from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import Slot, Task
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.tasks import bid_terms
 from gpu_tasks.provider.tasks.bid_terms import (
+    JUDGES_SLOWER,
     MILESTONE_BLOCKS,
     SLACK_PERCENT,
     Means,
@@ -101,7 +104,8 @@ def test_an_operator_may_allow_gangs() -> None:
         (replace(RUN, state_bytes=STATE_BYTES_MAX + 1), {}, "for a checkpoint"),
         (RUN, {"means": replace(MEANS, disk_bytes=18_000)}, "the disk has"),
         (replace(RUN, step_us=1_000_000), {}, "this machine takes"),
-        (RUN, {"task": a_task(run_blocks=2)}, "judges have"),
+        (RUN, {"task": a_task(run_blocks=2)}, "judges have 2 blocks, and may need"),
+        (RUN, {"task": a_task(run_blocks=RUN_BLOCKS_MAX + 1)}, "so long a case may last"),
         (RUN, {"policy": replace(POLICY, least_price=price_of("1 oGPU/block"))}, "the policy asks"),
     ],
 )
@@ -109,6 +113,22 @@ def test_what_this_machine_cannot_promise(run: MeasuredRun, more: dict[str, Any]
     given = {"task": a_task(), "policy": POLICY, "means": MEANS, **more}
     with pytest.raises(UnfitError, match=reason):
         offer_for(given["task"], run, given["policy"], SLOT_MS, given["means"])
+
+
+def test_judges_of_a_long_run_have_long() -> None:
+    slow = replace(RUN, step_us=bid_terms.STEP_US_MAX)
+    judged = (
+        JUDGES_SLOWER * looked_at_most(len(RUN.boundaries) - 1) * RUN.boundaries[1] * slow.step_us // (SLOT_MS * 1_000)
+    )
+    terms = TaskTerms(10 * MEANS.spendable, 0, 0, 10**6, 1)
+    assert judged > RUN_BLOCKS_MAX
+    for run_blocks, fits in ((judged, True), (3 * judged, False)):
+        task = a_task(run_blocks=run_blocks, terms=terms)
+        if fits:
+            offer_for(task, slow, POLICY, SLOT_MS, MEANS)
+        else:
+            with pytest.raises(UnfitError, match="so long a case may last"):
+                offer_for(task, slow, POLICY, SLOT_MS, MEANS)
 
 
 def test_what_pays_too_little_whatever_it_takes_is_not_even_tried() -> None:

@@ -21,7 +21,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.journal.records import JournalRecord
-from gpu_tasks.provider.tasks import task_runs
+from gpu_tasks.provider.tasks import checkpoint_blobs, task_runs
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner
 from task_chain import net
@@ -342,6 +342,31 @@ def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: 
         assert ("appealed" in liar.heard.names()) is has_court, "it believes what it computed"
 
     play_tasks(tmp_path, count, scene)
+
+
+@pytest.mark.parametrize("is_kept_from_customer", [False, True])
+def test_a_result_that_is_kept_from_its_customer_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
+) -> None:
+    """S36: every state that is looked at is right, and the customer has nothing."""
+    honestly = checkpoint_blobs._readers
+
+    async def others(parts: Any, task: Task, reply_key: bytes) -> list[bytes]:
+        readers = await honestly(parts, task, reply_key)
+        return [each for each in readers if each != reply_key or not is_kept_from_customer]
+
+    monkeypatch.setattr(checkpoint_blobs, "_readers", others)
+
+    async def scene(village: TaskVillage) -> None:
+        village.bid_for(PRICES[0])
+        task = await village.submit()
+        await village.until(task, TaskState.SUBMITTED)
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
+        await village.until(task, TaskState.ENDED, blocks=300)
+        outcome = TaskOutcome.LIED if is_kept_from_customer else TaskOutcome.DISPUTED_FALSELY
+        assert village.task(task).outcome is outcome
+
+    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
 
 
 def noted(miner: Miner, service: str) -> int:
