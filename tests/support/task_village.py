@@ -252,3 +252,14 @@ def play_tasks(tmp_path: Path, count: int, scene: Callable[[TaskVillage], Awaita
             await scene(village)
 
     asyncio.run(asyncio.wait_for(main(), 120))
+
+
+async def stop(village: TaskVillage, miner: Miner) -> None:
+    """Its machine is gone, with all that it was about to send."""
+    await miner.daemon.__aexit__()
+    village.miners.remove(miner)
+    village.node.calls = [(account, call) for account, call in village.node.calls if account != miner.keys.provider]
+    waiting = village.node.attestations
+    gone = [place for place, signed in waiting.items() if signed.statement.provider_key == miner.keys.provider]
+    for place in gone:
+        del waiting[place]

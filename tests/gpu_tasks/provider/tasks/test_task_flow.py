@@ -2,7 +2,6 @@
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,16 +15,14 @@ from gpu_tasks.market.training.events import (
     TaskAwarded,
 )
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.journal.records import JournalRecord
-from gpu_tasks.provider.tasks import checkpoint_blobs, task_runs
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner
 from task_chain import net
-from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, play_tasks, undisturbed_root
+from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, play_tasks, stop, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
@@ -42,17 +39,6 @@ async def finished(village: TaskVillage, task: bytes) -> None:
     await village.until(task, TaskState.ENDED)
     for _ in range(4):
         await village.block()
-
-
-async def stop(village: TaskVillage, miner: Miner) -> None:
-    """Its machine is gone, with all that it was about to send."""
-    await miner.daemon.__aexit__()
-    village.miners.remove(miner)
-    village.node.calls = [(account, call) for account, call in village.node.calls if account != miner.keys.provider]
-    waiting = village.node.attestations
-    gone = [place for place, signed in waiting.items() if signed.statement.provider_key == miner.keys.provider]
-    for place in gone:
-        del waiting[place]
 
 
 def test_a_task_is_bid_for_run_and_paid(tmp_path: Path) -> None:
@@ -274,99 +260,6 @@ def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_checkpoint
         assert ended.slots[0].result.root == undisturbed_root()
 
     play_tasks(tmp_path, 4, scene)
-
-
-def test_a_false_dispute_is_judged_by_segments(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED)
-        assert village.task(task).outcome is TaskOutcome.DISPUTED_FALSELY
-        judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
-        assert len(judges) >= 2
-        assert all(village.hands[judge.keys.stash].training.steps <= 8 for judge in judges), "segments, not the whole"
-
-    play_tasks(tmp_path, 6, scene)
-
-
-@pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
-) -> None:
-    """S33: every segment that its judges compute follows from the state before."""
-    honestly = task_runs._beginning
-
-    async def elsewhere(parts: Parts, task: Task, *rest: Any) -> tuple[bytes, list[bytes]]:
-        state, earlier = await honestly(parts, task, *rest)
-        if task.behind and is_elsewhere:
-            state = state[:36] + bytes(len(state) - 36)  # no weight, and no momentum
-        return state, earlier
-
-    monkeypatch.setattr(task_runs, "_beginning", elsewhere)
-
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.RUNNING)
-        while village.task(task).slots[0].reported < 1:
-            await village.block()
-        stated = village.task(task).slots[0].milestone
-        assert stated is not None
-        village.ask(TrainingMarket.hold_checkpoint(task=task, number=1, root=stated.root))
-        await stop(village, village.slot_miner(task))
-        village.bid_for(PRICES[1])
-        await village.until(task, TaskState.COMMITTING, blocks=200)
-        await village.until(task, TaskState.SUBMITTED, blocks=200)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED, blocks=300)
-        outcome = TaskOutcome.LIED if is_elsewhere else TaskOutcome.DISPUTED_FALSELY
-        assert village.task(task).outcome is outcome
-
-    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
-
-
-@pytest.mark.parametrize(("count", "has_court"), [(6, False), (10, True)])
-def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: bool) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        liar = village.miners[0]
-        village.hands[liar.keys.stash].training.is_lying = True
-        await village.until(task, TaskState.SUBMITTED)
-        assert village.slot_miner(task) is liar
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED, blocks=300)
-        assert village.task(task).outcome is TaskOutcome.LIED
-        assert ("appealed" in liar.heard.names()) is has_court, "it believes what it computed"
-
-    play_tasks(tmp_path, count, scene)
-
-
-@pytest.mark.parametrize("is_kept_from_customer", [False, True])
-def test_a_result_that_is_kept_from_its_customer_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
-) -> None:
-    """S36: every state that is looked at is right, and the customer has nothing."""
-    honestly = checkpoint_blobs._readers
-
-    async def others(parts: Any, task: Task, reply_key: bytes) -> list[bytes]:
-        readers = await honestly(parts, task, reply_key)
-        return [each for each in readers if each != reply_key or not is_kept_from_customer]
-
-    monkeypatch.setattr(checkpoint_blobs, "_readers", others)
-
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED, blocks=300)
-        outcome = TaskOutcome.LIED if is_kept_from_customer else TaskOutcome.DISPUTED_FALSELY
-        assert village.task(task).outcome is outcome
-
-    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
 
 
 def noted(miner: Miner, service: str) -> int:
