@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "80ae6d31d2c0a8a04e425ae02cefa5818bf521e889964b7b7fbcb672dbcefeb3"
+KEPT_DIGEST = "74d0cd6963ce697d9d4edf46296e586caaaabd2461f3d39986c28c14af894a37"
 
 
 @pytest.fixture(scope="module")

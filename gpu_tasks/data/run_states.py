@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gpu_tasks.market.training.showing import leg_segments
-from gpu_tasks.market.training.tasks import Milestone, TaskOrder
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 
@@ -70,6 +70,15 @@ def read_run_state(content: bytes, order: TaskOrder, milestone: int, root: bytes
     if trace_root(found.digests) != root:
         raise WrongRunStateError("its hashes are not those whose root was stated on the chain")
     return found
+
+
+def begins_as_stated(digests: tuple[bytes, ...], task: Task) -> bool:
+    """Whether a result goes on from where its leg began, and from the newest milestone of its own that counts."""
+    order, held = task.order, task.checkpoint
+    stated = [] if held is None else [(held.milestone.number, held.milestone.root)]
+    if task.begun_from is not None:
+        stated.append((task.behind, task.begun_from))
+    return all(trace_root(digests[: state_index(order, number) + 1]) == root for number, root in stated)
 
 
 def goes_on_from(digests: tuple[bytes, ...], order: TaskOrder, counted: Milestone) -> bool:

@@ -272,6 +272,8 @@ class Task:
     """For how many of them the customer itself has signed: so many are paid for if their provider dies."""
     behind: U8 = 0
     """Milestones that counted in earlier legs."""
+    begun_from: Hash | None = None
+    """The root of the milestone that this leg goes on from; None where it begins with the run."""
     checkpoint: HeldCheckpoint | None = None
     """The newest that counts, of any leg."""
     auction: U8 = 1

@@ -12,7 +12,14 @@ from collections.abc import Iterable
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
-from gpu_tasks.data.run_states import RunState, WrongRunStateError, encode_run_state, goes_on_from, read_run_state
+from gpu_tasks.data.run_states import (
+    RunState,
+    WrongRunStateError,
+    begins_as_stated,
+    encode_run_state,
+    goes_on_from,
+    read_run_state,
+)
 from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, readers_of, seal
 from gpu_tasks.market.training.tasks import Milestone, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
@@ -54,10 +61,11 @@ async def fetch_run(
     return found
 
 
-async def is_delivered(parts: Parts, task: Task, slot: Slot, reply_key: bytes) -> bool:
-    """Whether a slot's result is the run that it states, and its customer can open it; BlobError where nobody has it.
+async def is_sound(parts: Parts, task: Task, slot: Slot, reply_key: bytes) -> bool:
+    """Whether a slot's result is the run that it states, goes on from what counts, and opens with its customer's key.
 
-    A judge that cannot open it was left out as well, unless the blob has no room for more.
+    BlobError where nobody has it. A judge that cannot open it was left out as well, unless the blob has no room for
+    more.
     """
     assert slot.result is not None, "there is a result to be looked at"
     blob = await _fetch(parts, slot.result.blob, [slot.provider])
@@ -66,10 +74,10 @@ async def is_delivered(parts: Parts, task: Task, slot: Slot, reply_key: bytes) -
     except SealError:
         return readers_of(blob) >= READERS_MAX
     try:
-        read_run_state(opened.content, task.order, task.order.milestones, slot.result.root)
+        run = read_run_state(opened.content, task.order, task.order.milestones, slot.result.root)
     except WrongRunStateError:
         return False
-    return not opened.left_out([reply_key])
+    return begins_as_stated(run.digests, task) and not opened.left_out([reply_key])
 
 
 async def _fetch(parts: Parts, address: bytes, keepers: Iterable[bytes]) -> bytes:

@@ -1,8 +1,8 @@
 """States for judges: who judges a task gets the state before a stretch, and what shows that it is in the trace.
 
 Always: nothing is sealed for anybody but a judge of the case that the chain has about that slot now, who proves itself
-by a signature of its provider key; only states before what judges compute are given away, and that with which the leg
-begins; what is shown is in the trace that was stated, or this machine has lost it.
+by a signature of its provider key; only states before what judges compute are given away; what is shown is in the trace
+that was stated, or this machine has lost it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 from gpu_tasks.data.run_states import STATE_BYTES_MAX
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.courts.cases import judges_of
-from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, own_segments
+from gpu_tasks.market.training.showing import TraceStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Task, slot_case
 from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError
 from gpu_tasks.provider.chain.port import ChainError, Identity
@@ -107,9 +107,9 @@ class StateAnswers:
         raise RefusedResealError("no task of that case was run here")
 
     def _shown(self, task_id: bytes, task: Task, place: int, stretch: TraceStretch) -> ShownState:
-        run, start = self._book.run(task_id, task), own_segments(task).start
+        run = self._book.run(task_id, task)
         # what a stretch ends with is shown to nobody who shall compute it
-        if stretch not in (*judged_stretches(task_id, task, place), TraceStretch(start, start + 1)):
+        if stretch not in judged_stretches(task_id, task, place):
             raise RefusedResealError("these segments are not looked at")
         if run is None or run.index < stretch.end:
             raise RefusedResealError("its states are read from the disk; ask again")

@@ -15,7 +15,6 @@ from enum import Enum, auto
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
-from gpu_tasks.data.run_states import state_index
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.benches import BenchKind
@@ -25,7 +24,7 @@ from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, re
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
-from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, is_delivered
+from gpu_tasks.provider.tasks.checkpoint_blobs import is_sound
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
 from gpu_tasks.provider.tasks.task_runs import stepped
@@ -103,9 +102,7 @@ async def _computed(
 ) -> tuple[bool, list[bytes]]:
     """Whether all judged stretches are right, and the states that were computed, as far as the first wrong one."""
     run = await parts.workshop.begin(form, asked.request)
-    if not await _reaches_its_customer(parts, case, asked, search):
-        return False, []
-    if not await _begins_where_it_should(parts, case, search):
+    if not await _is_sound(parts, case, asked, search):
         return False, []
     found: list[bytes] = []
     for stretch in judged_stretches(case.task_id, case.task, case.place):
@@ -127,36 +124,17 @@ async def _computed(
     return True, found
 
 
-async def _reaches_its_customer(parts: Parts, case: TaskCase, asked: UnitInput, search: Search) -> bool:
-    """Whether the result is in a blob that its customer can open: work that is kept from it is not done.
+async def _is_sound(parts: Parts, case: TaskCase, asked: UnitInput, search: Search) -> bool:
+    """Whether the result is what it says, and its customer has it: each part may be right, and the whole nobody's.
 
     A fraud proof is about its segment alone.
     """
     if case.task.challenge is not None:
         return True
     search.lacks = Lacking.STATES
-    is_there = await is_delivered(parts, case.task, case.slot, asked.reply_key)
+    found = await is_sound(parts, case.task, case.slot, asked.reply_key)
     search.lacks = Lacking.NOTHING
-    return is_there
-
-
-async def _begins_where_it_should(parts: Parts, case: TaskCase, search: Search) -> bool:
-    """Whether who took a task over began with the checkpoint that counts: each segment may follow from another state.
-
-    Where nobody has that checkpoint any more its successor is not blamed. A fraud proof is about its segment alone.
-    """
-    task, held = case.task, case.task.checkpoint
-    if task.challenge is not None or held is None or held.milestone.number != task.behind:
-        return True
-    try:
-        earlier = await fetch_run(parts, task, held.milestone, [held.holder])
-    except BlobError:
-        return True
-    search.lacks = Lacking.STATES
-    first = state_index(task.order, task.behind)
-    shown = await _shown(parts, case, TraceStretch(first, first + 1))
-    search.lacks = Lacking.NOTHING
-    return shown.before.digest == earlier.digests[-1]
+    return found
 
 
 async def _shown(parts: Parts, case: TaskCase, stretch: TraceStretch) -> ShownState:

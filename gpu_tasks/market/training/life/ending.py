@@ -119,6 +119,7 @@ def next_leg(task: Task) -> Task:
         terms=replace(task.terms, blocks_max=left),
         milestones=task.milestones - task.done,
         behind=task.behind + task.done,
+        begun_from=None if task.checkpoint is None else task.checkpoint.milestone.root,
         done=0,
         owed=0,
         started_at=0,

@@ -12,6 +12,7 @@ from scripts.chains.market_chain import CUSTOMER, OGPU, refused
 from task_chain import (
     BOND,
     PRICE,
+    RIGHT,
     TaskChain,
     an_offer,
     awarded,
@@ -150,6 +151,7 @@ def test_a_winner_whose_second_name_stands_by_is_not_paid_for_milestones_that_no
     chain.until(TaskState.ASKING)
     assert books.change(alice) == -7 * OGPU // 4
     assert chain.now().behind == 3  # and yet it is a place to go on from
+    assert chain.now().begun_from == RIGHT
 
 
 def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None:
@@ -190,6 +192,7 @@ def test_a_standby_that_is_bound_no_more_is_asked_first_and_paid_for_what_is_lef
     chain.start(bob)
     task = chain.now()
     assert (task.state, task.behind, task.milestones, task.slots[0].price) == (TaskState.RUNNING, 2, 2, 4 * OGPU)
+    assert task.begun_from == RIGHT
     assert task.slots[0].promised == 20
     assert task.checkpoint is not None
     assert (task.checkpoint.milestone.number, task.checkpoint.holder) == (2, CUSTOMER.stash)

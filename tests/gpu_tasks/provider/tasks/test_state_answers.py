@@ -83,10 +83,6 @@ def test_what_is_not_looked_at_is_not_shown(first: int) -> None:
         shown(first, first + 2, behind=1)
 
 
-def test_the_state_with_which_a_leg_begins_is_shown() -> None:
-    assert shown(2, behind=1, named=4).state == STATES[2]
-
-
 def test_a_run_that_is_not_read_whole_shows_what_it_has_and_asks_for_patience_with_the_rest() -> None:
     assert shown(3, known=4).state == STATES[3]
     with pytest.raises(RefusedResealError, match="read from the disk; ask again"):

@@ -131,30 +131,24 @@ def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
         is_right(RIGHT, 3, {3: state(6, b"another")})
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_who_takes_a_task_over_begins_with_the_checkpoint_that_counts(
-    monkeypatch: pytest.MonkeyPatch, *, is_there: bool
-) -> None:
-    """S33: every segment followed from the state before it, and no segment of the leg leads to the first."""
+@pytest.mark.parametrize("is_root_of_its_own", [True, False])
+def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*, is_root_of_its_own: bool) -> None:
+    """S33: every part followed from the state before it, and none of the leg leads to the first state."""
     start = 4
     elsewhere = [*RIGHT[:start], *(state(done, b"else") for done in BOUNDARIES[start:])]
-    held = HeldCheckpoint(Milestone(2, b"r" * 32, 1, b"b" * 32), b"h" * 32)
 
-    async def fetched(_parts: Parts, _task: Any, milestone: Milestone, _keepers: Any) -> Any:
-        if not is_there:
-            raise BlobError("nobody has it")
-        assert milestone == held.milestone
-        return SimpleNamespace(digests=tuple(state_hash(each) for each in RIGHT[: start + 1]))
-
-    monkeypatch.setattr(task_verdicts, "fetch_run", fetched)
+    def root(states: Sequence[bytes], behind: int) -> bytes:
+        return trace_root([state_hash(each) for each in states[: SEGMENTS * behind // 4 + 1]])
 
     def found(states: Sequence[bytes], segment: int | None = None) -> bool:
         case = case_of(states, segment)
-        case = replace(case, task=replace(case.task, behind=2, checkpoint=held))
+        held = HeldCheckpoint(Milestone(3, root(states if is_root_of_its_own else RIGHT, 3), 1, b"b" * 32), b"h" * 32)
+        begun = root(RIGHT if is_root_of_its_own else states, 2)
+        case = replace(case, task=replace(case.task, behind=2, done=1, begun_from=begun, checkpoint=held))
         return asyncio.run(task_verdicts._computed(parts_of(states, {}), case, cast(Any, None), ASKED, Search()))[0]
 
     assert found(RIGHT)
-    assert found(elsewhere) is not is_there, "what nobody has any more is not its successor's fault"
+    assert not found(elsewhere)
     assert found(elsewhere, start), "a fraud proof is about its segment"
 
 
@@ -197,7 +191,7 @@ def test_a_result_that_nobody_has_is_waited_for_as_states_are(monkeypatch: pytes
     async def delivered(*_: Any) -> bool:
         raise BlobError("nobody has it")
 
-    monkeypatch.setattr(task_verdicts, "is_delivered", delivered)
+    monkeypatch.setattr(task_verdicts, "is_sound", delivered)
     search = Search()
     judging = task_verdicts._computed(parts_of(RIGHT, {}), case_of(RIGHT, None), cast(Any, None), ASKED, search)
     with pytest.raises(BlobError):
