@@ -17,7 +17,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, sending_options
+from wallet.commands.making import PlannedCall, SendingOptions, require_somebody_to_ask, sending_options
 from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import WalletSession, note
@@ -65,6 +65,8 @@ def dispute(
         require_customer(found, payer.account)
         named = segment
         if is_computed:
+            # now, and not after hours of computing
+            require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
             found, named = await _computed(client, session.key(key_text), task_id, found, backend)
         require_result(found)
         last = found.finished_at + found.windows.dispute
@@ -91,17 +93,23 @@ def dispute(
 
 def _require_own_segment(task: Task, segment: int | None) -> None:
     own = own_segments(task)
+    if segment is not None:
+        _require_trace(task)
     if segment is None or segment in own:
         return
+    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
+
+
+def _require_trace(task: Task) -> None:
     if not task.order.segments:
         raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
-    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
 
 
 async def _computed(client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str) -> tuple[Task, int]:
     """A task with its result, and the first wrong segment of that, computed here; TaskError where all is right."""
+    _require_trace(task)
     if task.state not in NO_RESULT_YET:
-        require_result(task)  # now, and not after hours of computing
+        require_result(task)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         providers = await market_reads.providers(client, await client.finalized())
         right = await right_digests(blobs, key, task, providers, backend, _Computed())

@@ -59,8 +59,10 @@ def _computed(task: Task, request: bytes, backend: str, tell: OnComputed) -> Seq
         workload = form.open(backend)
     except (LookupError, ImportError) as error:
         raise RunBlobError(f"it cannot be computed here: {error}") from error
-    digests = []
-    for number, state in enumerate(states(stepwise(workload).begin(request))):
+    digests, run = [], stepwise(workload).begin(request)
+    if run.segments != task.order.segments:
+        raise RunBlobError(f"the input asks for {run.segments} segments, and the task for {task.order.segments}")
+    for number, state in enumerate(states(run)):
         digests.append(state_hash(state))
         tell(number, task.order.segments)
     return digests

@@ -126,7 +126,10 @@ async def _fetched(
     try:
         content = SealKey.of(key).open(blob)
     except SealError as error:
-        raise RunBlobError(f"{what} cannot be opened: {error}; is --key the customer's?") from error
+        raise RunBlobError(
+            f"{what} cannot be opened: {error}; is --key the customer's? If so, it was kept from it: `ogpu dispute` a "
+            "result, and judges refute what its customer cannot open"
+        ) from error
     try:
         return FetchedRun(blob, read_run_state(content, task.order, number, root))
     except WrongRunStateError as error:

@@ -263,6 +263,7 @@ def test_no_dispute_names_what_is_not_there_or_is_right(
     beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))
     assert f"computed segments 0 to {len(STATES) - 2}: name one of these" in beyond
     assert "the whole trace is right" in refusal(ogpu(tmp_path, url, *dispute, "--compute"))
+    assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
     both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
     assert both.exit_code == 2
 

@@ -106,6 +106,8 @@ def test_what_is_not_to_be_had_or_computed_is_said() -> None:
         first_wrong(task, blobs, "abacus")
     with pytest.raises(RunBlobError, match="does not know what the task computes"):
         first_wrong(replace(task, order=replace(task.order, workload=b"x" * 32)), blobs)
+    with pytest.raises(RunBlobError, match="the input asks for 8 segments, and the task for 9"):
+        first_wrong(replace(task, order=replace(task.order, segments=9)), blobs)
     with pytest.raises(RunBlobError, match="the input is another than was submitted"):
         first_wrong(replace(task, order=replace(task.order, input_root=b"x" * 32)), blobs)
     with pytest.raises(RunBlobError, match="the input cannot be had now"):
