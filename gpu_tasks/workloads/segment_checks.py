@@ -1,6 +1,6 @@
 """One segment of a run checked, for the price of that segment, and a proof of fraud read with one state.
 
-A court computes drawn segments; whoever doubts a trace computes them all, and shows the first that is wrong.
+A court computes drawn parts; whoever doubts a trace computes them all, and shows the first that is wrong.
 
 Always: exactly the segments that do not follow from the state before them are wrong, so one lie is one wrong segment;
 no proof convicts an honest trace.

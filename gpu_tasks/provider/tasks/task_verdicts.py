@@ -1,6 +1,6 @@
 """Finding what is right about a task before the courts, with the probe that shows that it was computed.
 
-Where the input is doubted, its root is the answer, or there is none. Where a result is, the drawn segments are computed
+Where the input is doubted, its root is the answer, or there is none. Where a result is, the drawn parts are computed
 from the states that its provider shows: all right, the answer is the stated root; one wrong, `refuted` of it.
 
 Always: judges refuse the inputs that bidders refuse; what a provider does not show is wrong, as its right states could
