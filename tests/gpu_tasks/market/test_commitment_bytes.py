@@ -1,0 +1,73 @@
+"""What is committed to, byte by byte, as the page for authors of other clients says, without this project's codec."""
+
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
+from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.units import unit_id_of
+from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.showing import refuted
+from gpu_tasks.market.training.tasks import slot_case, task_id_of
+from gpu_tasks.traces.trace import TracedState, TraceFraudProof
+
+PAGE = (Path(__file__).parents[3] / "docs" / "commitments.md").read_text(encoding="utf-8")
+GENESIS, ONE, TWO, SALT = (bytes((number,)) * 32 for number in (0xA0, 0xA1, 0xA2, 0xA5))
+
+
+def little(number: int, length: int) -> bytes:
+    return number.to_bytes(length, "little")
+
+
+def hashed(data: bytes) -> bytes:
+    return blake2b(data, digest_size=32).digest()
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    return hashed(b"ogpu/1/" + kind.ljust(8, b"\0") + GENESIS + body)
+
+
+# state 3 with two neighbours, state 4 with none: a list is its length, here one byte, times four, and its items
+PROOF = TraceFraudProof(3, TracedState(ONE, (TWO, ONE)), TracedState(TWO, ()), SALT)
+PROOF_BYTES = little(3, 4) + ONE + bytes((8,)) + TWO + ONE + TWO + bytes((0,)) + SALT
+ANSWERED, NOTHING = Statement(Answered(ONE), TWO, 0b101), Statement(Unanswerable(), TWO)
+
+ROWS = {
+    "unit": (unit_id_of(GENESIS, ONE, 7), message(b"unit", ONE + little(7, 4))),
+    "task": (task_id_of(GENESIS, ONE, 7), message(b"task", ONE + little(7, 4))),
+    "device": (device_id(ONE, TWO), hashed(b"ogpu/device" + ONE + TWO)),
+    "auction": (auction_id(ONE, 2), hashed(b"ogpu/auction" + ONE + little(2, 1))),
+    "slot": (slot_case(ONE, 3), hashed(b"ogpu/slot" + ONE + little(3, 1))),
+    "refuted": (refuted(ONE), hashed(b"ogpu/refuted" + ONE)),
+    "result": (
+        result_commitment(GENESIS, ONE, 1, TWO, ONE, SALT),
+        message(b"result", ONE + little(1, 4) + TWO + ONE + SALT),
+    ),
+    "bid": (
+        bid_commitment(GENESIS, ONE, TWO, ONE, BidOffer(10**8, 40, 21 * 10**8), SALT),
+        message(b"bid", ONE + TWO + ONE + little(10**8, 16) + little(40, 4) + little(21 * 10**8, 16) + SALT),
+    ),
+    "fraud proof": (
+        claim_commitment(GENESIS, ONE, TWO, 1, PROOF, SALT),
+        message(b"fraud", ONE + TWO + little(1, 1) + PROOF_BYTES + SALT),
+    ),
+    "opinion": (
+        opinion_commitment(GENESIS, ONE, 2, TWO, ANSWERED, SALT),
+        message(b"opinion", ONE + little(2, 1) + TWO + little(0, 1) + ONE + TWO + little(5, 1) + SALT),
+    ),
+    "opinion, unanswerable": (
+        opinion_commitment(GENESIS, ONE, 0, TWO, NOTHING, SALT),
+        message(b"opinion", ONE + little(0, 1) + TWO + little(1, 1) + TWO + little(0, 1) + SALT),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_committed_to_is_as_the_page_says(name: str) -> None:
+    made, by_hand = ROWS[name]
+    assert made == by_hand
+    assert f"| {name} | `0x{made.hex()}` |" in PAGE
