@@ -19,9 +19,15 @@ from wallet.errors import harmless
 COMMANDS = {
     "up": ("commands:up", "Start a new devnet, or the one in the folder again."),
     "status": ("commands:show_status", "Heights, peers, pool and units of each node."),
-    "logs": ("commands:logs", "The log of a node."),
-    "kill": ("commands:kill", "Kill a node with -9, as a power cut would."),
-    "restart": ("commands:restart", "Start a node again, stopping it first where it runs."),
+    "logs": ("commands:logs", "The log of NODE: Bob, or Bob/provider for the GPU provider beside it."),
+    "kill": (
+        "commands:kill",
+        "Kill NODE with -9, as a power cut would: Bob, or Bob/provider for the GPU provider beside it.",
+    ),
+    "restart": (
+        "commands:restart",
+        "Start NODE again, stopping it first where it runs: Bob, or Bob/provider.",
+    ),
     "down": ("commands:down", "End every process of the devnet."),
 }
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,14 @@ WIDTH_WITHOUT_TERMINAL = 120
 
 
 def _names(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The nodes of the devnet, for the shell's completion."""
+    """The nodes and providers of the devnet, for the shell's completion."""
     folder = context.parent.params.get("folder") if context.parent else None
     try:
         net = layout.load(chosen_folder(folder))
     except DevnetError:
         return []
-    return [CompletionItem(member.name) for member in net.members if member.name.lower().startswith(begun.lower())]
+    labels = [process.label for process in network.all_processes(net)]
+    return [CompletionItem(label) for label in sorted(labels) if label.lower().startswith(begun.lower())]
 
 
 NODE = click.argument("node", shell_complete=_names)
@@ -74,7 +75,9 @@ def up(folder: Path, validators: int | None, providers: bool, any_ports: bool, d
         return
     try:
         with network.ending_on_signals():
-            _watch(net, "Ctrl-C ends it")
+            if not _watch(net, "Ctrl-C ends it", is_over=lambda: not network.runs(net)):
+                click.echo("every process has ended: somebody took the devnet down from elsewhere")
+                return
     finally:
         network.down(net)
 
@@ -103,7 +106,7 @@ def show_status(folder: Path, as_json: bool, watch: bool) -> None:
 )
 @click.pass_obj
 def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
-    """The log of a node."""
+    """The log of NODE: Bob, or Bob/provider for the GPU provider beside it."""
     process = _process(folder, node)
     click.echo(network.tail(process.log, lines))
     if follow:
@@ -115,7 +118,7 @@ def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
 @NODE
 @click.pass_obj
 def kill(folder: Path, node: str) -> None:
-    """Kill a node with -9, as a power cut would."""
+    """Kill NODE with -9, as a power cut would: Bob, or Bob/provider for the GPU provider beside it."""
     process = _process(folder, node)
     pid = processes.kill(process)
     click.echo(f"killed {process.label}, process {pid}; `ogpu-devnet restart {process.label}` brings it back")
@@ -125,13 +128,12 @@ def kill(folder: Path, node: str) -> None:
 @NODE
 @click.pass_obj
 def restart(folder: Path, node: str) -> None:
-    """Start a node again, stopping it first where it runs."""
+    """Start NODE again, stopping it first where it runs: Bob, or Bob/provider."""
     net = layout.load(folder)
-    member = net.member(node)
-    process = network.node_process(net, member)
+    process = network.process_named(net, node)
     processes.stop(process)
     pid = processes.start(process, detach=True)
-    network.wait_for_node(net, member)
+    network.wait_for(net, process)
     click.echo(f"started {process.label}, process {pid}, and it answers; its log is {process.log}")
 
 
@@ -149,8 +151,7 @@ def down(folder: Path, purge: bool) -> None:
 
 
 def _process(folder: Path, name: str) -> Process:
-    net = layout.load(folder)
-    return network.node_process(net, net.member(name))
+    return network.process_named(layout.load(folder), name)
 
 
 def _restarts(net: Devnet) -> dict[str, int]:
@@ -168,8 +169,8 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
 
 
-def _watch(net: Devnet, hint: str) -> None:
-    """The table, again and again, until Ctrl-C."""
+def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) -> bool:
+    """The table, again and again: True after Ctrl-C, False once it is over."""
 
     def table() -> Any:
         standing = asyncio.run(status.ask_all(net))
@@ -177,11 +178,12 @@ def _watch(net: Devnet, hint: str) -> None:
 
     try:
         with Live(table(), auto_refresh=False) as live:
-            while True:
+            while not is_over():
                 time.sleep(REFRESH_SECONDS)
                 live.update(table(), refresh=True)
     except KeyboardInterrupt:
-        pass
+        return True
+    return False
 
 
 def _following(path: Path) -> Iterator[str]:

@@ -57,6 +57,29 @@ def all_processes(net: Devnet) -> tuple[Process, ...]:
     return providers(net) + tuple(node_process(net, member) for member in net.members)
 
 
+def runs(net: Devnet) -> bool:
+    """Whether any process of the devnet does."""
+    return any(processes.running(process) is not None for process in all_processes(net))
+
+
+def process_named(net: Devnet, label: str) -> Process:
+    """A node by its name, or the provider beside it (`Bob/provider`); DevnetError for a name that is none."""
+    known = {process.label.lower(): process for process in all_processes(net)}
+    found = known.get(label.lower())
+    if found is None:
+        raise DevnetError(f"no {label!r} in this devnet; there are {', '.join(each.label for each in known.values())}")
+    return found
+
+
+def wait_for(net: Devnet, process: Process) -> None:
+    """Wait until a node answers, or a provider serves; DevnetError as `wait_for_node`."""
+    who = {provider_process(net, who).label: who for who in offering(net)}.get(process.label)
+    if who is not None:
+        wait_for_provider(net, who)
+    else:
+        wait_for_node(net, net.member(process.label))
+
+
 def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[MemberStatus]:
     """Start what does not run, and wait until the chain works; gives where the nodes stand."""
     started: list[Process] = []

@@ -1,0 +1,80 @@
+"""`ogpu-devnet` by its words: which process is meant, and that `up` ends when somebody else has ended everything."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from devnet.launcher import commands, layout, lifecycle, processes, status
+from devnet.launcher.cli import ogpu_devnet
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet
+from devnet.launcher.processes import Process
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Devnet:
+    return layout.create(tmp_path / "net", 2, providers=True, any_ports=True)
+
+
+def run(net: Devnet, *words: str) -> Any:
+    return CliRunner().invoke(ogpu_devnet, ["--folder", str(net.folder), *words])
+
+
+@pytest.mark.parametrize(("name", "label"), [("bob", "Bob"), ("Alice", "Alice"), ("bob/Provider", "Bob/provider")])
+def test_a_node_and_the_provider_beside_it_have_names(net: Devnet, name: str, label: str) -> None:
+    assert lifecycle.process_named(net, name).label == label
+
+
+def test_a_name_that_is_none_is_answered_with_those_that_are(net: Devnet) -> None:
+    for command in ("kill", "restart", "logs"):
+        said = str(run(net, command, "carol").exception)
+        assert "no 'carol' in this devnet; there are Alice/provider, Bob/provider, Alice, Bob" in said
+
+
+def test_a_provider_is_killed_and_started_again(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, str]] = []
+
+    def noted(what: str) -> Any:
+        def note(process: Process, **_: Any) -> int:
+            done.append((what, process.label))
+            return 7
+
+        return note
+
+    for what in ("kill", "stop", "start"):
+        monkeypatch.setattr(processes, what, noted(what))
+    monkeypatch.setattr(lifecycle, "wait_for_provider", lambda _net, who: done.append(("awaited", who.name)))
+    monkeypatch.setattr(lifecycle, "wait_for_node", lambda _net, who: done.append(("awaited node", who.name)))
+    assert "`ogpu-devnet restart Bob/provider` brings it back" in run(net, "kill", "bob/provider").output
+    assert "started Bob/provider" in run(net, "restart", "bob/provider").output
+    assert run(net, "restart", "bob").exit_code == 0
+    assert done == [
+        ("kill", "Bob/provider"), ("stop", "Bob/provider"), ("start", "Bob/provider"), ("awaited", "Bob"),
+        ("stop", "Bob"), ("start", "Bob"), ("awaited node", "Bob"),
+    ]  # fmt: skip
+
+
+def test_who_watches_what_somebody_else_ended_is_told_and_ends(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([True, True, False])
+
+    async def nobody(_net: Devnet) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(commands, "REFRESH_SECONDS", 0)
+    monkeypatch.setattr(status, "ask_all", nobody)
+    monkeypatch.setattr(lifecycle, "up", lambda _net, **_: [])
+    monkeypatch.setattr(lifecycle, "runs", lambda _net: next(left))
+    shown = run(net, "up")
+    assert shown.exit_code == 0, shown.exception
+    assert "somebody took the devnet down from elsewhere" in shown.output
+    assert next(left, None) is None
+
+
+def test_what_runs_is_a_node_or_a_provider(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
+    for label, expected in (("Bob/provider", True), ("Alice", True), ("nobody", False)):
+        monkeypatch.setattr(processes, "running", lambda each, label=label: 7 if each.label == label else None)
+        assert lifecycle.runs(net) is expected
+    with pytest.raises(DevnetError):
+        lifecycle.process_named(net, "")
