@@ -328,3 +328,11 @@ def test_what_is_accepted_is_paid_and_has_no_other_end() -> None:
         refused(CUSTOMER.stash, close, ev.WrongTaskState),
         refused(chain.keys[0].stash, close, ev.WrongTaskState),
     )
+
+
+def test_what_is_looked_at_has_no_other_end() -> None:
+    chain = at(TaskState.SUBMITTED)
+    close = TrainingMarket.close(task=chain.task, pay=0, back=0)
+    chain.ask(TrainingMarket.dispute(task=chain.task))
+    assert chain.state() in (TaskState.SHOWING, TaskState.JUDGED)
+    chain.ask(close, ev.WrongTaskState)

@@ -20,7 +20,7 @@ from gpu_tasks.provider.execution.executor import BadStateError, BegunRun, Later
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks import task_verdicts
 from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState
-from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Search, TaskCase, judged_segments
+from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Lacking, Search, TaskCase, judged_segments
 from gpu_tasks.traces.trace import state_hash, trace_root, traced_state
 from priced_tasks import a_task
 from provider_chain import keypair, seal_key
@@ -123,6 +123,21 @@ def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
         is_right(RIGHT, 3, {3: state(6, b"another")})
 
 
+def test_the_state_behind_a_segment_is_in_the_trace_too() -> None:
+    """Else any state that follows rightly makes any trace right."""
+    parts = parts_of(RIGHT, {})
+    digests, bent = ([state_hash(each) for each in run] for run in (RIGHT, [*RIGHT[:4], state(9), *RIGHT[5:]]))
+
+    async def ask(*_: object) -> bytes:
+        told = ShownState(traced_state(bent, 3), traced_state(digests, 4), RIGHT[3])
+        return seal(SHOWN_STATE.encode(told), [seal_key(ME).public])
+
+    parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
+    case = case_of([*RIGHT[:4], state(9), *RIGHT[5:]], 3)
+    with pytest.raises(BlobError, match="not in its trace"):
+        asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, Search()))
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_who_takes_a_task_over_begins_with_the_checkpoint_that_counts(
     monkeypatch: pytest.MonkeyPatch, *, is_there: bool
@@ -148,6 +163,33 @@ def test_who_takes_a_task_over_begins_with_the_checkpoint_that_counts(
     assert found(RIGHT)
     assert found(elsewhere) is not is_there, "what nobody has any more is not its successor's fault"
     assert found(elsewhere, start), "a fraud proof is about its segment"
+    held = replace(held, milestone=replace(held.milestone, number=3))
+    assert found(elsewhere), "and what counts of its own leg says nothing of how that began"
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_who_waits_for_states_lacks_what_others_have(monkeypatch: pytest.MonkeyPatch, *, is_taken_over: bool) -> None:
+    """Only that is given up before commits close: what a judge computes may take its time."""
+    search, begun = Search(), replace(case_of(RIGHT, None).task, behind=2)
+
+    async def ask(*_: object) -> bytes:
+        raise BlobError("away")
+
+    async def fetched(*_: object) -> Any:
+        return SimpleNamespace(digests=tuple(state_hash(each) for each in RIGHT[:5]))
+
+    monkeypatch.setattr(task_verdicts, "fetch_run", fetched)
+    parts, case = parts_of(RIGHT, {}), case_of(RIGHT, None)
+    parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
+    if is_taken_over:
+        held = HeldCheckpoint(Milestone(2, b"r" * 32, 1, b"b" * 32), b"h" * 32)
+        case = replace(case, task=replace(begun, checkpoint=held))
+    with pytest.raises(BlobError, match="away"):
+        asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, search))
+    assert search.lacks is Lacking.STATES
+    search = Search()
+    asyncio.run(task_verdicts._computed(parts_of(RIGHT, {}), case, cast(Any, None), ASKED, search))
+    assert search.lacks is Lacking.NOTHING
 
 
 # ---------------------------------------------------------------------------------------------------- earlier judges
