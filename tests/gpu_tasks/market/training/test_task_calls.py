@@ -12,7 +12,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.errors import FundsUnavailable
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
-from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, with_offers
+from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, awarded, with_offers
 
 STRANGER = Keys("stranger")
 RESULT = TaskResult(b"r" * 32, b"o" * 32, 7)
@@ -330,9 +330,11 @@ def test_what_is_accepted_is_paid_and_has_no_other_end() -> None:
     )
 
 
-def test_what_is_looked_at_has_no_other_end() -> None:
-    chain = at(TaskState.SUBMITTED)
-    close = TrainingMarket.close(task=chain.task, pay=0, back=0)
+@pytest.mark.parametrize(("segments", "state"), [(8, TaskState.SHOWING), (0, TaskState.JUDGED)])
+def test_what_is_looked_at_has_no_other_end(segments: int, state: TaskState) -> None:
+    chain, _ = awarded(segments=segments)
+    chain.start(chain.keys[0])
+    chain.finish(chain.keys[0])
     chain.ask(TrainingMarket.dispute(task=chain.task))
-    assert chain.state() in (TaskState.SHOWING, TaskState.JUDGED)
-    chain.ask(close, ev.WrongTaskState)
+    assert chain.state() is state
+    chain.ask(TrainingMarket.close(task=chain.task, pay=0, back=0), ev.WrongTaskState)
