@@ -6,7 +6,7 @@ hashes up to there; who serves it does not matter. What does not, says in what i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobClient, BlobError
@@ -20,6 +20,9 @@ from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskSta
 from runtime.encoding.codec import DecodeError
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+
+StatedRun = tuple[bytes, int, bytes]
+"""Address of a blob, and milestone and root that it is stated to hold."""
 
 
 class RunBlobError(WalletError):
@@ -50,37 +53,49 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
 
     Of one that ended without: the newest checkpoint that counts, which its customer may have paid for.
     """
-    stated = [slot.result for slot in task.slots if slot.result is not None]
     newest = last_stated(task)
     if newest is None:
         raise RunBlobError(no_result(task))
     if isinstance(newest, Milestone):
         return await fetch_checkpoint(blobs, key, task, newest, providers)
-    refusals = []
-    for result in dict.fromkeys((result.blob, result.root) for result in stated):
-        blob, root = result
-        try:
-            found = await _fetched(blobs, key, task, (blob, task.order.milestones, root), providers, "the result")
-            _check_with_checkpoint(task, found.run, "the result")
-        except RunBlobError as error:
-            refusals.append(str(error))
-        else:
-            return found
-    raise RunBlobError("; ".join(refusals))
+
+    async def checked(result: StatedRun) -> FetchedRun:
+        found = await _fetched(blobs, key, task, result, providers, "the result")
+        _check_with_checkpoint(task, found.run, "the result")
+        return found
+
+    return await _first_usable(_results(task), checked)
 
 
 async def stated_digests(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]
 ) -> Sequence[bytes]:
     """The hashes of all states of a run, as a result states them, whatever it goes on from; RunBlobError."""
+
+    async def fetched(result: StatedRun) -> FetchedRun:
+        return await _fetched(blobs, key, task, result, providers, "the result")
+
+    if not _results(task):
+        raise RunBlobError(no_result(task))
+    return (await _first_usable(_results(task), fetched)).run.digests
+
+
+def _results(task: Task) -> list[StatedRun]:
+    """What its providers state, each once: address, milestone and root."""
+    stated = [slot.result for slot in task.slots if slot.result is not None]
+    return list(dict.fromkeys((result.blob, task.order.milestones, result.root) for result in stated))
+
+
+async def _first_usable(
+    results: Sequence[StatedRun], fetch: Callable[[StatedRun], Awaitable[FetchedRun]]
+) -> FetchedRun:
     refusals = []
-    for result in (slot.result for slot in task.slots if slot.result is not None):
-        stated = result.blob, task.order.milestones, result.root
+    for result in results:
         try:
-            return (await _fetched(blobs, key, task, stated, providers, "the result")).run.digests
+            return await fetch(result)
         except RunBlobError as error:
             refusals.append(str(error))
-    raise RunBlobError("; ".join(refusals) or no_result(task))
+    raise RunBlobError("; ".join(refusals))
 
 
 async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:
@@ -114,7 +129,7 @@ async def _fetched(
     blobs: BlobClient,
     key: Keypair,
     task: Task,
-    stated: tuple[bytes, int, bytes],
+    stated: StatedRun,
     providers: dict[bytes, Provider],
     what: str,
 ) -> FetchedRun:

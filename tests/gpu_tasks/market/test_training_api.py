@@ -24,7 +24,7 @@ from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
 from runtime.state.recorded_reads import RecordedReads
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
-from task_chain import TaskChain, an_offer, an_order, awarded, hold, with_offers
+from task_chain import TaskChain, an_offer, an_order, awarded, hold, with_offers, work
 
 AFTER = codec(Hash | None)
 
@@ -242,6 +242,16 @@ def test_a_winner_is_told_what_is_next_until_its_result_and_a_runner_up_what_it_
     assert said(chain, winner) == (TaskRole.SLOT, TaskDeed.FINISH, 4)
     chain.finish(winner)
     assert said(chain, winner) == (TaskRole.SLOT, TaskDeed.WAIT, 0)
+
+
+def test_who_took_over_is_told_which_milestone_of_its_rest_is_the_result() -> None:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2)
+    chain.until(TaskState.ASKING)
+    chain.start(chain.keys[1])
+    assert said(chain, chain.keys[1]) == (TaskRole.SLOT, TaskDeed.CHECKPOINT, 3)
+    chain.report(chain.keys[1], 3)
+    assert said(chain, chain.keys[1]) == (TaskRole.SLOT, TaskDeed.FINISH, 4)
 
 
 def test_a_window_that_is_over_leaves_nothing_to_do() -> None:

@@ -84,6 +84,16 @@ def test_gangs() -> None:
     )  # fmt: skip
 
 
+def test_a_dearer_bid_of_another_class_that_takes_less_time_is_before_the_last_winner() -> None:
+    gang = terms(slots=2, is_homogeneous=True)
+    gpus = [bid(3, 310, device_class=GPU), bid(4, 500, device_class=GPU)]
+    found = whys(gang, bid(1, 100), bid(2, 300, blocks=3), *gpus)
+    assert found[3] == (
+        "another class fills its 2 slots at a lower score: "
+        "0.0000001 oGPU before the last winner (price +0.0000001, time -0.0000002)"
+    )  # fmt: skip
+
+
 def test_bids_that_were_not_opened_come_last() -> None:
     sealed = [SealedBid(name(8), name(108), GPU, 25), SealedBid(name(7), name(107), GPU, 50)]
     rows = explain(terms(), select(terms(), [bid(1, 100)], SEED), sealed)

@@ -79,6 +79,7 @@ def test_an_owner_counts_for_as_many_devices_as_it_can_cover() -> None:
         (2, True, "cgg", (2, True, False, False)),
         (2, True, "ccgg", (2, True, True, False)),
         (2, True, "ccc", (3, True, True, True)),
+        (2, True, "ccggg", (3, True, True, False)),
         (1, True, "cg", (2, True, True, True)),
         (3, False, "cc", (2, False, False, False)),
     ],

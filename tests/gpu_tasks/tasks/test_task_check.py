@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
@@ -13,7 +14,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
-from task_chain import TaskChain, an_offer, awarded, finish_and_accept, with_offers, work
+from task_chain import TaskChain, an_offer, awarded, finish_and_accept, hold, with_offers, work
 
 
 def records(chain: TaskChain) -> list[AuctionRecords]:
@@ -84,6 +85,33 @@ def a_gang_with_a_replaced_place() -> TaskChain:
     chain, _ = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
     chain.start(chain.chain.keys_of(chain.now().slots[0].provider))
     chain.chain.blocks(4)
+    return chain
+
+
+def held_by_its_standby_too() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2, counted=1)
+    chain.do(chain.keys[1], hold(chain, 2))
+    return chain
+
+
+def stated_again_after_a_takeover() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2)
+    chain.until(TaskState.ASKING)
+    chain.start(chain.keys[1])
+    chain.report(chain.keys[1], 3)
+    return chain
+
+
+def taken_back_at_its_second_auction() -> TaskChain:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=3)
+    chain.until(TaskState.ASKING)
+    chain.until(TaskState.COMMITTING)
+    bidder = chain.keys[2]
+    chain.do(bidder, chain.commit_call(bidder, an_offer(2 * OGPU, blocks=20)))
+    chain.ask(TrainingMarket.cancel(task=chain.task))
     return chain
 
 
@@ -162,7 +190,8 @@ STORIES: tuple[Callable[[], TaskChain], ...] = (
     undisturbed, taken_over_while_bound, died_before_it_counted, asked_for_the_rest, auctioned_again,
     a_gang_with_a_replaced_place, given_more_blocks, without_a_bid, with_too_few, with_nothing_opened,
     taken_back_while_bids_were_taken, taken_back_while_bids_were_opened, taken_back_before_the_beacon,
-    taken_back_after_the_award, stopped,
+    taken_back_after_the_award, stopped, held_by_its_standby_too, stated_again_after_a_takeover,
+    taken_back_at_its_second_auction,
 )  # fmt: skip
 
 
@@ -175,6 +204,12 @@ def test_whatever_becomes_of_a_task_is_right(story: Callable[[], TaskChain]) -> 
 def test_of_a_task_that_was_taken_back_no_award_is_missed(state: TaskState) -> None:
     check = reckoned(taken_back(state))["auction 1"]
     assert (check.is_right, check.says) == (True, "its customer took the task back before the award; 3 bids were in")
+
+
+def test_what_was_taken_back_later_says_who_won_before() -> None:
+    checks = reckoned(taken_back_at_its_second_auction())
+    assert checks["auction 1"].says.startswith("1 of 3 bids win, for 7 oGPU; not compared with who got the slots")
+    assert "its customer took the task back before the award; 1 bids were in" in checks["auction 2"].says
 
 
 def test_it_is_right_in_every_block_of_a_life() -> None:
@@ -263,6 +298,14 @@ def test_a_standby_that_is_not_the_selection_s_is_found() -> None:
     assert wrong(reckoned(chain, changed)) == ["auction 1: who stands by is not whom the selection names"]
 
 
+def test_a_standby_where_the_selection_names_none_is_found() -> None:
+    alone, _ = awarded(6 * OGPU)
+    standby = awarded()[0].now().standby
+    changed = replace(alone.now(), standby=standby)
+    assert alone.now().standby is None
+    assert wrong(reckoned(alone, changed)) == ["auction 1: who stands by is not whom the selection names"]
+
+
 def test_results_that_differ_and_lateness_that_was_not_are_found() -> None:
     chain = undisturbed()
     task = chain.now()
@@ -308,3 +351,18 @@ def test_an_award_that_is_gone_while_its_bids_are_there_is_found() -> None:
     assert [check.says for check in checks if check.is_right is False] == ["3 bids, and no award"]
     nobody = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, {})])
     assert [check.what for check in nobody if check.is_right is False] == ["auction 1"]
+
+
+def test_an_award_without_its_beacon_and_a_bid_of_another_class_are_found() -> None:
+    chain, _ = awarded()
+    (found,) = records(chain)
+    count = chain.market.submitted[CUSTOMER.stash]
+    assert found.award is not None
+    unseeded = AuctionRecords(replace(found.award, seed=None), found.bids)
+    checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [unseeded])
+    wrongly = [check.says for check in checks if check.is_right is False]
+    assert wrongly == ["3 bids were opened for 1 slots: nobody could win"]
+    device, bid = next(iter(found.bids.items()))
+    bids = {**found.bids, device: replace(bid, device_class=DeviceClass.DATACENTER)}
+    checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, bids)])
+    assert f"the bid of 0x{device.hex()} was opened for somebody else" in [check.says for check in checks]

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.training.block_statements import SignedStep, life_blocks, steps_about
+from gpu_tasks.client.training.block_statements import LifeBlocks, SignedStep, life_blocks, steps_about, task_blocks
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
 from gpu_tasks.market.attestations.task_statement import (
@@ -18,6 +19,7 @@ from gpu_tasks.market.attestations.task_statement import (
 )
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.task_statements import Holding, StatedStep
 from played_node import DevChain
 from priced_tasks import WINDOWS, a_task
 from runtime.blocks.extrinsic import encode_bare
@@ -112,3 +114,22 @@ def test_the_newest_blocks_of_a_task_s_life_are_read_and_none_behind_its_end(
     found = asyncio.run(life_blocks(cast(ChainClient, client), task, b"f" * 32, most))
     assert asked == [(first, last)]
     assert (found.first, found.last, found.is_whole) == (first, last, first == 11)
+
+
+def test_who_states_stands_for_its_stash_and_who_holds_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint's holder is whoever signed, as the record of the task has it."""
+    chain = DevChain()
+    blocks = [[chain.signed(ALICE, calls(TASK)[number])] for number in (0, 1)]
+
+    async def block(at: bytes) -> Any:
+        return SimpleNamespace(extrinsics=blocks[at[0]])
+
+    async def stash_of(*_: object) -> bytes:
+        return b"s" * 32
+
+    monkeypatch.setattr(market_reads, "stash_of", stash_of)
+    client: Any = SimpleNamespace(runtime=chain.runtime, block=block)
+    life = LifeBlocks(7, 8, True, [b"\0", b"\1"])
+    found = asyncio.run(task_blocks(cast(ChainClient, client), TASK, life, b"f" * 32))
+    assert found.statements == [StatedStep(7, 1, b"s" * 32, 3, MILESTONE.root)]
+    assert found.holdings == [Holding(8, ALICE.account, 3)]

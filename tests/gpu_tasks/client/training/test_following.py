@@ -185,6 +185,19 @@ def test_a_checkpoint_goes_to_other_stores_than_its_maker_s(
     assert asked == [["http://127.0.0.1:2"]]
 
 
+def test_where_its_maker_alone_has_a_store_a_checkpoint_goes_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
+) -> None:
+    blob = run_blob(1)
+    blobs[address_of(blob)] = blob
+    monkeypatch.delitem(PROVIDERS, b"2" * 32)
+    film = TaskFilm([a_running_task(1, blob)])
+    follow(tmp_path, monkeypatch, film)
+    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=1, root=run_root(1))], (
+        "it counts, or nothing is paid for"
+    )
+
+
 def test_a_held_checkpoint_is_handed_on_when_work_changes_hands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
 ) -> None:
@@ -201,6 +214,19 @@ def test_a_held_checkpoint_is_handed_on_when_work_changes_hands(
     assert not blobs, "nothing has changed hands"
     follow(tmp_path, monkeypatch, TaskFilm([held, again]))
     assert list(blobs) == [address_of(blob)]
+
+
+def test_what_another_machine_has_held_since_is_not_handed_on_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
+) -> None:
+    blob = run_blob(1)
+    blobs[address_of(blob)] = blob
+    follow(tmp_path, monkeypatch, TaskFilm([a_running_task(1, blob)]))
+    newer = HeldCheckpoint(Milestone(2, run_root(2), 7, address_of(run_blob(2))), BOB)
+    held = replace(a_running_task(), owed=2, done=2, checkpoint=newer)
+    blobs.clear()
+    follow(tmp_path, monkeypatch, TaskFilm([held, replace(held, state=TaskState.COMMITTING, auction=2, slots=())]))
+    assert not blobs, "the older one is of no use to anybody"
 
 
 def test_what_could_not_be_handed_on_is_tried_again(

@@ -1,15 +1,16 @@
 """Bids as rows: what is said of one whose auction was not decided is true of it now."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpu_tasks.client.training.records import auction_rows, shortened
+from gpu_tasks.client.training.records import auction_rows, shortened, task_facts
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from scripts.chains.market_chain import OGPU
-from task_chain import TaskChain, with_offers
+from task_chain import TaskChain, awarded, with_offers, work
 
 
 def fates(chain: TaskChain) -> set[tuple[str, str]]:
@@ -60,3 +61,11 @@ def test_of_a_task_that_was_taken_back_no_bid_is_sealed_and_no_award_follows(sta
     chain.ask(TrainingMarket.cancel(task=chain.task))
     back = "the customer took the task back before the award"
     assert fates(chain) == {("not opened", f"it was never opened: {back}"), ("opened", back)}
+
+
+def test_what_counts_is_counted_over_all_legs() -> None:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2, counted=1)
+    rest = replace(chain.now(), behind=1, milestones=3)
+    facts = task_facts(chain.task, rest, None)
+    assert (facts["milestones"], facts["milestones_that_count"]) == ("3/4", 2)

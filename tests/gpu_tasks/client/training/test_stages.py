@@ -54,6 +54,7 @@ def test_a_running_task_says_what_is_due_and_what_its_customer_can_hold() -> Non
     assert why(chain.now()).startswith(f"at work: milestone 1 is due by block {chain.now().deadline}")
     rest = replace(chain.now(), behind=2, milestones=2)
     assert why(rest).startswith("at work: milestone 3 is due")
+    assert progress(rest) == "running, milestone 2 of 4"
     assert unheld(chain.now()) is None
     chain.report(alice, 1)
     assert unheld(chain.now()) == 1

@@ -188,6 +188,20 @@ def test_a_claim_that_is_not_opened_gets_its_bond_back_when_the_customer_ends_th
     assert not list(chain.market.claims.items())
 
 
+def test_who_has_not_opened_its_claim_when_the_customer_accepts_loses_nothing() -> None:
+    """It kept nobody's proof from being judged: the customer has taken the result."""
+    chain, books = stated()
+    eve = chain.keys[4]
+    chain.do(eve, claim(chain, eve))
+    made_at = chain.chain.height
+    while chain.chain.height < chain.now().deadline - 1:
+        chain.chain.block()
+    assert chain.chain.height >= made_at + CLAIM_BLOCKS
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
+    assert books.change(eve) == 0
+
+
 def test_a_commitment_that_is_copied_opens_nothing() -> None:
     chain, _ = stated()
     eve, thief = chain.keys[4:6]

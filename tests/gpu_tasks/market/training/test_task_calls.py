@@ -13,7 +13,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.errors import FundsUnavailable
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
-from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, hold, with_offers
+from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, awarded, hold, with_offers
 
 STRANGER = Keys("stranger")
 RESULT = TaskResult(b"r" * 32, b"o" * 32, 7)
@@ -336,3 +336,13 @@ def test_judges_of_a_long_run_have_half_of_what_a_bid_may_promise() -> None:
     order = an_order(blocks_max=20_000, run_blocks=10_001)
     chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
     chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=replace(order, run_blocks=10_000))))
+
+
+@pytest.mark.parametrize(("segments", "state"), [(8, TaskState.SHOWING), (0, TaskState.JUDGED)])
+def test_what_is_looked_at_has_no_other_end(segments: int, state: TaskState) -> None:
+    chain, _ = awarded(segments=segments)
+    chain.start(chain.keys[0])
+    chain.finish(chain.keys[0])
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    assert chain.state() is state
+    chain.ask(TrainingMarket.close(task=chain.task, pay=0, back=0), ev.WrongTaskState)

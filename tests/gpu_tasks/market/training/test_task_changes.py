@@ -84,6 +84,38 @@ def test_a_cancelled_takeover_pays_who_stood_by() -> None:
     assert books.change(bob) == BOND // 2 + net(8 * OGPU // 50)
 
 
+def test_before_the_award_a_part_of_each_slots_bond_burns() -> None:
+    chain = TaskChain()
+    chain.submit(slots=3)
+    before = chain.wealth(CUSTOMER.stash)
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert chain.wealth(CUSTOMER.stash) - before == -3 * (BOND // 10)
+
+
+def test_who_took_over_while_bound_and_is_stopped_has_stood_by_once() -> None:
+    chain, books = awarded()
+    bob = chain.keys[1]
+    chain.chain.blocks(5)
+    chain.start(bob)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    task = chain.now()
+    earned = 8 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
+    assert books.change(bob) == BOND // 2 + net(8 * OGPU // 50) + net(earned)
+
+
+def test_what_was_added_twice_is_no_part_of_the_promise() -> None:
+    chain, books = awarded()
+    alice = chain.keys[0]
+    chain.start(alice)
+    chain.chain.blocks(7)
+    for blocks in (20, 10):
+        chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(blocks)))
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    task = chain.now()
+    earned = 7 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
+    assert books.change(alice) == net(earned) + BOND // 2
+
+
 def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
@@ -219,6 +251,20 @@ def test_a_higher_price_is_locked_and_bid_for() -> None:
     assert chain.now().slots[0].price == 16 * OGPU
     bond = Hold(BID_BOND, bid_case(auction_id(chain.task, 1), chain.keys[0].device))
     assert chain.market.lock.locked(chain.keys[0].stash, bond) == 0
+
+
+@pytest.mark.parametrize(("blocks", "outcome"), [(40, TaskOutcome.ON_TIME), (41, TaskOutcome.LATE)])
+def test_the_last_promised_block_is_in_time(blocks: int, outcome: TaskOutcome) -> None:
+    chain = TaskChain()
+    chain.chain.chance.seed(2)  # by which its beacon asks for no audit
+    chain.submit(milestones=1)
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU))
+    alice = chain.keys[0]
+    chain.start(alice)
+    while chain.chain.height < chain.now().started_at + blocks - 1:
+        chain.chain.block()
+    finish_and_accept(chain, alice)
+    assert chain.now().outcome is outcome
 
 
 def test_more_blocks_make_a_late_result_a_timely_one() -> None:

@@ -154,6 +154,37 @@ def test_a_winner_whose_second_name_stands_by_is_not_paid_for_milestones_that_no
     assert chain.now().begun_from == RIGHT
 
 
+def test_what_only_the_standby_holds_is_no_part_of_the_rest_that_it_is_paid_for() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    work(chain, alice, milestones=2, counted=1)
+    chain.do(bob, hold(chain, 2))
+    chain.do(bob, hold(chain, 2), ev.NothingToHold)
+    assert (chain.now().done, chain.now().owed) == (2, 1)
+    chain.until(TaskState.ASKING)
+    assert books.change(alice) == net(7 * OGPU // 4) - 3 * 7 * OGPU // 4 // 4
+    assert chain.now().deadline == chain.chain.height + chain.now().windows.ask
+    chain.start(bob)
+    assert (chain.now().slots[0].price, chain.now().slots[0].promised) == (4 * OGPU, 20)
+
+
+def test_who_took_over_and_is_gone_too_is_asked_no_more() -> None:
+    chain = TaskChain(constants={"TrainingMarket.ask_blocks": 7})
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    alice, bob = chain.keys[:2]
+    work(chain, alice, milestones=2)
+    chain.until(TaskState.ASKING)
+    assert chain.now().deadline == chain.chain.height + 7
+    chain.start(bob)
+    assert chain.now().standby is None
+    states = set()
+    while chain.state() is not TaskState.COMMITTING:
+        states.add(chain.state())
+        chain.chain.block()
+    assert states == {TaskState.RUNNING}
+
+
 def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]

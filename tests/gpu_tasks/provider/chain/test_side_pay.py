@@ -3,15 +3,26 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from gpu_tasks.market.training.tasks import BID_BOND, TASK_ESCROW, Slot, Standby, slot_case
-from gpu_tasks.provider.chain.side_pay import _last_end, is_standing_by, share_paid
+from gpu_tasks.provider.chain import side_pay
+from gpu_tasks.provider.chain.side_pay import (
+    LOOKED_BACK_MAX,
+    OVERLAP_BLOCKS,
+    SidePayment,
+    _last_end,
+    is_standing_by,
+    share_paid,
+    side_payments,
+)
 from priced_tasks import a_task
 from runtime.pallets.staking.trust_lock import Paid
 from scripts.chains.market_chain import OGPU
 from task_chain import net
+from wallet.client import ChainClient
 
 ME, OTHER, TASK = b"m" * 32, b"o" * 32, b"t" * 32
 SLOT = Slot(OTHER, b"d" * 32, 5 * OGPU, 50, 100)
@@ -62,3 +73,50 @@ def there(text: str) -> Callable[[bytes], Awaitable[bool]]:
 def test_an_end_is_the_last_one_and_none_where_it_was_never_there_or_still_is(text: str, end: int | None) -> None:
     ids = [bytes((place,)) for place in range(len(text))]
     assert asyncio.run(_last_end(ids, there(text))) == end
+
+
+class Blocks:
+    """Final blocks up to a height, whose ids are their heights, in which a seat and a place are there until one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, gone_in: int) -> None:
+        self.last = last
+        self.gone_in = gone_in
+        self.asked: list[tuple[int, int]] = []
+        for name in ("_has_seat", "_stands_by"):
+            monkeypatch.setattr(side_pay, name, self._is_there)
+        for name in ("_fee", "_share"):
+            monkeypatch.setattr(side_pay, name, self._paid)
+
+    async def finalized(self) -> bytes:
+        return b"final"
+
+    async def height(self, _: bytes) -> int:
+        return self.last
+
+    async def final_ids(self, first: int, last: int) -> list[bytes]:
+        self.asked.append((first, last))
+        return [bytes((height,)) for height in range(first, last + 1)]
+
+    async def _is_there(self, _client: object, _stash: bytes, _name: bytes, at: bytes) -> bool:
+        return at[0] < self.gone_in
+
+    async def _paid(self, _client: object, _stash: bytes, _name: bytes, before: bytes, block: bytes) -> int:
+        return 1_000 * before[0] + block[0]
+
+    def told(self, since: int) -> dict[bytes, SidePayment]:
+        return asyncio.run(side_payments(cast(ChainClient, self), ME, [b"c" * 32], [TASK], since))
+
+
+def test_a_payment_is_of_the_block_behind_which_the_seat_or_place_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = Blocks(monkeypatch, 100, gone_in=95)
+    paid = SidePayment(95, 94_095)  # by what stood before that block, and by its events
+    assert blocks.told(94) == {b"c" * 32: paid, TASK: paid}
+    assert Blocks(monkeypatch, 100, gone_in=101).told(94) == {}, "both are there"
+
+
+def test_it_is_looked_for_a_little_before_what_was_seen_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = Blocks(monkeypatch, 100, gone_in=93)
+    assert blocks.told(94)[TASK] == SidePayment(93, 92_093), "the view was a block ahead of its seats"
+    assert blocks.told(1)[TASK] == SidePayment(93, 92_093)
+    assert blocks.asked == [(94 - OVERLAP_BLOCKS, 100), (100 - LOOKED_BACK_MAX, 100)]
+    assert Blocks(monkeypatch, 5, gone_in=3).told(1)[TASK].block == 3

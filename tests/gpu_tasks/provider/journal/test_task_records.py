@@ -85,6 +85,13 @@ def test_the_records_of_an_entry_replay_to_it(count: int, is_over: bool) -> None
         assert again == entry
 
 
+def test_usages_of_a_later_leg_are_known_by_their_milestone() -> None:
+    third = MilestoneFound(TASK, 1, Milestone(3, b"r" * 32, 7, b"c" * 32), Usage(1, 2, 3, 4, 5, 6))
+    ((key, entry),) = known([BID, third]).items()
+    assert entry.usages == {3: third.usage}
+    assert records_of(key, entry) == [BID, third]
+
+
 def test_a_rewrite_keeps_bids_that_are_open_and_the_newest_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

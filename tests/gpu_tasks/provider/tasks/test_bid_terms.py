@@ -56,6 +56,13 @@ def test_what_is_left_of_a_task_is_promised_alone() -> None:
     assert promised_blocks(rest, RUN, SLOT_MS) == 3 + 2 * MILESTONE_BLOCKS
 
 
+def test_who_is_silent_for_a_long_milestone_promises_no_more_for_it_than_it_must() -> None:
+    last = MeasuredRun((*range(0, 71, 10), 2_070), 50_000, 1_000)
+    longest = -(-2_010 * 75 // 1_000) + MILESTONE_BLOCKS  # of one milestone, which ends two segments
+    share = -(-(longest - WINDOWS.grace) // 2)
+    assert promised_blocks(a_task(), last, SLOT_MS) == 4 * share
+
+
 @pytest.mark.parametrize(
     ("task", "reason"),
     [

@@ -14,9 +14,10 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
-from gpu_tasks.provider.tasks.bidding import BidDuty
+from gpu_tasks.provider.tasks.bidding import PREPARED_MAX, TRIES_MAX, BidDuty
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.workloads.train_int8.form import TrainingForm
@@ -39,10 +40,19 @@ class Book(TaskBook):
     """Prepares nothing, and says what it was asked to prepare."""
 
     prepared: list[bytes]
+    devices: list[bytes]
+    forgotten: list[bytes]
+    problem: Exception | None = None
 
     async def prepare(self, task_id: bytes, task: Task, device: bytes) -> Any:
         self.prepared.append(task_id)
+        self.devices.append(device)
+        if self.problem is not None:
+            raise self.problem
         return SimpleNamespace(measure=self._measure, folder=SimpleNamespace(free_bytes=lambda: 10**12))
+
+    def forget(self, task_id: bytes) -> None:
+        self.forgotten.append(task_id)
 
     async def _measure(self) -> MeasuredRun:
         await asyncio.sleep(0)
@@ -59,10 +69,17 @@ class Machine(StillMachine):
 
 
 class Bidder:
-    """A provider with three devices, whose chain has some tasks at auction."""
+    """A provider with some devices, whose chain has some tasks at auction."""
 
-    def __init__(self, base: Path, auctions: dict[bytes, Task], policy: BidPolicy = POLICY) -> None:
+    def __init__(
+        self,
+        base: Path,
+        auctions: dict[bytes, Task],
+        policy: BidPolicy = POLICY,
+        devices: Sequence[bytes] = (FIRST, SECOND, THIRD),
+    ) -> None:
         self.auctions = auctions
+        self.devices = devices
         self.races: list[Any] = []
         self.heard = Heard()
         self.machine = Machine()
@@ -72,17 +89,15 @@ class Bidder:
             auctions=self._auctions, spendable=self._number(SPENDABLE), slot_ms=self._number(1_000),
             own_devices=self._devices, tasks=self._tasks,
         )  # fmt: skip
-        workshop = SimpleNamespace(
-            devices=(FIRST, SECOND, THIRD), workloads=SimpleNamespace(in_steps=lambda _: TrainingForm())
-        )
+        workshop = SimpleNamespace(devices=devices, workloads=SimpleNamespace(in_steps=lambda _: TrainingForm()))
         parts = SimpleNamespace(
             identity=SimpleNamespace(stash=b"m" * 32), journal=self.journal, chain=chain, workshop=workshop,
             telemetry=self.heard,
         )  # fmt: skip
         self.book = Book(cast(Parts, parts), base)
-        self.book.prepared = []
-        source = SimpleNamespace(policy=lambda: policy, problem="")
-        self.duty = BidDuty(cast(Parts, parts), self.book, cast(Any, source), self.machine)
+        self.book.prepared, self.book.devices, self.book.forgotten = [], [], []
+        self.source = SimpleNamespace(policy=lambda: policy, problem="")
+        self.duty = BidDuty(cast(Parts, parts), self.book, cast(Any, self.source), self.machine)
 
     async def step(self) -> None:
         """Look at the auctions of a block, and end all that this begins."""
@@ -98,7 +113,7 @@ class Bidder:
 
     async def _devices(self) -> list[DeviceStatus]:
         device = Device(b"o" * 32, DeviceClass.CPU, b"u" * 32, 1, 1, 1)
-        return [DeviceStatus(name, device, ()) for name in (FIRST, SECOND, THIRD)]
+        return [DeviceStatus(name, device, ()) for name in self.devices]
 
     def _number(self, number: int) -> Any:
         async def told() -> int:
@@ -148,3 +163,43 @@ def test_who_bids_only_when_idle_lets_pass_what_comes_while_it_works_or_races(
     assert bidder.heard.reasons("not_bid") == (
         ["the policy bids only when this machine is idle, and it is not"] if is_let_pass else []
     )
+
+
+def test_each_is_prepared_on_a_device_of_its_own_and_four_at_once(tmp_path: Path) -> None:
+    tasks, devices = ([bytes((place,)) * 32 for place in range(first, first + 6)] for first in (10, 20))
+    bidder = Bidder(tmp_path, {task: with_collateral(1) for task in tasks}, devices=devices)
+    asyncio.run(bidder.step())
+    assert (bidder.book.prepared, bidder.book.devices) == (tasks[:PREPARED_MAX], devices[:PREPARED_MAX])
+    assert set(bidder.heard.reasons("not_bid")) == {"4 others are being prepared"}
+
+
+def test_what_this_machine_cannot_prepare_is_tried_thrice_and_again_for_another_price(tmp_path: Path) -> None:
+    task = b"a" * 32
+    bidder = Bidder(tmp_path, {task: with_collateral(1)})
+    bidder.book.problem = ExecutionError("out of memory")
+
+    async def blocks() -> None:
+        for _ in range(TRIES_MAX + 2):
+            await bidder.step()
+
+    asyncio.run(blocks())
+    assert bidder.book.prepared == [task] * TRIES_MAX
+    assert bidder.heard.reasons("not_bid") == [
+        "out of memory; tried again with the next block", f"out of memory; tried {TRIES_MAX} times",
+    ]  # fmt: skip
+    assert bidder.book.forgotten == [task], "its input and states leave the disk"
+    bidder.auctions = {task: with_collateral(2)}
+    asyncio.run(blocks())
+    assert bidder.book.prepared == [task] * TRIES_MAX * 2
+
+
+def test_a_policy_that_cannot_be_read_is_told_once_and_when_it_can_be_again(tmp_path: Path) -> None:
+    bidder = Bidder(tmp_path, {})
+
+    async def blocks() -> None:
+        for problem in ("it is no JSON", "it is no JSON", "", ""):
+            bidder.source.problem = problem
+            await bidder.step()
+
+    asyncio.run(blocks())
+    assert bidder.heard.problems("policy") == ["it is no JSON", "it can be read again"]

@@ -15,7 +15,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Standby, Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks import checkpoint_blobs
-from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run, spread
 from gpu_tasks.traces.trace import state_hash
 from priced_tasks import a_task
 from provider_chain import seal_key
@@ -113,6 +113,26 @@ def test_who_is_to_sign_that_it_holds_a_checkpoint_keeps_it(is_kept: bool) -> No
     found = asyncio.run(fetch_run(there, task(), milestone, [OWN.stash], is_kept=is_kept))
     assert encode_run_state(found.digests, found.state) == seal_key(STANDBY).open(blob)
     assert (address_of(blob) in own) is is_kept
+
+
+def test_a_run_is_brought_to_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy in the own store is gone with this machine."""
+    store, asked = Store(), list[set[bytes]]()
+    blob = sealed(store)
+    there = parts(store)
+
+    async def put(*_: object, **__: object) -> None:
+        """Somebody takes it."""
+
+    def noted(known: dict[bytes, Provider]) -> list[tuple[bytes, str]]:
+        asked.append(set(known))
+        return []
+
+    there.blobs.put = put  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(checkpoint_blobs, "endpoints_of", noted)
+    monkeypatch.setattr(checkpoint_blobs, "stores_for", lambda *_: [])
+    asyncio.run(spread(there, address_of(blob)))
+    assert asked == [{keys.stash for keys in (STANDBY, JUDGE, OTHER, NEWER)}]
 
 
 @pytest.mark.parametrize("root", [root_of(DIGESTS[:3]), root_of(DIGESTS[1:4])])

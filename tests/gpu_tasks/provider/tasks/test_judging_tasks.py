@@ -11,6 +11,7 @@ from gpu_tasks.market.courts.opinions import Statement, opinion_commitment
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, TaskResult, TaskState
 from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, JudgeStep
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.tasks import judging_tasks
 from gpu_tasks.provider.tasks.judging_tasks import UNANSWERABLE, TaskJudgeDuty, case_key
 from gpu_tasks.provider.tasks.task_verdicts import Lacking, Search, TaskCase, unshown
 from priced_tasks import a_task
@@ -77,3 +78,39 @@ def test_nothing_is_given_up_while_there_is_time(lacks: Lacking) -> None:
     early = NEWEST + GIVE_UP_BLOCKS + 1
     assert given_up(a_case(judged_for=JudgedFor.INPUT, until=early), lacks) is None
     assert given_up(a_case(judged_for=JudgedFor.INPUT, until=0), lacks) is None, "commits have not begun"
+
+
+CHANGES: dict[str, Any] = {
+    "nothing": {},
+    "no task": None,
+    "another order": {"order": replace(a_task().order, loss=1)},
+    "another result": {"slots": (replace(SLOT, result=replace(RESULT, root=b"x" * 32)),)},
+    "no slot": {"slots": ()},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A node that shows another task has its judges commit to an opinion about that, which costs their seats."""
+    case, told, kept = a_case(), list[str](), list[Statement]()
+    change = CHANGES[name]
+
+    async def tasks(_ids: list[bytes], *, final: bool) -> dict[bytes, Any]:
+        assert final
+        return {} if change is None else {case.task_id: replace(case.task, **change)}
+
+    async def found(*_: object) -> Statement:
+        return UNANSWERABLE
+
+    async def nothing(*_: object) -> None:
+        """A commitment is no matter of this."""
+
+    parts = SimpleNamespace(
+        chain=SimpleNamespace(tasks=tasks), telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event))
+    )
+    duty = TaskJudgeDuty(cast(Parts, parts))
+    monkeypatch.setattr(judging_tasks, "find_task_verdict", found)
+    monkeypatch.setattr(duty, "_keep", lambda _, statement: kept.append(statement))
+    monkeypatch.setattr(duty, "_take_if_due", nothing)
+    asyncio.run(duty._judge(case))
+    assert (kept, told) == (([UNANSWERABLE], []) if name == "nothing" else ([], ["no_verdict"]))

@@ -125,6 +125,14 @@ def test_who_stands_by_holds_what_it_has_checked() -> None:
     assert asked(TaskState.RUNNING, slots=newer, standby=STANDBY, on_hand=held) is TaskStep.NOTHING
 
 
+def test_what_counts_of_an_earlier_leg_is_not_held_again() -> None:
+    theirs = (replace(THEIRS, reported=1, milestone=replace(FIRST, number=3)),)
+    held = OnHand(has_input=True, held=3)
+    for done, step in ((0, TaskStep.HOLD), (1, TaskStep.NOTHING)):
+        rest = {"behind": 2, "milestones": 2, "done": done}
+        assert asked(TaskState.RUNNING, None, OPENED, held, slots=theirs, standby=STANDBY, **rest) is step
+
+
 def test_a_milestone_of_which_partners_say_different_things_is_not_held() -> None:
     first, second = replace(THEIRS, milestone=FIRST), replace(THEIRS, milestone=replace(FIRST, root=b"x" * 32))
     held = OnHand(has_input=True, held=1)

@@ -20,7 +20,7 @@ from provider_chain import keypair, seal_key
 from scripts.chains.market_chain import GENESIS_HASH, Keys
 
 MAKER, JUDGE = Keys("maker"), Keys("judge")
-TASK, DEVICE = b"t" * 32, b"d" * 32
+TASK, OTHER, DEVICE = b"t" * 32, b"o" * 32, b"d" * 32
 CASE = slot_case(TASK, 0)
 SEGMENTS = 8
 STATES = [f"state {index}".encode() for index in range(SEGMENTS + 1)]
@@ -41,14 +41,14 @@ def shown(
     task = a_task(slots=(slot,), behind=behind, challenge=judged)
     folder = SimpleNamespace(state=lambda index: None if index == lost else STATES[index])
     run = SimpleNamespace(index=known, digests=DIGESTS[: known + 1], folder=folder)
-    answers = StateAnswers(parts_of(task), cast(TaskBook, SimpleNamespace(run=lambda *_: run)))
+    answers = StateAnswers(parts_of(task), cast(TaskBook, SimpleNamespace(run=lambda name, _: {TASK: run}.get(name))))
     judge = Identity.of(JUDGE.stash, keypair(JUDGE), GENESIS_HASH)
     sealed = asyncio.run(answers.answer(question(judge, CASE, TraceStretch(first, first + 1 if end is None else end))))
     return SHOWN_STATE.decode(seal_key(JUDGE).open(sealed))
 
 
 def parts_of(task: Task) -> Parts:
-    """Those of the maker, on a chain where the judge sits in the case about its slot."""
+    """Those of the maker, who works for two tasks, on a chain where the judge sits in the case about its slot."""
 
     async def case(_case: bytes) -> Any:
         return SimpleNamespace(benches=(SimpleNamespace(members=(JUDGE.stash,)),))
@@ -60,10 +60,12 @@ def parts_of(task: Task) -> Parts:
         return Provider(seal_key(JUDGE).public, b"http://127.0.0.1:1", 0)
 
     async def tasks(_ids: list[bytes]) -> dict[bytes, Task]:
-        return {TASK: task}
+        return {OTHER: task, TASK: task}
 
     chain = SimpleNamespace(case=case, stash_of=stash_of, provider=provider, tasks=tasks)
-    journal = SimpleNamespace(open_tasks=lambda: iter([((TASK, 1), SimpleNamespace(device=DEVICE))]))
+    journal = SimpleNamespace(
+        open_tasks=lambda: iter([((name, 1), SimpleNamespace(device=DEVICE)) for name in (OTHER, TASK)])
+    )
     identity = Identity.of(MAKER.stash, keypair(MAKER), GENESIS_HASH)
     return cast(Parts, SimpleNamespace(chain=chain, journal=journal, identity=identity))
 

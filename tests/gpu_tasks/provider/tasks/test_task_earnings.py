@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.courts.opinions import Unanswerable
-from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -32,6 +32,18 @@ def _stopped_behind_a_milestone(chain: TaskChain) -> None:
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
 
 
+def _stopped_with_a_milestone_that_nobody_holds(chain: TaskChain) -> None:
+    work(chain, chain.keys[0], milestones=2, counted=1)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+
+
+def _stopped_with_more_blocks(chain: TaskChain) -> None:
+    chain.start(chain.keys[0])
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(20)))
+    chain.chain.blocks(9)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+
+
 def _cancelled(chain: TaskChain) -> None:
     chain.ask(TrainingMarket.cancel(task=chain.task))
 
@@ -44,7 +56,12 @@ def _without_input(chain: TaskChain) -> None:
 
 ENDS: dict[TaskOutcome, list[Callable[[TaskChain], None]]] = {
     TaskOutcome.ON_TIME: [_paid],
-    TaskOutcome.CANCELLED_RUNNING: [_stopped, _stopped_behind_a_milestone],
+    TaskOutcome.CANCELLED_RUNNING: [
+        _stopped,
+        _stopped_behind_a_milestone,
+        _stopped_with_a_milestone_that_nobody_holds,
+        _stopped_with_more_blocks,
+    ],
     TaskOutcome.CANCELLED_BEFORE_START: [_cancelled],
     TaskOutcome.INPUT_MISSING: [_without_input],
 }

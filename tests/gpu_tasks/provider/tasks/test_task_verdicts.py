@@ -131,6 +131,21 @@ def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
         is_right(RIGHT, 3, {3: state(6, b"another")})
 
 
+def test_the_state_behind_a_segment_is_in_the_trace_too() -> None:
+    """Else any state that follows rightly makes any trace right."""
+    parts = parts_of(RIGHT, {})
+    digests, bent = ([state_hash(each) for each in run] for run in (RIGHT, [*RIGHT[:4], state(9), *RIGHT[5:]]))
+
+    async def ask(*_: object) -> bytes:
+        told = ShownState(traced_state(bent, 3), traced_state(digests, 4), RIGHT[3])
+        return seal(SHOWN_STATE.encode(told), [seal_key(ME).public])
+
+    parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
+    case = case_of([*RIGHT[:4], state(9), *RIGHT[5:]], 3)
+    with pytest.raises(BlobError, match="not in its trace"):
+        asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, Search()))
+
+
 @pytest.mark.parametrize("is_root_of_its_own", [True, False])
 def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*, is_root_of_its_own: bool) -> None:
     """S33: every part followed from the state before it, and none of the leg leads to the first state."""
@@ -150,6 +165,22 @@ def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*,
     assert found(RIGHT)
     assert not found(elsewhere)
     assert found(elsewhere, start), "a fraud proof is about its segment"
+
+
+def test_who_waits_for_states_lacks_what_others_have() -> None:
+    """Only that is given up before commits close: what a judge computes may take its time."""
+
+    async def ask(*_: object) -> bytes:
+        raise BlobError("away")
+
+    search, parts, case = Search(), parts_of(RIGHT, {}), case_of(RIGHT, None)
+    parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
+    with pytest.raises(BlobError, match="away"):
+        asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, search))
+    assert search.lacks is Lacking.STATES
+    search = Search()
+    asyncio.run(task_verdicts._computed(parts_of(RIGHT, {}), case, cast(Any, None), ASKED, search))
+    assert search.lacks is Lacking.NOTHING
 
 
 # ------------------------------------------------------------------------------------------------------- its customer
