@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -34,6 +34,10 @@ from wallet.keypair import Keypair
 from wallet.output import Grains, harmless
 from wallet.session import explained, note
 from wallet.trust import hash_typed
+
+SECONDS_WITHOUT_FINAL = 180.0
+"""A chain that runs has a final block every few seconds; one that stands still has a proof wait for nothing."""
+Seen = TypeVar("Seen")
 
 
 @click.command()
@@ -89,9 +93,25 @@ def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes:
 async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: bytes) -> None:
     """A final block behind that of the claim: in its own block a claim opens nothing, on trial neither."""
     made = await client.read(TrainingMarket.claims, task_id, stash)
-    async for _ in await client.finalized_heads():
+    async for _ in in_time(await client.finalized_heads()):
         if made is None or await client.height(await client.finalized()) > made.made_at:
             return
+
+
+async def in_time(blocks: AsyncIterator[Seen], seconds: float = SECONDS_WITHOUT_FINAL) -> AsyncIterator[Seen]:
+    """What comes with each final block; ProviderError where none comes for so long."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                block = await anext(blocks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise ProviderError(
+                f"no block has become final for {seconds:.0f} s: the node may have lost its peers, or the network "
+                "stands still; name another node with --url, or repeat the command once blocks become final again"
+            ) from None
+        yield block
 
 
 async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> tuple[Identity, Fraud | None]:
@@ -100,7 +120,7 @@ async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> 
     try:
         async with _own_parts(options, chain, identity, backend) as (parts, base):
             kept_in = made_base_path(options.base_path)
-            return identity, await found_or_searched(parts, kept_in, base, task_id, _Told(), chain.views())
+            return identity, await found_or_searched(parts, kept_in, base, task_id, _Told(), in_time(chain.views()))
     except (CannotProveError, BlobError, UnusableInputError, BadRequestError) as error:
         raise ProviderError(harmless(str(error))) from error
     finally:

@@ -12,6 +12,7 @@ from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import FraudClaim
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands import proving
+from gpu_tasks.provider.commands.options import ProviderError
 from gpu_tasks.provider.registering import Planned
 from gpu_tasks.provider.tasks.proving import Fraud
 from gpu_tasks.traces.trace import proof_of_fraud, state_hash
@@ -125,3 +126,22 @@ def test_what_was_shown_is_forgotten_and_what_was_tried_is_not(played: Callable[
     assert kept.exists()
     played(None)
     assert not kept.exists()
+
+
+def test_who_waits_for_a_chain_that_stands_still_is_told() -> None:
+    seen: list[int] = []
+
+    async def blocks(*, stands_still: bool) -> AsyncIterator[int]:
+        for number in range(3):
+            yield number
+        if stands_still:
+            await asyncio.Event().wait()
+
+    async def look(*, stands_still: bool) -> None:
+        async for number in proving.in_time(blocks(stands_still=stands_still), 0.05):
+            seen.append(number)  # noqa: PERF401  # what came before it stood still
+
+    asyncio.run(look(stands_still=False))
+    with pytest.raises(ProviderError, match="no block has become final for 0 s"):
+        asyncio.run(look(stands_still=True))
+    assert seen == [0, 1, 2, 0, 1, 2]
