@@ -37,7 +37,7 @@ from wallet.trust import hash_typed
 
 SECONDS_WITHOUT_FINAL = 180.0
 """A chain that runs has a final block every few seconds; one that stands still has a proof wait for nothing."""
-Seen = TypeVar("Seen")
+FinalThing = TypeVar("FinalThing")
 
 
 @click.command()
@@ -98,7 +98,9 @@ async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: by
             return
 
 
-async def in_time(blocks: AsyncIterator[Seen], seconds: float = SECONDS_WITHOUT_FINAL) -> AsyncIterator[Seen]:
+async def in_time(
+    blocks: AsyncIterator[FinalThing], seconds: float = SECONDS_WITHOUT_FINAL
+) -> AsyncIterator[FinalThing]:
     """What comes with each final block; ProviderError where none comes for so long."""
     while True:
         try:
