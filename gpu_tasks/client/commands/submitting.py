@@ -15,7 +15,7 @@ from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.task_runs import accept_option, checkpoints_option, follow_task
 from gpu_tasks.client.commands.tasks import facts_of, file_argument
 from gpu_tasks.client.funds import require, spendable
-from gpu_tasks.client.posting import PostError, PostingCost, Prompt
+from gpu_tasks.client.posting import PostingCost, Prompt
 from gpu_tasks.client.posting_kind import TaskPosting
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
@@ -32,7 +32,7 @@ from wallet.commands import making
 from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.keypair import Keypair
 from wallet.output import Grains, harmless
-from wallet.session import WalletSession, explained
+from wallet.session import CallFailedError, WalletSession, explained
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
@@ -115,7 +115,7 @@ class TaskSubmission:
         return client.genesis_hash, payer.account, b"task", repr(self.file.task).encode(), self.given
 
     async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool) -> None:
-        """What it asks, who could bid and what it costs; PostError and FundsError where it makes no sense to go on."""
+        """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense."""
         payer, task = self.session.payer(self.key_text), self.file.task
         prepared = prepare(self.file, self.given, os.urandom(SEED_BYTES))
         final = await client.finalized()
@@ -126,7 +126,7 @@ class TaskSubmission:
         own = await planning.own(client, payer.account, final)
         plan = plan_of(terms, task.classes, numbers, await planning.bidding_devices(client, final), own)
         if not (plan.is_served or is_anyway or is_begun):
-            raise PostError(
+            raise CallFailedError(
                 f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "
                 "all the same, and it costs a part of the bond to take it back"
             )

@@ -134,10 +134,11 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
         for words, says in (
             ([str(tmp_path / "none.yaml"), *OF_BOB], "cannot be read"),
             ([str(tmp_path / "bad.yaml"), *OF_BOB], "lacks kind"),
-            ([MINIMAL, "--key", "//Alice"], "nobody could serve the task now: it takes 1 device, and 0 could bid"),
             ([MINIMAL, "--key", "//Nobody"], "the account can spend 0 oGPU, and submitting the task takes 3."),
         ):
             assert says in refusal(ogpu(tmp_path, url, "submit", *words, "--yes")), words
+        unserved = refusal(ogpu(tmp_path, url, "submit", MINIMAL, "--key", "//Alice", "--yes"), 1)  # as `plan` does
+        assert "nobody could serve the task now: it takes 1 device, and 0 could bid" in unserved
         monkeypatch.setattr("gpu_tasks.client.planning.sells_tasks", lambda _: False)
         monkeypatch.setattr("gpu_tasks.client.commands.naming.sells_tasks", lambda _: False)
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
