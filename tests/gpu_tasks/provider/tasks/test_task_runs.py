@@ -33,7 +33,8 @@ class Disk:
         self.base = base
         self.begun: list[bytes] = []
         self.fetched = 0
-        store = SimpleNamespace(get=lambda _address: b"blob", put=lambda *_, **__: None)
+        self.stored = {LATER_LEG.order.input_blob: b"blob"}
+        store = SimpleNamespace(get=self.stored.get, put=self._put)
         workshop = SimpleNamespace(begin=self._begin)
         journal = SimpleNamespace(open_tasks=lambda: iter(()))
         self.parts = cast(Parts, SimpleNamespace(store=store, workshop=workshop, journal=journal))
@@ -45,6 +46,10 @@ class Disk:
         }
         for name, stand_in in replaced.items():
             monkeypatch.setattr(task_runs, name, stand_in)
+
+    def _put(self, blob: bytes, *, is_own: bool) -> None:
+        assert is_own, "others' blobs make room for newer ones"
+        self.stored[LATER_LEG.order.input_blob] = blob
 
     async def _begin(self, _form: Any, _request: bytes, device: bytes) -> BegunRun:
         self.begun.append(device)
@@ -82,6 +87,14 @@ def test_a_first_state_without_the_hashes_before_it_is_fetched_again(disk: Disk,
     folder.keep_earlier(DIGESTS[:left])
     assert prepared(disk).digests == DIGESTS[:3], "or the result's root is of a shorter trace"
     assert disk.fetched == 1
+
+
+def test_an_input_that_the_store_has_lost_is_on_the_disk(disk: Disk) -> None:
+    """Its customer's stores may forget it while the task is worked on."""
+    prepared(disk)
+    disk.stored.clear()
+    prepared(disk)
+    assert disk.stored == {LATER_LEG.order.input_blob: b"blob"}
 
 
 def test_a_run_is_prepared_once_for_a_device_and_anew_for_another(disk: Disk) -> None:
