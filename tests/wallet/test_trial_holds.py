@@ -1,6 +1,7 @@
 """What a dry run says that calls lock and free: as much as the chain then holds, whoever signed and whose it is."""
 
 import asyncio
+from dataclasses import replace
 
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.tasks import TaskState
@@ -14,6 +15,7 @@ from runtime.pallets.system import System
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from state_node import StateNode
 from task_chain import TaskChain, an_offer, an_order, with_offers
+from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.trial import HeldChange, Trial, attempt
 
@@ -25,12 +27,12 @@ def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
     return {(who, str(entry.id)): entry.amount for who in accounts for entry in bound[Balances].holds[who]}
 
 
-def tried(chain: TaskChain, signer: bytes, call: Call) -> Trial:
+def tried(chain: TaskChain, signer: bytes, call: Call, fee: int = 0) -> Trial:
     """A dry run."""
     client = ChainClient(
         StateNode({chain.chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
     )
-    return asyncio.run(attempt(client, [call], signer))
+    return asyncio.run(attempt(client, [call], signer, fee))
 
 
 def made(chain: TaskChain, signer: bytes, call: Call) -> dict[tuple[bytes, str], int]:
@@ -98,3 +100,28 @@ def test_changes_stand_by_account_and_reason() -> None:
     assert all(isinstance(change, HeldChange) for change in found)
     assert list(found) == sorted(found, key=lambda change: (change.account, change.reason.tag))
     assert len(found) == 3
+
+
+def with_balance(chain: TaskChain, who: bytes, *, free: int, frozen: int) -> None:
+    """Have an account so much, a part of which it may lock and not spend."""
+    bound = chain.chain.now()
+    info = bound[System].account[who]
+    bound[System].account[who] = replace(info, data=replace(info.data, free=free, frozen=frozen))
+    chain.chain.state = chain.chain.state.updated(bound.overlay.changes())
+
+
+def test_a_fee_is_taken_before_a_call_and_is_no_part_of_what_that_moves() -> None:
+    chain, who, fee = TaskChain(), CUSTOMER.stash, OGPU
+    call, before = TrainingMarket.submit(order=an_order()), chain.free(CUSTOMER.stash)
+    cost = tried(chain, who, call).amount
+    assert tried(chain, who, call, fee).amount == cost > 0
+    chain.chain.block(signed(who, call))
+    assert before - chain.free(who) == cost
+    chain = TaskChain()
+    with_balance(chain, who, free=cost + fee, frozen=2 * OGPU)
+    assert tried(chain, who, call).amount == cost, "what is frozen moves nothing"
+    assert tried(chain, who, call, fee).refusal is None
+    with_balance(chain, who, free=cost + fee - 1, frozen=2 * OGPU)
+    refusal = tried(chain, who, call, fee).refusal
+    assert refusal is not None
+    assert refusal.endswith(f"(beside the fee the account can spend {format_amount(cost - 1 - 2 * OGPU)} oGPU)")

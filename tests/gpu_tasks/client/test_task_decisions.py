@@ -199,6 +199,19 @@ def test_of_a_task_that_was_stopped_the_newest_checkpoint_is_the_customer_s(
     assert out.read_bytes() == STATES[shown["states_checked"] - 1]
 
 
+def test_bids_of_an_earlier_auction_are_those_of_its_own_records(tmp_path: Path) -> None:
+    def sold_again(task: Task) -> Task:
+        return replace(task, state=TaskState.COMMITTING, auction=2, slots=(), standby=None, bids=0)
+
+    planted = PlantedTask(change=sold_again)
+    with chain_with(tmp_path, planted) as url:
+        assert answer(ogpu(tmp_path, url, "bids", planted.name)) == []
+        (row,) = answer(ogpu(tmp_path, url, "bids", planted.name, "--auction", "1"))
+        assert row["fate"] == "won"
+        checks = json.loads(ogpu(tmp_path, url, "verify", planted.name).stdout)
+        assert {"auction 1", "auction 1: terms", "auction 2"} <= {check["what"] for check in checks}
+
+
 def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
     planted, url = finished
     assert "only the key that submitted it" in refusal(

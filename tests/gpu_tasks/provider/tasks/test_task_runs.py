@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,9 +10,10 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.data.run_states import RunState
-from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone
+from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.execution.executor import BegunRun
+from gpu_tasks.provider.execution.executor import BegunRun, LaterState
+from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks import task_runs
 from gpu_tasks.provider.tasks.run_folder import RunFolder
 from gpu_tasks.provider.tasks.task_book import TaskBook
@@ -33,7 +35,10 @@ class Disk:
         self.base = base
         self.begun: list[bytes] = []
         self.fetched = 0
-        store = SimpleNamespace(get=lambda _address: b"blob", put=lambda *_, **__: None)
+        self.keepers: list[bytes] = []
+        self.checked: list[tuple[bytes, int]] = []
+        self.stored = {LATER_LEG.order.input_blob: b"blob"}
+        store = SimpleNamespace(get=self.stored.get, put=self._put)
         workshop = SimpleNamespace(begin=self._begin)
         journal = SimpleNamespace(open_tasks=lambda: iter(()))
         self.parts = cast(Parts, SimpleNamespace(store=store, workshop=workshop, journal=journal))
@@ -41,10 +46,14 @@ class Disk:
             "form_of": lambda *_: None,
             "open_task": self._opened,
             "fetch_run": self._fetch,
-            "check_state": self._opened,
+            "check_state": self._check,
         }
         for name, stand_in in replaced.items():
             monkeypatch.setattr(task_runs, name, stand_in)
+
+    def _put(self, blob: bytes, *, is_own: bool) -> None:
+        assert is_own, "others' blobs make room for newer ones"
+        self.stored[LATER_LEG.order.input_blob] = blob
 
     async def _begin(self, _form: Any, _request: bytes, device: bytes) -> BegunRun:
         self.begun.append(device)
@@ -53,8 +62,15 @@ class Disk:
     async def _opened(self, *_: Any) -> Any:
         return SimpleNamespace(request=b"request")
 
-    async def _fetch(self, *_: Any, **__: Any) -> RunState:
+    async def _check(self, _parts: Parts, _form: Any, _request: bytes, state: bytes, done: int) -> None:
+        self.checked.append((state, done))
+
+    async def _fetch(
+        self, _parts: Parts, _task: Task, _milestone: Milestone, keepers: Any, *, is_kept: bool
+    ) -> RunState:
+        assert is_kept, "who goes on from it may have to show it"
         self.fetched += 1
+        self.keepers = list(keepers)
         return RunState(1, tuple(DIGESTS[:3]), STATES[2])
 
 
@@ -64,9 +80,9 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(tmp_path, monkeypatch)
 
 
-def prepared(disk: Disk) -> task_runs.TaskRun:
+def prepared(disk: Disk, leg: Task = LATER_LEG) -> task_runs.TaskRun:
     """The later leg's run."""
-    return asyncio.run(task_runs.prepared_run(disk.parts, disk.base, TASK, LATER_LEG, FIRST))
+    return asyncio.run(task_runs.prepared_run(disk.parts, disk.base, TASK, leg, FIRST))
 
 
 def test_a_later_leg_goes_on_from_the_disk_with_the_hashes_before_it(disk: Disk) -> None:
@@ -82,6 +98,37 @@ def test_a_first_state_without_the_hashes_before_it_is_fetched_again(disk: Disk,
     folder.keep_earlier(DIGESTS[:left])
     assert prepared(disk).digests == DIGESTS[:3], "or the result's root is of a shorter trace"
     assert disk.fetched == 1
+
+
+def test_a_checkpoint_is_had_of_who_holds_it_or_works_and_looked_at(disk: Disk) -> None:
+    """What stands elsewhere is found before anything is promised."""
+    partners = tuple(Slot(name, b"d" * 32, 5, 50, 100) for name in (b"p" * 32, b"q" * 32))
+    prepared(disk, replace(LATER_LEG, slots=partners))
+    assert disk.keepers == [b"h" * 32, b"p" * 32, b"q" * 32]
+    assert disk.checked == [(STATES[2], 2)]
+
+
+def test_a_measurement_doubles_its_steps_until_it_takes_long_enough(disk: Disk) -> None:
+    run, asked, now = prepared(disk), list[int](), [0]
+
+    async def advance(_form: Any, _request: bytes, state: bytes, steps: int, _device: bytes) -> Any:
+        asked.append(steps)
+        now[0] += steps * 50_000 * 1_000  # a twentieth of a second each
+        return LaterState(state, 0), Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
+
+    run.parts.workshop.advance = advance  # type: ignore[method-assign, assignment]
+    run.clock = lambda: now[0]
+    measured = asyncio.run(run.measure())
+    assert asked == [1, 1, 2, 4], "one warms up, and eight would be too long"
+    assert measured.step_us == 50_000
+
+
+def test_an_input_that_the_store_has_lost_is_on_the_disk(disk: Disk) -> None:
+    """Its customer's stores may forget it while the task is worked on."""
+    prepared(disk)
+    disk.stored.clear()
+    prepared(disk)
+    assert disk.stored == {LATER_LEG.order.input_blob: b"blob"}
 
 
 def test_a_run_is_prepared_once_for_a_device_and_anew_for_another(disk: Disk) -> None:

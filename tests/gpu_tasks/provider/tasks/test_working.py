@@ -1,0 +1,144 @@
+"""What a daemon does beside the chain for a task, and when it calls one over: a node's word alone changes nothing."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gpu_tasks.data.run_states import VERSION, RunState, state_index
+from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, TaskResult, TaskState
+from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sending import StepMessage
+from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry
+from gpu_tasks.provider.tasks import working
+from gpu_tasks.provider.tasks.places import OwnTask
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.working import WorkDuty
+from priced_tasks import a_task
+from provider_chain import Heard
+
+TASK, ME, OTHER, DEVICE = b"t" * 32, b"m" * 32, b"o" * 32, b"d" * 32
+KEY = (TASK, 1)
+FIRST = Milestone(1, b"r" * 32, 7, b"b" * 32)
+MINE = Slot(ME, DEVICE, 5, 50, 100)
+THEIRS = Slot(OTHER, b"e" * 32, 5, 50, 100, milestone=FIRST, reported=1)
+STANDBY = Standby(ME, DEVICE, 6, 50, 100)
+
+
+def entry(result: TaskResult | None = None) -> TaskEntry:
+    order = a_task().order
+    basis = BidBasis(order.task_hash, order.input_root, order.input_blob)
+    return TaskEntry(DEVICE, basis, BidOffer(5, 50, 100), b"s" * 32, result=result)
+
+
+class Scene:
+    """A duty over a chain that says one thing at its best block and another one in its final one."""
+
+    def __init__(self, final: Task | None = None, *, drains: bool = False) -> None:
+        self.final = final
+        self.stands_at = 0
+        self.noted: list[Any] = []
+        self.sent: list[StepMessage] = []
+        self.started: list[Any] = []
+        self.heard = Heard()
+        chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids, case=self._case)
+        parts = SimpleNamespace(
+            chain=chain, identity=SimpleNamespace(stash=ME), telemetry=self.heard,
+            workshop=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(append=self.noted.append),
+            earnings=SimpleNamespace(note=lambda *_, **__: None),
+        )  # fmt: skip
+        book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)
+        self.duty = WorkDuty(cast(Parts, parts), cast(TaskBook, book), lambda: drains)
+        self.waits: list[str] = []
+
+    async def _tasks(self, _ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+        return {} if self.final is None or not final else {TASK: self.final}
+
+    async def _no_bids(self, _bids: object, *, final: bool = False) -> dict[Any, Any]:
+        return {}
+
+    async def _case(self, _case: bytes) -> object:
+        return object()
+
+    async def _prepare(self, *_: object) -> Any:
+        return SimpleNamespace(boundaries=tuple(range(0, 18, 2)), form=None, asked=SimpleNamespace(request=b""))
+
+    async def _advance(self, *_: object) -> Any:
+        return SimpleNamespace(done=self.stands_at), None
+
+    def _wait(self, _task: bytes, _event: str, why: str, *, is_problem: bool = False) -> None:
+        self.waits.append(why)
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+def test_a_bid_is_over_once_the_final_chain_says_so(is_final: bool) -> None:
+    """A node that forgets a task has its provider forget what it promised, and lose its collateral."""
+    scene = Scene(None if is_final else a_task(state=TaskState.RUNNING, slots=(MINE,)))
+    asyncio.run(scene.duty._end_if_final(KEY, entry(), View(9, ())))
+    assert bool(scene.noted) is is_final
+
+
+@pytest.mark.parametrize("stands_at", [4, 5])
+def test_who_stands_by_holds_a_checkpoint_that_stands_where_it_should(
+    monkeypatch: pytest.MonkeyPatch, stands_at: int
+) -> None:
+    scene = Scene()
+    scene.stands_at = stands_at
+    task = a_task(state=TaskState.RUNNING, slots=(THEIRS,), standby=STANDBY)
+    assert state_index(task.order, 1) == 2
+
+    async def fetched(*_: object, **__: object) -> RunState:
+        return RunState(VERSION, (), b"")
+
+    monkeypatch.setattr(working, "fetch_run", fetched)
+    asyncio.run(scene.duty._fetch_to_hold(OwnTask(KEY, task, None), task, entry()))
+    assert scene.duty._held == ({KEY: 1} if stands_at == 4 else {})
+    assert scene.waits == ([] if stands_at == 4 else [
+        "milestone 1 is not held: its checkpoint stands at step 5, and it should at 4"
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_who_drains_prepares_no_rest(drains: bool) -> None:
+    scene = Scene(drains=drains)
+    task = a_task(state=TaskState.ASKING, standby=STANDBY)
+
+    async def beside() -> None:
+        scene.duty._work_beside(OwnTask(KEY, task, None), task, entry())
+        scene.started += scene.duty.steps.tasks._tasks
+        await scene.duty.steps.tasks.close()
+
+    asyncio.run(beside())
+    assert scene.started == ([] if drains else [KEY])
+
+
+@pytest.mark.parametrize("result", [TaskResult(b"r" * 32, b"b" * 32, 7), None])
+def test_who_has_computed_nothing_appeals_nothing(monkeypatch: pytest.MonkeyPatch, result: TaskResult | None) -> None:
+    """An appeal costs its bond where the court finds the same."""
+    scene = Scene()
+
+    async def send(message: StepMessage) -> None:
+        scene.sent.append(message)
+
+    monkeypatch.setattr(scene.duty.steps, "send", send)
+    monkeypatch.setattr(working, "is_found_lying", lambda *_: True)
+    task = a_task(state=TaskState.JUDGED, slots=(MINE,))
+    asyncio.run(scene.duty._appeal_if_wronged(OwnTask(KEY, task, None), task, entry(result)))
+    assert [message.event for message in scene.sent] == (["appealed"] if result else [])
+
+
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_a_bid_that_is_opened_has_its_collateral_locked(monkeypatch: pytest.MonkeyPatch, is_opened: bool) -> None:
+    """What is locked is spendable no more: counted as promised too, it would keep the stash from other bids."""
+    scene, opened = Scene(), list[object]()
+    monkeypatch.setattr(scene.duty.book, "note_opened", opened.append, raising=False)
+    monkeypatch.setattr(scene.duty, "_work_beside", lambda *_: None)
+    bid: Any = SimpleNamespace(opened=object() if is_opened else None)
+    task = a_task(state=TaskState.AWARDING if is_opened else TaskState.COMMITTING)
+    asyncio.run(scene.duty._step(OwnTask(KEY, task, bid), entry(), View(9, ())))
+    assert opened == ([KEY] if is_opened else [])
+    assert len(scene.waits) == 1
