@@ -29,5 +29,5 @@ def test_all_that_a_customer_holds_for_a_task_is_told() -> None:
     chain, _ = awarded()
     chain.start(chain.keys[0])
     chain.finish(chain.keys[0])
-    chain.ask(TrainingMarket.dispute(task=chain.task))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     assert is_told(chain)
