@@ -5,7 +5,9 @@
 * the content key is 32 random bytes; a box is that key in a libsodium sealed box (X25519), 80 bytes, whose ephemeral
   secret is blake2b-256(reader; key = content key, person = "ogpu box"): who opened one box can work out every other,
   and sees whether somebody who shall read was left out;
-* the content is under XChaCha20-Poly1305, with the boxes as associated data, so that nobody can trade readers;
+* the content is under XChaCha20-Poly1305, with the boxes as associated data, so that nobody can trade readers; the
+  nonce is blake2b-192(content key, person = "ogpu nonce"), so that a blob has one content key: a box with another is
+  passed over, and what one reader opens is what every other opens;
 * a box carries no name: a reader tries each, at about 40 us, and an outsider learns only how many readers there are.
 
 What this does not hide: the length of the content, the number of readers, and that the readers can read it.
@@ -35,7 +37,7 @@ from runtime.cryptography.signatures import seal_keypair_from_seed
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 from wallet.keypair import Keypair
 
-VERSION = 2
+VERSION = 3
 CONTENT_BYTES_MAX = 1024 * 1024
 READERS_MAX = 256
 BOX_BYTES = 80
@@ -111,7 +113,7 @@ class SealKey:
             raise SealError(f"not a sealed blob: {error}") from None
         if sealed.version != VERSION:
             raise SealError(f"sealed blob version {sealed.version} is unknown; this is version {VERSION}")
-        key = self._content_key(sealed.boxes)
+        key = self._content_key(sealed.boxes, sealed.nonce)
         associated = _BOXES.encode(sealed.boxes)
         try:
             content = crypto_aead_xchacha20poly1305_ietf_decrypt(sealed.ciphertext, associated, sealed.nonce, key)
@@ -119,13 +121,14 @@ class SealKey:
             raise SealError("the blob is damaged") from error
         return Opened(content, key, sealed.boxes)
 
-    def _content_key(self, boxes: Iterable[bytes]) -> bytes:
+    def _content_key(self, boxes: Iterable[bytes], nonce: bytes) -> bytes:
         for box in boxes:
             try:
                 key: bytes = crypto_box_seal_open(box, self.public, self._secret)
             except CryptoError:
                 continue
-            return key
+            if _nonce_of(key) == nonce:
+                return key
         raise SealError("the blob is not sealed to this key")
 
 
@@ -147,7 +150,8 @@ def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
         raise ValueError(f"a blob holds at most {CONTENT_BYTES_MAX:,} bytes, not {len(content):,}")
     if not 1 <= len(keys) <= READERS_MAX:
         raise ValueError(f"a blob has 1 to {READERS_MAX} readers, not {len(keys)}")
-    key, nonce = os.urandom(KEY_BYTES), os.urandom(NONCE_BYTES)
+    key = os.urandom(KEY_BYTES)
+    nonce = _nonce_of(key)  # used once, as the key is
     try:
         boxes = tuple(_box(key, reader) for reader in keys)
     except CryptoError:
@@ -162,6 +166,11 @@ def _box(key: bytes, reader: bytes) -> bytes:
     public: bytes = crypto_scalarmult_base(secret)
     nonce = blake2b(public + reader, digest_size=crypto_box_NONCEBYTES).digest()
     return public + crypto_box(key, nonce, reader, secret)
+
+
+def _nonce_of(key: bytes) -> bytes:
+    """What shows that a blob is under this content key; the cipher itself may open under two."""
+    return blake2b(key, digest_size=NONCE_BYTES, person=b"ogpu nonce").digest()
 
 
 def is_usable(reader: bytes) -> bool:

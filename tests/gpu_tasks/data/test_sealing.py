@@ -53,7 +53,36 @@ def test_a_box_is_what_libsodium_makes_and_no_two_are_alike() -> None:
     assert len({box[:32] for box in boxes.values()}) == len(boxes), "each has an ephemeral key of its own"
     for (number, public), box in boxes.items():
         reader = ALICE if public == ALICE.public else BOB
-        assert reader._content_key([box]) == bytes([number]) * 32
+        key = bytes([number]) * 32
+        assert reader._content_key([box], sealing._nonce_of(key)) == key
+
+
+def sealed_with_a_box_before(monkeypatch: pytest.MonkeyPatch, readers: list[bytes]) -> bytes:
+    """A blob with a right box for Bob, but of another content key, before those of its readers."""
+    right = sealing._box
+    first = next(key for key in (SealKey.from_seed(bytes([n]) * 32).public for n in range(9, 99)) if key < min(readers))
+
+    def boxed(key: bytes, reader: bytes) -> bytes:
+        return right(bytes(32), BOB.public) if reader == first else right(key, reader)
+
+    monkeypatch.setattr(sealing, "_box", boxed)
+    blob = seal(b"x", [first, *readers])
+    monkeypatch.undo()
+    return blob
+
+
+def test_a_box_of_another_key_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S38: who opened the first box that was its own had nothing, and every other reader saw that it had its box."""
+    blob = sealed_with_a_box_before(monkeypatch, [ALICE.public, BOB.public])
+    assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == []
+    assert BOB.open(blob) == b"x"
+
+
+def test_who_has_boxes_of_other_keys_alone_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = sealed_with_a_box_before(monkeypatch, [ALICE.public])
+    assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == [BOB.public]
+    with pytest.raises(SealError, match="not sealed to this key"):
+        BOB.open(blob)
 
 
 def test_two_sealings_of_one_content_share_nothing() -> None:
