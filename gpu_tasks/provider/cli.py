@@ -19,6 +19,10 @@ COMMANDS = {
         "running:run",
         "Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.",
     ),
+    "doctor": (
+        "examining:doctor",
+        "Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything.",
+    ),
     "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
     "status": (
         "showing:status",

@@ -1,7 +1,9 @@
 """A worker whose workload misbehaves as its request says: for tests of the limits. Speaks the real protocol."""
 
+import ctypes
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from gpu_tasks.workloads.workload import OutputCheck
 
 POURED_BYTES = 1 << 20
 POURED_AT_ONCE = 1 << 13
+CLONE_NEWUSER = 0x10000000
 
 
 class Hostile:
@@ -87,7 +90,7 @@ class Hostile:
             case ["device-lost"]:
                 self.is_device_lost = True
             case _:
-                pass
+                return out_of_bounds(request)
         return b""
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
@@ -98,6 +101,28 @@ class Hostile:
 
     def conformance(self) -> bytes:
         return b""
+
+
+def out_of_bounds(request: bytes) -> bytes:
+    """What a worker within walls must not be able to do."""
+    match request.decode().split(" ", 1):
+        case ["orphan", mark]:
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)", mark])
+            time.sleep(3600)
+        case ["read", path]:
+            return Path(path).read_bytes()
+        case ["folder", path]:
+            Path(path).mkdir()
+        case ["connect", port]:
+            socket.create_connection(("127.0.0.1", int(port)), timeout=5).close()
+        case ["processes"]:
+            return " ".join(sorted(each.name for each in Path("/proc").iterdir() if each.name.isdigit())).encode()
+        case ["namespace"]:
+            if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER):
+                raise OSError(ctypes.get_errno(), "no namespace")
+        case _:
+            pass
+    return b""
 
 
 def pour(file: int) -> None:

@@ -35,6 +35,7 @@ from devnet.proofs.cheating.task_daemons import LazyJudge, ReplayedMilestone, Wi
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.execution.bench import MakeExecutor
+from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import workers_with
 
 
@@ -43,7 +44,7 @@ class Cheat:
     """Which part of the provider is replaced."""
 
     daemon: type[Daemon] = Daemon
-    workers: Callable[[str], MakeExecutor] = workers_with
+    workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
 
 
 CHEATS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import BegunRun, Execution, Executor, LaterState
 from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.train_int8.request import WORKLOAD_ID, decode_request
@@ -111,9 +112,9 @@ def with_bit(state: bytes) -> bytes:
     return state[:WEIGHTS_START] + bytes((state[WEIGHTS_START] ^ 1,)) + state[WEIGHTS_START + 1 :]
 
 
-def bending(kind: type[BentRun], backend: str) -> MakeExecutor:
+def bending(kind: type[BentRun], backend: str, sandbox: Sandbox | None) -> MakeExecutor:
     """Honest workers; those that train are wrapped."""
-    honest = workers_with(backend)
+    honest = workers_with(backend, sandbox)
 
     def make(hardware: Hardware, form: WorkloadForm) -> Executor:
         worker = honest(hardware, form)
@@ -122,11 +123,11 @@ def bending(kind: type[BentRun], backend: str) -> MakeExecutor:
     return make
 
 
-def bit_in_one_weight(backend: str) -> MakeExecutor:
+def bit_in_one_weight(backend: str, sandbox: Sandbox | None) -> MakeExecutor:
     """Workers as `BitInOneWeight`."""
-    return bending(BitInOneWeight, backend)
+    return bending(BitInOneWeight, backend, sandbox)
 
 
-def skipped_tenth(backend: str) -> MakeExecutor:
+def skipped_tenth(backend: str, sandbox: Sandbox | None) -> MakeExecutor:
     """Workers as `SkippedTenth`."""
-    return bending(SkippedTenth, backend)
+    return bending(SkippedTenth, backend, sandbox)

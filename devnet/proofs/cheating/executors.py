@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import BegunRun, Execution, Executor, LaterState, WorkerExecutor
 from gpu_tasks.provider.execution.limits import limits_for
+from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import workers_with
 
 
@@ -70,13 +71,13 @@ def flipped(output: bytes) -> bytes:
     return output[:-1] + bytes((output[-1] ^ 1,)) if output else b"x"
 
 
-def flipping(backend: str) -> MakeExecutor:
+def flipping(backend: str, sandbox: Sandbox | None) -> MakeExecutor:
     """Honest workers, each wrapped."""
-    honest = workers_with(backend)
+    honest = workers_with(backend, sandbox)
     return lambda hardware, form: FlippedBit(honest(hardware, form))
 
 
-def swapping(backend: str) -> MakeExecutor:
+def swapping(backend: str, _sandbox: Sandbox | None) -> MakeExecutor:
     """Workers that compute text with other weights under the published model's name, whatever they are asked for."""
     limits = limits_for(backend)
     command = [sys.executable, "-s", "-m", "devnet.proofs.cheating.swapped_worker", json.dumps(asdict(limits))]

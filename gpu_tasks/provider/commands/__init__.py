@@ -5,8 +5,10 @@ In reading order:
 * `options`: what all commands share
 * `naming`: which device a text means
 * `making`: a call is tried, or made and waited for
+* `sandboxing`: whether workers run within walls
 * `running`: `run`: the daemon
 * `pauses`: why a device is paused, and until when
+* `examining`: `doctor`
 * `showing`: `devices`, `status`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `pause`, `resume`

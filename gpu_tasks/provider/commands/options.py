@@ -17,6 +17,7 @@ from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
+from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import workers_with
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import JournalError
@@ -50,7 +51,7 @@ class ProviderOptions:
     base_path: Path
     output: Output
     trust: Trust
-    make_workers: Callable[[str], MakeExecutor] = workers_with
+    make_workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
     make_daemon: Callable[[Identity, LiveChain, Workshop, Telemetry, Settings], Daemon] = Daemon
 
     @property

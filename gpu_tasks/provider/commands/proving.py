@@ -20,6 +20,7 @@ from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.making import make
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
 from gpu_tasks.provider.commands.running import connect, workshop_of
+from gpu_tasks.provider.commands.sandboxing import WHERE_POSSIBLE, walls_for
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.executor import BadRequestError
@@ -134,7 +135,7 @@ async def _own_parts(
     options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str
 ) -> AsyncIterator[tuple[Parts, Path]]:
     """What computing takes, in a folder that goes afterwards: the daemon of this base path may be running."""
-    workshop = workshop_of(options, backend, (), ())
+    workshop = workshop_of(options, backend, walls_for(WHERE_POSSIBLE).sandbox)
     with TemporaryDirectory(prefix="prove-", dir=made_base_path(options.base_path)) as folder:
         base = Path(folder)
         store = BlobStore(base / "blobs")

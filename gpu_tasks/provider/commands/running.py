@@ -23,8 +23,10 @@ from gpu_tasks.provider.commands.options import (
     stash_option,
     told,
 )
+from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
+from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import is_known, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -47,11 +49,12 @@ from wallet.verified import Warn
 @click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
 @click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
 @click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
+@sandbox_option
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
 @click.pass_obj
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
-    blob_host: str, blob_port: int | None, keep_paused: bool,
+    blob_host: str, blob_port: int | None, wish: str, keep_paused: bool,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
 
@@ -64,7 +67,8 @@ def run(
 
     async def work() -> None:
         wanted = stash.account(options)
-        workshop = workshop_of(options, backend, numbers, workloads)
+        walls = walls_for(wish)
+        workshop = workshop_of(options, backend, walls.sandbox, numbers, workloads)
         chain, identity = await _connect_in_time(options, wanted)
         port = blob_port if blob_port is not None else await _endpoint_port(chain)
         settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
@@ -72,18 +76,32 @@ def run(
             telemetry = Telling(LogTelemetry(), lines)
             if (problem := raise_limit()) is not None:
                 telemetry.tell("few_files", problem=problem)
+            if walls.problem is not None:
+                telemetry.tell("no_sandbox", problem=walls.problem)
             async with options.make_daemon(identity, chain, workshop, telemetry, settings) as daemon:
                 where = f"http://{blob_host}:{daemon.server.port}"
                 for device, hardware in workshop.devices.items():
                     telemetry.tell("serving", device=device, hardware=hardware.name)
-                telemetry.tell("started", stash=ss58.encode(chain.stash), devices=len(workshop.devices), blobs=where)
+                telemetry.tell(
+                    "started",
+                    stash=ss58.encode(chain.stash),
+                    devices=len(workshop.devices),
+                    blobs=where,
+                    sandbox=NEVER if walls.sandbox is None else ALWAYS,
+                )
                 await _until_stopped(daemon)
         await chain.close()
 
     explained(lambda: asyncio.run(told(work)))
 
 
-def workshop_of(options: ProviderOptions, backend: str, numbers: tuple[int, ...], names: tuple[str, ...]) -> Workshop:
+def workshop_of(
+    options: ProviderOptions,
+    backend: str,
+    sandbox: Sandbox | None,
+    numbers: tuple[int, ...] = (),
+    names: tuple[str, ...] = (),
+) -> Workshop:
     """The hardware and workloads that the operator did not leave out; ProviderError for what there is not."""
     offered = hardware_of(options)
     hardware = [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
@@ -96,7 +114,7 @@ def workshop_of(options: ProviderOptions, backend: str, numbers: tuple[int, ...]
         workloads = Workloads.named(names)
     except LookupError as error:
         raise ProviderError(str(error)) from None
-    return Workshop(hardware, workloads, options.make_workers(backend))
+    return Workshop(hardware, workloads, options.make_workers(backend, sandbox))
 
 
 async def connect(

@@ -6,6 +6,7 @@ In reading order:
 * `workloads`: which workloads this daemon has
 * `worker_wire`: what a worker process and its daemon say to each other
 * `limits`: what a worker may use
+* `sandbox`: the walls around it, where this machine has some
 * `worker`: a worker process, from inside
 * `executor`: a worker process, from outside
 * `bench`: one device: its workers and its meter

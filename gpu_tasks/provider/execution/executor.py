@@ -49,6 +49,8 @@ from runtime.encoding.codec import DecodeError
 
 ERROR_TAIL_BYTES = 2_000
 STOP_SECONDS = 5.0
+SPENT_CPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
+"""How a worker ends that has used up its CPU time: by itself, and as a sandbox around it says it."""
 ENVIRONMENT_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 
 
@@ -301,7 +303,7 @@ class WorkerExecutor:
             if self._reader is not None:
                 await asyncio.wait_for(self._reader, STOP_SECONDS)
         status = process.returncode
-        if status == -signal.SIGXCPU:
+        if status in SPENT_CPU:
             return f"used more than {self._limits.cpu_seconds} s of CPU and was stopped"
         text = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
         return f"the worker ended with status {status}: {text or 'it left no message'}"

@@ -11,6 +11,7 @@ from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits, limits_for
+from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.workloads.form import WorkloadForm
 
 NUMPY = "numpy"
@@ -44,14 +45,18 @@ def is_possible(backend: str, hardware: Sequence[Hardware]) -> bool:
     return not backend.startswith(CUDA) or any(device.index is not None for device in hardware)
 
 
-def workers_with(backend: str) -> MakeExecutor:
-    """Workers that compute with the backend that the operator chose."""
+def workers_with(backend: str, sandbox: Sandbox | None = None) -> MakeExecutor:
+    """Workers that compute with the backend that the operator chose, within walls where there are some."""
 
     def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
         chosen = backend_for(backend, hardware, form)
         limits = limits_for(chosen)
         # CUDA counts GPUs in an order of its own; the identifier says which one is meant.
-        seen = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if chosen.startswith(CUDA) else {}
-        return WorkerExecutor(worker_command(form.name, chosen, limits), limits, seen)
+        with_gpu = chosen.startswith(CUDA)
+        seen = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if with_gpu else {}
+        command = worker_command(form.name, chosen, limits)
+        if sandbox is not None:
+            command = sandbox.around(command, with_gpu=with_gpu)
+        return WorkerExecutor(command, limits, seen)
 
     return make

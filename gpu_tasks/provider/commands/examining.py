@@ -1,0 +1,77 @@
+"""`doctor`: what this machine, the key and the chain lack for the daemon to earn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, hardware_of, made_base_path
+from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
+from gpu_tasks.provider.doctor.chain import chain_diagnoses
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad
+from gpu_tasks.provider.doctor.machine import hardware_diagnoses, system_diagnoses, worker_diagnoses
+from gpu_tasks.provider.execution.gpu import all_hardware
+from gpu_tasks.provider.execution.starting import is_possible
+from gpu_tasks.workloads.registry import FORMS
+from wallet.errors import WalletError
+from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.session import EXIT_FAILED, explained, note
+
+COLUMNS = ("check", "grade", "says", "todo")
+
+
+@click.command()
+@click.option(
+    "--backend", default="numpy", show_default=True, help="What `run` is to compute with: it is tried on each device."
+)
+@sandbox_option
+@click.option("--offline", is_flag=True, help="Look at this machine alone.")
+@click.pass_obj
+def doctor(options: ProviderOptions, backend: str, wish: str, offline: bool) -> None:
+    """Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything."""
+
+    def show() -> None:
+        found = asyncio.run(_diagnoses(options, backend, wish, offline=offline))
+        options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
+        if any(each.grade is Grade.BAD for each in found):
+            raise click.exceptions.Exit(EXIT_FAILED)
+
+    explained(show)
+
+
+async def _diagnoses(options: ProviderOptions, backend: str, wish: str, *, offline: bool) -> list[Diagnosis]:
+    walls, offered = walls_for(wish), hardware_of(options)
+    found = system_diagnoses(made_base_path(options.base_path), walls.sandbox, walls.problem)
+    found += hardware_diagnoses(offered)
+    if is_possible(backend, offered):
+        found += await worker_diagnoses(offered, FORMS, options.make_workers(backend, walls.sandbox))
+    else:
+        found.append(bad("workers", f"the backend {backend} needs a GPU, and there is none", "--backend numpy"))
+    return found if offline else [*found, *await _asked(options)]
+
+
+async def _asked(options: ProviderOptions) -> list[Diagnosis]:
+    """What key and chain say; one diagnosis if they say nothing."""
+    try:
+        key = options.key
+    except WalletError as error:
+        return [bad("key", str(error), "give --key and --password-file")]
+    try:
+        chain = await LiveChain.connect(options.url, key, options.trust, note)
+    except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
+        return [bad("chain", str(error), "--url names the node; ogpu-provider register makes a provider of the key")]
+    try:
+        return await chain_diagnoses(chain, all_hardware(options.base_path))
+    except ChainError as error:
+        return [bad("chain", str(error), "try again, or name another node with --url")]
+    except OSError as error:
+        raise ProviderError(f"the base path {options.base_path} cannot be used: {error.strerror}") from None
+    finally:
+        await chain.close()
+
+
+def _row(each: Diagnosis) -> dict[str, str]:
+    return {"check": each.check, "grade": str(each.grade), "says": each.says, "todo": each.todo}

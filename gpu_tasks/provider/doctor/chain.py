@@ -1,0 +1,88 @@
+"""The chain as this provider finds it: the node, the registration, the devices, the blob store.
+
+Always: nothing is sent to the chain; what cannot be asked is a diagnosis too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.market_reads import endpoint_of
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
+from gpu_tasks.provider.execution.gpu import Hardware
+from runtime.cryptography import ss58
+from wallet.amounts import format_amount
+
+SLOTS_BEHIND_MAX = 30
+"""Blocks become final within a few slots: so many without one are a node that is cut off, or a clock that is wrong."""
+NO_BLOB = bytes(32)
+"""An address that no blob has: every store says so."""
+NOT_STORED = "answered 404"
+
+
+async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware]) -> list[Diagnosis]:
+    """Of a chain that answers, and knows the key; ChainError if it stops answering."""
+    devices = await chain.own_devices()
+    return [
+        good("key", f"works for {ss58.encode(chain.stash)}"),
+        await _finality(chain),
+        *_devices(devices, hardware),
+        await _funds(chain),
+        await _store(chain),
+    ]
+
+
+async def _finality(chain: LiveChain) -> Diagnosis:
+    height, _ = await chain.standing()
+    behind = chain.client.slots_since(await chain.client.finalized())
+    if behind is None:
+        return weak("node", f"at block {height:,}; it is trusted unproved", "leave out --trust-node")
+    if behind > SLOTS_BEHIND_MAX:
+        says = f"block {height:,} is {behind:,} slots old: the node is cut off, the network stands, or a clock is wrong"
+        return bad("node", says, "look at the node's peers and at this machine's clock (timedatectl)")
+    return good("node", f"at block {height:,}, {behind} slots behind this clock")
+
+
+def _devices(devices: Sequence[DeviceStatus], hardware: Sequence[Hardware]) -> list[Diagnosis]:
+    here = {piece.uuid_hash: piece.name for piece in hardware}
+    if not devices:
+        return [bad("devices", "none is registered: nothing is drawn", "ogpu-provider register")]
+    return [_device(status, here.get(status.device.uuid_hash)) for status in devices]
+
+
+def _device(status: DeviceStatus, name: str | None) -> Diagnosis:
+    check = f"0x{status.id.hex()[:8]}.."
+    if name is None:
+        return bad(check, "is not on this machine: `run` pauses it", "run the daemon where it is, or unregister it")
+    if status.device.is_paused:
+        return weak(check, f"{name} is paused: it is drawn for nothing", "`run` resumes it, or ogpu-provider resume")
+    if not status.offers:
+        return weak(check, f"{name} works for no service; it can bid for tasks", "ogpu-provider offer")
+    return good(check, f"{name}, {len(status.offers)} offers, bonded with {format_amount(status.device.bond)} oGPU")
+
+
+async def _funds(chain: LiveChain) -> Diagnosis:
+    free = await chain.spendable()
+    says = f"the stash has {format_amount(free)} oGPU free"
+    if free:
+        return good("funds", f"{says}: seats of judges and collateral of bids are locked out of it")
+    return weak("funds", f"{says}: it judges nothing, and bids for nothing", "send it some, or unbond a part")
+
+
+async def _store(chain: LiveChain) -> Diagnosis:
+    provider = await chain.provider(chain.stash)
+    endpoint = None if provider is None else endpoint_of(provider)
+    if endpoint is None:
+        return bad("blob store", "the chain has no endpoint of this provider", "ogpu-provider register --endpoint ...")
+    async with BlobClient(private=chain.is_development) as blobs:
+        try:
+            await blobs.get(NO_BLOB, [endpoint])
+        except BlobError as error:
+            if NOT_STORED in str(error):
+                return good("blob store", f"{endpoint} answers, as seen from here")
+            says = f"{endpoint} does not serve blobs, as seen from here: {error}"
+            return bad("blob store", says, "is `run` running, and --blob-host open to others?")
+    return bad("blob store", f"{endpoint} serves what nobody stored", "is that the provider's own daemon?")

@@ -1,0 +1,94 @@
+"""This machine: what its kernel, its disk and its hardware let a provider do.
+
+Always: every check that is begun ends in a diagnosis; what a check starts, it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
+from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu
+from gpu_tasks.provider.execution.sandbox import Sandbox
+from gpu_tasks.provider.open_files import raise_limit
+from gpu_tasks.workloads.form import WorkloadForm
+
+DISK_BYTES_LEAST = 2 * 1024**3
+"""The store's quota for strangers, and as much for what the provider makes itself."""
+GIB = 1024**3
+
+
+def system_diagnoses(base_path: Path, sandbox: Sandbox | None, why_no_sandbox: str | None) -> list[Diagnosis]:
+    """User, open files, disk, and the walls around workers."""
+    return [_user(), _files(), _disk(base_path), _walls(sandbox, why_no_sandbox)]
+
+
+def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
+    """The devices that can be offered."""
+    if any(piece.index is not None for piece in hardware):
+        return [
+            good(f"device {number}", f"{piece.name}, {piece.memory_mib:,} MiB, driver {piece.driver or 'unknown'}")
+            for number, piece in enumerate(hardware)
+        ]
+    says = f"no GPU is found (NVML: {why_no_gpu()}): this machine offers its CPU, which earns what a CPU earns"
+    return [weak("GPUs", says, "install the NVIDIA driver, or see that the container has the GPU")]
+
+
+async def worker_diagnoses(
+    hardware: Sequence[Hardware], forms: Sequence[WorkloadForm], make: MakeExecutor
+) -> list[Diagnosis]:
+    """Whether workers start and compute the published vectors: on each device each workload, one after the other."""
+    return [
+        await _worker(f"{form.name} on device {number}", piece, form, make)
+        for number, piece in enumerate(hardware)
+        for form in forms
+    ]
+
+
+async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: MakeExecutor) -> Diagnosis:
+    bench = Bench(hardware, make)
+    try:
+        await bench.start(form, 0.0)
+    except ExecutionError as error:
+        return bad(check, str(error), 'see docs/providers.md, "With a GPU"; another --backend may work here')
+    finally:
+        await bench.close()
+    return good(check, "starts, and computes what is published")
+
+
+def _user() -> Diagnosis:
+    if os.geteuid():
+        return good("user", "an ordinary user: the kernel holds workers to their number of processes")
+    says = "root: the kernel does not hold its workers to their number of processes"
+    return weak("user", says, "run the daemon as a user of its own")
+
+
+def _files() -> Diagnosis:
+    problem = raise_limit()
+    return (
+        good("open files", "as many as are needed") if problem is None else bad("open files", problem, "ulimit -n 4096")
+    )
+
+
+def _disk(base_path: Path) -> Diagnosis:
+    try:
+        free = shutil.disk_usage(base_path).free
+    except OSError as error:
+        return bad("disk", f"{base_path}: {error.strerror}", "give another --base-path")
+    if not os.access(base_path, os.W_OK | os.X_OK):
+        return bad("disk", f"{base_path} cannot be written to", "give another --base-path, or its rights to this user")
+    if free < DISK_BYTES_LEAST:
+        says = f"{free / GIB:.1f} GiB are free under {base_path}; store, journal and states of runs want 2 GiB"
+        return weak("disk", says, "make room, or give another --base-path")
+    return good("disk", f"{free / GIB:.0f} GiB are free under {base_path}")
+
+
+def _walls(sandbox: Sandbox | None, why_not: str | None) -> Diagnosis:
+    if sandbox is not None:
+        return good("sandbox", f"{sandbox.program} works: workers have no network and see no file of yours")
+    return weak("sandbox", why_not or "there is none", 'see docs/providers.md, "Walls"')

@@ -1,0 +1,90 @@
+"""What is said of a machine, for each thing that may be wrong with it alone."""
+
+import asyncio
+import os
+import resource
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.doctor import machine
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade
+from gpu_tasks.provider.execution.executor import Executor, WorkerExecutor
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import limits_for
+from gpu_tasks.provider.execution.sandbox import Sandbox
+from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.registry import form_named
+
+CPU = Hardware("CPU (no GPU found)", "CPU-1", DeviceClass.CPU, 0, None)
+CARD = Hardware("Some GPU", "GPU-1", DeviceClass.DATACENTER, 81_920, 0, "560.1")
+
+
+def named(found: list[Diagnosis]) -> dict[str, Diagnosis]:
+    return {each.check: each for each in found}
+
+
+def found_here(path: Path, check: str) -> Diagnosis:
+    return named(machine.system_diagnoses(path, Sandbox("/usr/bin/bwrap"), None))[check]
+
+
+@pytest.mark.parametrize(("user", "grade"), [(0, Grade.WEAK), (1000, Grade.GOOD)])
+def test_root_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, grade: Grade) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert found_here(tmp_path, "user").grade is grade
+
+
+@pytest.mark.parametrize(
+    ("free", "grade"), [(machine.DISK_BYTES_LEAST - 1, Grade.WEAK), (machine.DISK_BYTES_LEAST, Grade.GOOD)]
+)
+def test_a_full_disk_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, grade: Grade) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    assert found_here(tmp_path, "disk").grade is grade
+
+
+def test_a_folder_that_is_not_there_or_not_ours_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found_here(tmp_path / "none", "disk").grade is Grade.BAD
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    found = found_here(tmp_path, "disk")
+    assert found.grade is Grade.BAD
+    assert "cannot be written to" in found.says
+
+
+def test_too_few_files_are_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    found = found_here(tmp_path, "open files")
+    assert found.grade is Grade.BAD
+    assert "256" in found.says
+
+
+def test_a_machine_without_walls_is_warned_with_the_reason(tmp_path: Path) -> None:
+    found = named(machine.system_diagnoses(tmp_path, None, "bwrap is not installed"))["sandbox"]
+    assert (found.grade, found.says) == (Grade.WEAK, "bwrap is not installed")
+    assert found_here(tmp_path, "sandbox").grade is Grade.GOOD
+
+
+def test_gpus_are_listed_and_their_lack_is_warned() -> None:
+    (card,) = machine.hardware_diagnoses([CARD])
+    assert card.grade is Grade.GOOD
+    assert card.says == "Some GPU, 81,920 MiB, driver 560.1"
+    (none,) = machine.hardware_diagnoses([CPU])
+    assert none.grade is Grade.WEAK
+    assert "NVML" in none.says
+
+
+def test_workers_are_tried_on_each_device() -> None:
+    form = form_named("matmul-hash")
+
+    def make(hardware: Hardware, form: WorkloadForm) -> Executor:
+        broken = WorkerExecutor([sys.executable, "-c", "print('no')"], limits_for("numpy"))
+        return workers_with("numpy")(hardware, form) if hardware is CPU else broken
+
+    right, wrong = asyncio.run(machine.worker_diagnoses([CPU, CARD], [form], make))
+    assert (right.check, right.grade) == ("matmul-hash on device 0", Grade.GOOD)
+    assert (wrong.check, wrong.grade) == ("matmul-hash on device 1", Grade.BAD)
+    assert "worker" in wrong.says

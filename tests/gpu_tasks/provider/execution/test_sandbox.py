@@ -1,0 +1,206 @@
+"""The walls around a worker, with a worker that tries to get through them."""
+
+import asyncio
+import json
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hostile_worker
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider import cli
+from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.sandbox import NO_MORE_NAMESPACES, NoSandboxError, Sandbox, find_sandbox
+from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+
+TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
+SUPPORT = Path(hostile_worker.__file__).parent
+CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
+
+
+def sandbox_here() -> Sandbox:
+    try:
+        return find_sandbox([SUPPORT])
+    except NoSandboxError as error:
+        pytest.skip(f"no sandbox on this machine: {error}")
+
+
+def attack(body: Callable[[WorkerExecutor], Awaitable[None]], limits: Limits = TIGHT) -> None:
+    command = sandbox_here().around([sys.executable, hostile_worker.__file__, json.dumps(asdict(limits))])
+
+    async def main() -> None:
+        executor = WorkerExecutor(command, limits)
+        await executor.start()
+        try:
+            assert (await executor.run(b"echo hello")).output == b"hello"
+            await body(executor)
+        finally:
+            await executor.close()
+
+    asyncio.run(main())
+
+
+def running(mark: str) -> bool:
+    """Whether any process of this machine has the mark on its command line."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if mark.encode() in (entry / "cmdline").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+def ends(mark: str) -> bool:
+    for _ in range(500):
+        if not running(mark):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def refuses(request: bytes, reason: str) -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        with pytest.raises(ExecutionError, match=reason):
+            await executor.run(request)
+
+    attack(body, replace(TIGHT, file_mib=1))
+
+
+def test_a_key_on_the_disk_is_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_text("secret")
+    refuses(f"read {tmp_path / 'key.json'}".encode(), "No such file")
+
+
+@pytest.mark.parametrize("path", ["/x", "/usr/x", "/dev/x/y"])
+def test_nothing_of_the_disk_is_changed(path: str) -> None:
+    refuses(f"folder {path}".encode(), "Read-only|No such file|denied")
+    assert not Path(path).exists()
+
+
+def test_no_door_of_the_machine_is_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(0.1)
+        refuses(f"connect {door.getsockname()[1]}".encode(), "refused|unreachable")
+        with pytest.raises(TimeoutError):
+            door.accept()
+
+
+def test_only_the_worker_is_seen() -> None:
+    async def body(executor: WorkerExecutor) -> None:
+        seen = (await executor.run(b"processes")).output.split()
+        assert seen == [b"1", b"2"]
+
+    attack(body)
+
+
+def test_no_further_namespace_is_made() -> None:
+    if not set(NO_MORE_NAMESPACES) <= set(sandbox_here().switches):
+        pytest.skip("this bubblewrap is older than 0.8")
+    refuses(b"namespace", "no namespace")
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (b"memory", "MemoryError"),
+        (b"loop", "used more than 1 s of CPU"),
+        (b"die", "ended with status 3"),
+        (b"files", "Too many open files"),
+    ],
+)
+def test_limits_hold_inside_too(request_: bytes, reason: str) -> None:
+    refuses(request_, reason)
+
+
+def test_who_ends_the_worker_ends_all_that_it_started() -> None:
+    mark = f"mark-{secrets.token_hex(8)}"
+
+    async def body(executor: WorkerExecutor) -> None:
+        with pytest.raises(ExecutionError, match="took longer than 2 s"):
+            await executor.run(f"orphan {mark}".encode())
+        assert ends(mark)
+
+    attack(body, replace(TIGHT, wall_seconds=2, processes=4096))
+
+
+def test_a_worker_at_work_does_not_outlive_its_daemon() -> None:
+    """Its input closes, but it does not read that while it computes."""
+    mark = f"mark-{secrets.token_hex(8)}"
+    inside = sandbox_here().around([sys.executable, "-c", "import time; time.sleep(3600)", mark])
+    code = "import json, subprocess, sys; subprocess.Popen(json.loads(sys.stdin.readline())).wait()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as daemon:
+        assert daemon.stdin is not None
+        daemon.stdin.write(json.dumps(inside).encode() + b"\n")
+        daemon.stdin.flush()
+        for _ in range(500):
+            if running(mark):
+                break
+            time.sleep(0.02)
+        else:
+            raise AssertionError("it did not start")
+        daemon.send_signal(signal.SIGKILL)
+        assert ends(mark)
+
+
+def test_the_real_worker_gives_the_same_inside() -> None:
+    request = encode_request(CompletionRequest(b"def main(", 8, 700, b"\x05" * 32))
+    expected = open_workload("textgen-int8").run(request)
+
+    async def main() -> None:
+        executor = workers_with("numpy", sandbox_here())(CPU, form_named("textgen-int8"))
+        await executor.start()
+        try:
+            assert (await executor.run(request)).output == expected
+        finally:
+            await executor.close()
+
+    asyncio.run(main())
+
+
+def test_a_gpu_is_handed_in_only_where_it_is_used() -> None:
+    plain, with_gpu = (Sandbox("bwrap").around(["worker"], with_gpu=wanted) for wanted in (False, True))
+    assert "/sys" not in plain
+    assert with_gpu[-1] == plain[-1] == "worker"
+    assert with_gpu.count("/sys") == 2
+
+
+def test_where_there_is_none_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoSandboxError, match=r"bwrap is not installed.*apt-get install bubblewrap"):
+        find_sandbox()
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
+    program.chmod(0o700)
+    with pytest.raises(NoSandboxError, match="does not work here: No permissions to create new namespace"):
+        find_sandbox()
+
+
+def test_an_older_bubblewrap_serves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text('#!/bin/sh\ncase "$*" in *disable-userns*) exit 1;; esac\n')
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not set(NO_MORE_NAMESPACES) & set(find_sandbox().switches)
+
+
+def test_who_asks_for_walls_gets_no_work_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    given = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider", "--base-path", str(tmp_path)]
+    answer = CliRunner().invoke(cli.main, [*given, "run", "--sandbox", "bubblewrap"])
+    assert answer.exit_code == 2
+    assert "bwrap is not installed" in answer.output

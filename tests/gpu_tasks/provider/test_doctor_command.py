@@ -1,0 +1,102 @@
+"""`ogpu-provider doctor` on a development chain: a real RPC server, a real blob store, real workers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from blob_servers import serving
+from genesis import dev_accounts
+from gpu_tasks.provider.cli import main
+from provider_runner import Operator
+from wallet import verified
+from wallet_runner import chain
+
+KEYS = [
+    f"--{role}-key=0x{dev_accounts.key('Eve', name).hex()}"
+    for role, name in (("session", dev_accounts.SESSION), ("vrf", dev_accounts.VRF))
+]
+JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    (tmp_path / "chain").mkdir()
+    with chain(tmp_path / "chain") as url:
+        yield url
+
+
+def examined(operator: Operator, *options: str, code: int) -> dict[str, Any]:
+    answer = operator.run("doctor", *options)
+    assert answer.exit_code == code, answer.output
+    return {row["check"]: row for row in json.loads(answer.stdout)}
+
+
+def device_row(rows: dict[str, Any]) -> Any:
+    (row,) = [row for check, row in rows.items() if check.startswith("0x")]
+    return row
+
+
+def test_a_machine_alone_is_examined_without_a_node(tmp_path: Path) -> None:
+    rows = examined(Operator(tmp_path, "ws://127.0.0.1:1", "Alice"), "--offline", code=0)
+    assert rows["train-int8 on device 0"]["grade"] == "ok"
+    assert not {"chain", "key", "node"} & set(rows)
+    table = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor", "--offline", as_json=False).output
+    assert "computes what is published" in table
+
+
+def test_a_node_that_is_away_is_said(tmp_path: Path) -> None:
+    rows = examined(Operator(tmp_path, "ws://127.0.0.1:1", "Alice"), code=1)
+    assert rows["chain"]["grade"] == "problem"
+    assert "no node answers" in rows["chain"]["says"]
+
+
+def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
+    given = ["--key", str(tmp_path / "none.json"), "--base-path", str(tmp_path), "--json"]
+    answer = CliRunner().invoke(main, [*given, "doctor"])
+    assert answer.exit_code == 1
+    (row,) = [row for row in json.loads(answer.stdout) if row["check"] == "key"]
+    assert "there is no key file" in row["says"]
+
+
+def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path) -> None:
+    rows = examined(Operator(tmp_path, "", "Alice"), "--offline", "--backend", "torch-cuda", code=1)
+    assert rows["workers"]["grade"] == "problem"
+
+
+@pytest.fixture
+def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The played node's blocks are of the first slots of all: a clock that shows them as new."""
+    monkeypatch.setattr(verified, "system_clock_ms", lambda: 0)
+
+
+def test_a_chain_that_stands_is_found(tmp_path: Path, url: str) -> None:
+    row = examined(Operator(tmp_path, url, "Alice"), code=1)["node"]
+    assert row["grade"] == "problem"
+    assert "slots old" in row["says"]
+
+
+@pytest.mark.usefixtures("_in_time")
+def test_what_is_registered_elsewhere_and_served_by_nobody_is_found(tmp_path: Path, url: str) -> None:
+    rows = examined(Operator(tmp_path, url, "Alice"), code=1)
+    assert (rows["key"]["grade"], rows["node"]["grade"], rows["funds"]["grade"]) == ("ok", "ok", "ok")
+    assert device_row(rows)["grade"] == "problem"
+    assert "is not on this machine" in device_row(rows)["says"]
+    assert rows["blob store"]["grade"] == "problem"
+    assert "cannot be reached" in rows["blob store"]["says"]
+
+
+@pytest.mark.usefixtures("_in_time")
+def test_a_provider_that_lacks_nothing_is_told_so(tmp_path: Path, url: str) -> None:
+    eve = Operator(tmp_path, url, "Eve")
+    assert examined(eve, code=1)["chain"]["says"].count("is no provider key on")
+    with serving(tmp_path / "blobs") as endpoint:
+        eve.answer(*JOIN, "--endpoint", endpoint)
+        rows = examined(eve, code=0)
+        assert device_row(rows)["grade"] == "ok"
+        assert rows["blob store"]["says"] == f"{endpoint} answers, as seen from here"
+        eve.answer("pause")
+        assert device_row(examined(eve, code=0))["grade"] == "warning"
