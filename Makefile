@@ -23,7 +23,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood liars auction ladder conformance house lock package clean weights
+.PHONY: telemetry help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,
 
 auction: ## training tasks sold to sealed bids on a devnet of five; winner and standby killed, a gang: the same roots, paid to the grain
 	@$(PY) -m devnet.proofs.auction $(if $(filter-out file,$(origin VALIDATORS)),--validators $(VALIDATORS))
+
+telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
+	@$(PY) -m devnet.proofs.telemetry
 
 courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@$(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))

@@ -3,6 +3,7 @@
 In reading order:
 
 * `errors`, `folder`, `free_ports`: what goes wrong, in words; where a devnet lies; ports that stay free
+* `broker`: Mosquitto, where it is installed
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
 * `status`: where the nodes stand

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from devnet.launcher.broker import broker_program
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.free_ports import free_ports, one_free_port
 from genesis import dev_accounts
@@ -83,11 +84,18 @@ class Devnet:
     members: tuple[NodeLayout, ...]
     has_providers: bool = False  # whether each validator has a provider beside it
     guests: tuple[Guest, ...] = ()
+    broker_port: int | None = None  # of the MQTT broker, if there is one
+    relay_port: int | None = None  # where everybody reaches it instead, if something stands before it
 
     @property
     def chain_spec(self) -> Path:
         """The file that says which chain it is."""
         return self.folder / "chain.json"
+
+    @property
+    def broker_url(self) -> str | None:
+        """Where providers tell of their tasks."""
+        return None if self.broker_port is None else f"mqtt://127.0.0.1:{self.relay_port or self.broker_port}"
 
     @property
     def keyring(self) -> Path:
@@ -146,7 +154,8 @@ def create(
         raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
     names = validator_names(validators, apart)
     folder.mkdir(parents=True, exist_ok=True)
-    net = Devnet(folder.resolve(), (), providers)
+    broker_port = one_free_port() if providers and broker_program() is not None else None
+    net = Devnet(folder.resolve(), (), providers, broker_port=broker_port)
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
@@ -186,6 +195,13 @@ def add_guest(net: Devnet, name: str, program: str, options: tuple[str, ...] = (
     return net, guest
 
 
+def before_broker(net: Devnet, relay_port: int) -> Devnet:
+    """The devnet whose broker is reached at another port."""
+    net = replace(net, relay_port=relay_port)
+    save(net)
+    return net
+
+
 def replace_guest(net: Devnet, guest: Guest) -> Devnet:
     """The devnet where the guest of that name is this one."""
     net = replace(net, guests=tuple(guest if present.name == guest.name else present for present in net.guests))
@@ -204,6 +220,8 @@ def save(net: Devnet) -> None:
         "has_providers": net.has_providers,
         "members": [asdict(member) for member in net.members],
         "guests": [asdict(guest) for guest in net.guests],
+        "broker_port": net.broker_port,
+        "relay_port": net.relay_port,
     }
     (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -215,6 +233,8 @@ def load(folder: Path) -> Devnet:
         content = json.loads(path.read_text(encoding="utf-8"))
         has_providers = bool(content["has_providers"])
         guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in content["guests"])
+        ports = (content.get("broker_port"), content.get("relay_port"))
+        broker_port, relay_port = (None if port is None else int(port) for port in ports)
         members = tuple(NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in content["members"])
     except FileNotFoundError as error:
         raise DevnetError(
@@ -222,7 +242,7 @@ def load(folder: Path) -> Devnet:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
-    return Devnet(folder.resolve(), members, has_providers, guests)
+    return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port)
 
 
 def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:

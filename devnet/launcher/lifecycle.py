@@ -26,6 +26,7 @@ READY_SECONDS = 60.0
 READY_FINAL_BLOCKS = 1
 ASK_SECONDS = 0.25
 LOG_LINES = 15
+BROKER_LABEL = "broker"
 
 
 def node_process(net: Devnet, member: NodeLayout) -> Process:
@@ -36,10 +37,18 @@ def node_process(net: Devnet, member: NodeLayout) -> Process:
 def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
     """The provider beside a member's node, or a guest."""
     home = net.home(who) / "provider"
-    words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run")
+    told = () if net.broker_url is None else ("--mqtt", net.broker_url)
+    words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run", *told)
     if isinstance(who, Guest):
         return Process(f"{who.name}/provider", who.program, (*who.options, *words), home, "provider")
     return Process(f"{who.name}/provider", processes.PROVIDER, words, home, "provider")
+
+
+def brokers(net: Devnet) -> tuple[Process, ...]:
+    """The MQTT broker, if the devnet has one."""
+    if net.broker_port is None:
+        return ()
+    return (Process(BROKER_LABEL, processes.BROKER, (str(net.broker_port),), net.folder / "broker", "broker"),)
 
 
 def providers(net: Devnet) -> tuple[Process, ...]:
@@ -54,7 +63,7 @@ def offering(net: Devnet) -> tuple[NodeLayout | Guest, ...]:
 
 def all_processes(net: Devnet) -> tuple[Process, ...]:
     """Every process that the devnet may have, running or not; those that others depend on come last."""
-    return providers(net) + tuple(node_process(net, member) for member in net.members)
+    return providers(net) + brokers(net) + tuple(node_process(net, member) for member in net.members)
 
 
 def runs(net: Devnet) -> bool:
@@ -74,7 +83,9 @@ def process_named(net: Devnet, label: str) -> Process:
 def wait_for(net: Devnet, process: Process) -> None:
     """Wait until a node answers, or a provider serves; DevnetError as `wait_for_node`."""
     who = {provider_process(net, who).label: who for who in offering(net)}.get(process.label)
-    if who is not None:
+    if process.label == BROKER_LABEL:
+        wait_for_broker(net)
+    elif who is not None:
         wait_for_provider(net, who)
     else:
         wait_for_node(net, net.member(process.label))
@@ -86,7 +97,8 @@ def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> 
     try:
         _start([node_process(net, member) for member in net.members], started, detach=detach)
         standing = asyncio.run(ready(net, seconds))
-        _start(list(providers(net)), started, detach=detach)
+        _start([*brokers(net), *providers(net)], started, detach=detach)
+        wait_for_broker(net)
         for provider in offering(net):
             wait_for_provider(net, provider)
     except BaseException:
@@ -119,6 +131,15 @@ def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = REA
     while not processes.listens(port):
         _see_to(process, end, seconds)
         time.sleep(ASK_SECONDS)
+
+
+def wait_for_broker(net: Devnet, seconds: float = READY_SECONDS) -> None:
+    """Wait until the broker, if there is one, takes connections."""
+    end = time.monotonic() + seconds
+    for process in brokers(net):
+        while net.broker_port is not None and not processes.listens(net.broker_port):
+            _see_to(process, end, seconds)
+            time.sleep(ASK_SECONDS)
 
 
 def _see_to(process: Process, end: float, seconds: float) -> None:

@@ -29,6 +29,7 @@ _PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 
 NODE = "node.cli"
 PROVIDER = "gpu_tasks.provider.cli"
+BROKER = "devnet.launcher.broker"
 
 
 @dataclass(frozen=True, slots=True)

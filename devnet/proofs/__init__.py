@@ -13,6 +13,7 @@ In reading order:
 * `flood`: floods by one stranger, and whether the network holds
 * `liars`: nodes and blob stores that lie to the programs which people run
 * `auction`: tasks from file to paid result, whoever dies on the way
+* `telemetry`: tasks are watched, whatever brokers do
 * `task_cheats`: every known way to cheat about a task
 * `cheats`: every known way to cheat the market, with units and with tasks
 """

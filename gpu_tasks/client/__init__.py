@@ -19,6 +19,7 @@ In reading order:
 * `planning`: what a plan asks a chain
 * `task_files`: task files and their inputs on the disk
 * `training`: tasks at auction as their customer sees them
+* `telemetry`: what is heard of tasks while they run
 * `commands`: the commands of `ogpu`: about units, about tasks, about services, and how one is sent
 * `cli`: `ogpu`, and the options before its commands
 """

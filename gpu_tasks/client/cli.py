@@ -48,6 +48,14 @@ COMMANDS = {
         "auctions:describe",
         "Show all that the chain says of TASK (0x..): how far it is and why, terms, auction, who works, milestones.",
     ),
+    "logs": (
+        "hearing_tasks:logs",
+        "Show what the providers of TASK (0x..) tell of it: events, lines, progress; its customer's key opens that.",
+    ),
+    "top": (
+        "hearing_tasks:top",
+        "Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named.",
+    ),
     "bids": ("auctions:bids", "List the bids for TASK (0x..), winners first: score split into price, time and risk."),
     "hold": (
         "deciding:hold",

@@ -40,6 +40,7 @@ TRANSFERS_MAX = 32
 TRANSFERS_OF_STORE_MAX = 4
 ERROR_TEXT_BYTES_MAX = 512
 PART_BYTES = 64 * 1024
+TELEMETRY_PATH = "/telemetry"
 
 T = TypeVar("T")
 
@@ -118,6 +119,10 @@ class BlobClient:
     async def ask(self, endpoint: str, path: str, question: bytes) -> bytes:
         """What a provider answers to a question: at most a blob."""
         return await self._request("POST", endpoint, path, question, ANSWER_SECONDS)
+
+    async def broker_of(self, endpoint: str) -> str:
+        """Where a provider says that its telemetry is heard; what it says is a stranger's word."""
+        return (await self._request("GET", endpoint, TELEMETRY_PATH, None)).decode("ascii", errors="replace")
 
     async def _tried(
         self,

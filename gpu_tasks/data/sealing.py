@@ -41,6 +41,8 @@ VERSION = 3
 CONTENT_BYTES_MAX = 1024 * 1024
 READERS_MAX = 256
 BOX_BYTES = 80
+NOTE_SEAL_BYTES = 48
+"""By so much a note grows that is sealed."""
 KEY_BYTES = 32
 NONCE_BYTES = 24
 TAG_BYTES = 16
@@ -121,6 +123,14 @@ class SealKey:
             raise SealError("the blob is damaged") from error
         return Opened(content, key, sealed.boxes)
 
+    def open_note(self, sealed: bytes) -> bytes:
+        """What `seal_note` sealed to this key; `SealError` if it was not."""
+        try:
+            plain: bytes = crypto_box_seal_open(sealed, self.public, self._secret)
+        except (CryptoError, ValueError, TypeError):
+            raise SealError("the note is not sealed to this key") from None
+        return plain
+
     def _content_key(self, boxes: Iterable[bytes], nonce: bytes) -> bytes:
         for box in boxes:
             try:
@@ -158,6 +168,15 @@ def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
         raise ValueError("a reader's key is no X25519 key") from None
     ciphertext = crypto_aead_xchacha20poly1305_ietf_encrypt(content, _BOXES.encode(boxes), nonce, key)
     return _BLOB.encode(_Blob(VERSION, boxes, nonce, ciphertext))
+
+
+def seal_note(plain: bytes, reader: bytes) -> bytes:
+    """A few bytes for one reader alone, in a libsodium sealed box; ValueError for a key that is none."""
+    try:
+        sealed: bytes = crypto_box_seal(plain, reader)
+    except (CryptoError, TypeError):
+        raise ValueError("the reader's key is no X25519 key") from None
+    return sealed
 
 
 def _box(key: bytes, reader: bytes) -> bytes:

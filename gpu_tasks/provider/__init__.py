@@ -10,6 +10,7 @@ In reading order:
 * `earnings`: what it has earned
 * `execution`: worker processes on this machine's devices
 * `doctor`: what machine, key and chain lack
+* `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it
 * `tasks`: tasks at auction: bids, work, checkpoints
 * `daemon`: what runs until it is stopped: from a block to what it asks for

@@ -49,6 +49,7 @@ from gpu_tasks.provider.tasks.state_answers import StateAnswers
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
+from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
 ENDINGS_EVERY_BLOCKS = 4
 TASKS_FOLDER = "tasks"
@@ -66,6 +67,9 @@ class Settings:
     quota: Quota = field(default_factory=Quota)
     keep_paused: bool = False
     machine: HostMachine = field(default_factory=HostMachine)
+    watch: TaskWatch = field(default_factory=NobodyWatches)
+    broker: str | None = None
+    """Where customers hear of their tasks."""
 
 
 class Daemon:
@@ -92,13 +96,14 @@ class Daemon:
             blobs=blobs,
             telemetry=telemetry,
             earnings=EarningsBook(settings.base_path / EARNINGS_FILE),
+            watch=settings.watch,
         )
         self.settings = settings
         self.racing = self.racing_kind(self.parts)
         self.judging = JudgeDuty(self.parts)
         book = TaskBook(self.parts, settings.base_path / TASKS_FOLDER)
         resealer, states = Resealer(identity.genesis, journal, chain), StateAnswers(self.parts, book)
-        self.server = BlobServer(store, resealer, states)
+        self.server = BlobServer(store, resealer, states, settings.broker)
         policy = PolicySource(settings.base_path, workshop.workloads.stepwise)
         self.bidding = BidDuty(self.parts, book, policy, settings.machine)
         self.working = WorkDuty(self.parts, book, lambda: is_draining(settings.base_path))

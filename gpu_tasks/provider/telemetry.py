@@ -48,7 +48,7 @@ class LogTelemetry:
     def tell(self, event: str, **fields: Detail) -> None:
         """One line at level INFO; events that need somebody's attention have a `problem` and are warnings."""
         level = logging.WARNING if "problem" in fields else logging.INFO
-        LOG.log(level, "%s %s", event, " ".join(f"{name}={_short(value)}" for name, value in fields.items()))
+        LOG.log(level, "%s %s", event, " ".join(f"{name}={shown(value)}" for name, value in fields.items()))
 
 
 class JsonLinesTelemetry:
@@ -91,7 +91,7 @@ class Telling:
             part.tell(event, **fields)
 
 
-def _short(value: Detail) -> str:
+def shown(value: Detail) -> str:
     """A value for one line of a log: peers and customers write some of them, so nothing in it can look like a line."""
     if isinstance(value, bytes):
         return f"0x{value[:4].hex()}.."

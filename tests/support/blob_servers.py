@@ -13,9 +13,9 @@ from gpu_tasks.provider.blobs.store import BlobStore
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def serving(folder: Path, broker: str | None = None) -> Iterator[str]:
     """Its endpoint, while it serves."""
-    loop, server = asyncio.new_event_loop(), BlobServer(BlobStore(folder))
+    loop, server = asyncio.new_event_loop(), BlobServer(BlobStore(folder), broker=broker)
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     asyncio.run_coroutine_threadsafe(server.start(0), loop).result(10)

@@ -15,6 +15,7 @@ In reading order:
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
+* `hearing_tasks`: what providers tell of tasks while they work
 * `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
 * `services`: what is sold and who offers it, a service of one's own and its end
 """

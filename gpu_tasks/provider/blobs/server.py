@@ -19,6 +19,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
+from gpu_tasks.data.blob_client import TELEMETRY_PATH
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blobs.door import ConnectionDoor
 from gpu_tasks.provider.blobs.request_slots import (
@@ -67,12 +68,17 @@ class BlobServer:
     """Serves a store; `await start()`, and `await close()`."""
 
     def __init__(
-        self, store: BlobStore, resealer: AnswersJudges | None = None, states: AnswersJudges | None = None
+        self,
+        store: BlobStore,
+        resealer: AnswersJudges | None = None,
+        states: AnswersJudges | None = None,
+        broker: str | None = None,
     ) -> None:
-        """Nothing listens before `start`."""
+        """Nothing listens before `start`. `broker` is where customers hear of their tasks."""
         self._store = store
         self._resealer = resealer
         self._states = states
+        self._broker = broker
         self._uploads, self._reads = RequestSlots(*UPLOADS), RequestSlots(*READS)
         self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
         self._waiting = WaitingAddresses()
@@ -87,6 +93,7 @@ class BlobServer:
         app = web.Application(client_max_size=BLOB_BYTES_MAX, middlewares=[_let_go])
         app.router.add_put("/blobs", self._put)
         app.router.add_get("/blobs/{address}", self._get)
+        app.router.add_get(TELEMETRY_PATH, self._tell_broker)
         app.router.add_post("/reseal", self._reseal)
         app.router.add_post("/states", self._show_state)
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
@@ -130,6 +137,12 @@ class BlobServer:
         except (StoreFullError, OSError) as error:
             raise web.HTTPInsufficientStorage(text=str(error)) from None
         return web.Response(status=201, text=address.hex())
+
+    async def _tell_broker(self, request: web.Request) -> web.Response:
+        async with self._slot(self._reads, request):
+            if self._broker is None:
+                raise web.HTTPNotFound(text="this provider tells nothing of tasks: it has no broker")
+            return web.Response(text=self._broker)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["address"]

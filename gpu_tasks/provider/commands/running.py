@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import signal
+from dataclasses import replace
+from functools import partial
 
 import click
 
@@ -14,6 +16,7 @@ from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.commands.broadcasting import BrokerOptions, broker_options
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -50,11 +53,12 @@ from wallet.verified import Warn
 @click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
 @click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
 @sandbox_option
+@broker_options
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
 @click.pass_obj
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
-    blob_host: str, blob_port: int | None, wish: str, keep_paused: bool,
+    blob_host: str, blob_port: int | None, wish: str, keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
 
@@ -71,28 +75,33 @@ def run(
         workshop = workshop_of(options, backend, walls.sandbox, numbers, workloads)
         chain, identity = await _connect_in_time(options, wanted)
         port = blob_port if blob_port is not None else await _endpoint_port(chain)
-        settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
         with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
-            telemetry = Telling(LogTelemetry(), lines)
-            if (problem := raise_limit()) is not None:
-                telemetry.tell("few_files", problem=problem)
-            if walls.problem is not None:
-                telemetry.tell("no_sandbox", problem=walls.problem)
-            async with options.make_daemon(identity, chain, workshop, telemetry, settings) as daemon:
+            log = Telling(LogTelemetry(), lines)
+            for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
+                if problem is not None:
+                    log.tell(name, problem=problem)
+            settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
+            broadcast = broker.broadcast(identity, workshop, partial(_tell_broker, log), private=chain.is_development)
+            if broadcast is None:
+                daemon = options.make_daemon(identity, chain, workshop, log, settings)
+            else:
+                watched = replace(settings, watch=broadcast, broker=broker.advertised)
+                daemon = options.make_daemon(identity, chain, workshop, Telling(log, broadcast), watched)
+            async with broadcast or contextlib.nullcontext(), daemon:
                 where = f"http://{blob_host}:{daemon.server.port}"
                 for device, hardware in workshop.devices.items():
-                    telemetry.tell("serving", device=device, hardware=hardware.name)
-                telemetry.tell(
-                    "started",
-                    stash=ss58.encode(chain.stash),
-                    devices=len(workshop.devices),
-                    blobs=where,
-                    sandbox=NEVER if walls.sandbox is None else ALWAYS,
-                )
+                    log.tell("serving", device=device, hardware=hardware.name)
+                stands = NEVER if walls.sandbox is None else ALWAYS
+                stash_text, count = ss58.encode(chain.stash), len(workshop.devices)
+                log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
                 await _until_stopped(daemon)
         await chain.close()
 
     explained(lambda: asyncio.run(told(work)))
+
+
+def _tell_broker(log: Telling, problem: str) -> None:
+    log.tell("broker", problem=problem)
 
 
 def workshop_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Unit
@@ -15,6 +15,7 @@ from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.telemetry import Telemetry
+from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 from gpu_tasks.workloads.form import WorkloadForm
 
 
@@ -31,6 +32,7 @@ class Parts:
     blobs: BlobClient
     telemetry: Telemetry
     earnings: EarningsBook
+    watch: TaskWatch = field(default_factory=NobodyWatches)
 
     async def form_of(self, unit: Unit) -> WorkloadForm:
         """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""

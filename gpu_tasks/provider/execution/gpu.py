@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +25,7 @@ SAMPLE_SECONDS = 0.05
 DATACENTER_MIB = 40_000
 """From this memory on a GPU counts as one for data centers."""
 MIB = 1024 * 1024
+U8_MAX, U32_MAX, U64_MAX = 2**8 - 1, 2**32 - 1, 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,47 @@ def why_no_gpu() -> str:
 def meter_for(hardware: Hardware) -> Meter:
     """A meter for a device."""
     return NoMeter() if hardware.index is None else NvmlMeter(hardware.index)
+
+
+class Gauge:
+    """What GPUs are at, asked again and again: NVML stays open meanwhile, since opening attaches every GPU."""
+
+    def __init__(self) -> None:
+        """Nothing is open yet."""
+        self._opened = contextlib.ExitStack()
+        self._is_open = False
+
+    def read(self, hardware: Hardware) -> tuple[int, int, int, int]:
+        """Busy per cent, bytes in use, degrees Celsius, milliwatts, now; 0 is what is not told, all of it for a CPU."""
+        if hardware.index is None:
+            return 0, 0, 0, 0
+        try:
+            if not self._is_open:
+                self._opened.enter_context(_nvml())
+                self._is_open = True
+            handle = pynvml.nvmlDeviceGetHandleByIndex(hardware.index)
+        except pynvml.NVMLError:
+            self.close()
+            return 0, 0, 0, 0
+        return (
+            _told(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100),
+            _told(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used, U64_MAX),
+            _told(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU), U8_MAX),
+            _told(lambda: pynvml.nvmlDeviceGetPowerUsage(handle), U32_MAX),
+        )
+
+    def close(self) -> None:
+        """Open no more, until it is read again."""
+        self._is_open = False
+        with contextlib.suppress(pynvml.NVMLError):
+            self._opened.close()
+
+
+def _told(ask: Callable[[], int], most: int) -> int:
+    """An answer of the driver within bounds; 0 where it gives none."""
+    with contextlib.suppress(pynvml.NVMLError):
+        return max(0, min(int(ask()), most))
+    return 0
 
 
 @contextlib.contextmanager

@@ -36,6 +36,10 @@ class Workshop:
         """The devices of the chain that are served here."""
         return {device: bench.hardware for device, bench in self._benches.items() if device != JUDGES_BENCH}
 
+    def is_working(self, device: bytes) -> bool:
+        """Whether a device is at a request now."""
+        return not self._line.is_free(device)
+
     def serve(self, devices: Mapping[bytes, Hardware]) -> None:
         """Take these devices of the chain into use, beside those that are."""
         wanted = dict(devices)

@@ -63,8 +63,8 @@ class TaskRun:
         """Whether it is at its end."""
         return self.index == len(self.boundaries) - 1
 
-    async def compute_next(self) -> None:
-        """The next state, in chunks; ExecutionError where this machine cannot."""
+    async def compute_next(self, tell: Callable[[int], None] = lambda _: None) -> None:
+        """The next state, in chunks; `tell` hears of the steps done after each. ExecutionError: this machine cannot."""
         state, done = self.newest, self.boundaries[self.index]
         end = self.boundaries[self.index + 1]
         while done < end:
@@ -72,6 +72,7 @@ class TaskRun:
             state, usage = await self._advance(state, steps)
             self._used = together(self._used, usage)
             done += steps
+            tell(done)
         self.folder.keep_state(self.index + 1, state)
         self._take(state)
 

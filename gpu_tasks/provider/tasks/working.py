@@ -9,6 +9,7 @@ commitment; nothing is signed for another task than was bid for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import root_of, state_index
@@ -157,6 +158,7 @@ class WorkDuty:
         self._seen_final.discard(key)
         self.book.forget(key[0])
         self.parts.telemetry.tell("task_over", task=key[0], device=entry.device, why=why, grains=paid)
+        self.parts.watch.end(key[0])
 
     async def _appeal_if_wronged(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
         """Judges found a result wrong that this machine computed: a court shall say."""
@@ -197,13 +199,23 @@ class WorkDuty:
         """Prepare a run, and compute it to its end; what hinders is tried again with the next block."""
         try:
             run = await self.book.prepare(own.key[0], task, entry.device)
+            self._let_watch(own.key[0], task, entry, run)
             while has_more:
                 await self._note_milestones(own.key, task, entry, run)
                 if run.is_whole:
                     break
-                await run.compute_next()
+                await run.compute_next(partial(self._tell_progress, own.key[0], run))
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
             self.parts.telemetry.tell("hindered", task=own.key[0], problem=str(error))
+
+    def _let_watch(self, task_id: bytes, task: Task, entry: TaskEntry, run: TaskRun) -> None:
+        """From now on the customer hears of it, if this machine has the slot."""
+        place = own_place(task, self.parts.identity.stash, entry.device)
+        if place is not None:
+            self.parts.watch.begin(task_id, place, entry.device, run.asked.reply_key)
+
+    def _tell_progress(self, task_id: bytes, run: TaskRun, done: int) -> None:
+        self.parts.watch.progress(task_id, done, run.boundaries[-1], run.step_us)
 
     async def _note_milestones(self, key: TaskKey, task: Task, entry: TaskEntry, run: TaskRun) -> None:
         """Put what can be stated by now into the store and the journal; before that nobody hears of it."""

@@ -14,7 +14,9 @@ from devnet.launcher.processes import Process
 
 
 @pytest.fixture
-def net(tmp_path: Path) -> Devnet:
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devnet:
+    """With a broker, whether or not Mosquitto is installed: nothing is started here."""
+    monkeypatch.setattr(layout, "broker_program", lambda: "/usr/sbin/mosquitto")
     return layout.create(tmp_path / "net", 2, providers=True, any_ports=True)
 
 
@@ -30,7 +32,31 @@ def test_a_node_and_the_provider_beside_it_have_names(net: Devnet, name: str, la
 def test_a_name_that_is_none_is_answered_with_those_that_are(net: Devnet) -> None:
     for command in ("kill", "restart", "logs"):
         said = str(run(net, command, "carol").exception)
-        assert "no 'carol' in this devnet; there are Alice/provider, Bob/provider, Alice, Bob" in said
+        assert "no 'carol' in this devnet; there are Alice/provider, Bob/provider, broker, Alice, Bob" in said
+
+
+def test_the_broker_is_awaited_where_it_is_started_again(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited: list[Devnet] = []
+    for what in ("stop", "start"):
+        monkeypatch.setattr(processes, what, lambda *_, **__: 7)
+    monkeypatch.setattr(lifecycle, "wait_for_broker", awaited.append)
+    assert "started broker" in run(net, "restart", "broker").output
+    assert len(awaited) == 1
+
+
+def test_providers_are_told_of_the_broker_and_of_what_stands_before_it(
+    net: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = ("--mqtt", f"mqtt://127.0.0.1:{net.broker_port}")
+    assert lifecycle.provider_process(net, net.members[0]).arguments[-2:] == told
+    behind = layout.before_broker(net, 12_345)
+    assert layout.load(net.folder) == behind
+    assert lifecycle.provider_process(behind, net.members[0]).arguments[-1] == "mqtt://127.0.0.1:12345"
+    assert lifecycle.brokers(behind)[0].arguments == (str(net.broker_port),)
+    monkeypatch.setattr(layout, "broker_program", lambda: None)
+    without = layout.create(tmp_path / "without", 1, providers=True, any_ports=True)
+    assert lifecycle.provider_process(without, without.members[0]).arguments[-1] == "run"
+    assert lifecycle.brokers(without) == ()
 
 
 def test_a_provider_is_killed_and_started_again(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@
 #define GPU_IS_LOST 15
 
 typedef struct { unsigned long long total, free, used; } memory_t;
+typedef struct { unsigned gpu, memory; } utilization_t;
 
 static int users, openings;
 static unsigned long long energy[DEVICES], used[DEVICES];
@@ -66,6 +67,25 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
   used[number] += 1 << 20;
   memory->used = used[number];
   memory->free = memory->total - memory->used;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(void *handle, utilization_t *rates) {
+  if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
+  rates->gpu = 40 + number_of(handle);
+  rates->memory = 7;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetTemperature(void *handle, int sensor, unsigned *celsius) {
+  if (sensor || getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
+  *celsius = 50 + number_of(handle);
+  return SUCCESS;
+}
+
+int nvmlDeviceGetPowerUsage(void *handle, unsigned *milliwatts) {
+  if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
+  *milliwatts = 200500 + number_of(handle);
   return SUCCESS;
 }
 

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[3] / "support" / "fake_nvml" / "fake_nvml.c"
 PROBE = """
 import ctypes, json, sys, time
 from pathlib import Path
-from gpu_tasks.provider.execution.gpu import NvmlMeter, find_hardware, why_no_gpu
+from gpu_tasks.provider.execution.gpu import Gauge, NvmlMeter, find_hardware, why_no_gpu
 found = find_hardware(Path(sys.argv[1]))
 meter = NvmlMeter(1)
 def openings():
@@ -30,12 +30,17 @@ meter.begin()
 time.sleep(0.2)
 reading = meter.end()
 opened = openings() - before
+gauge, before = Gauge(), openings()
+gauged = [gauge.read(found[-1]) for _ in range(3)]
+gauge_opened = openings() - before
+gauge.close()
+gauged_again = gauge.read(found[-1])
 print(json.dumps({
     "names": [piece.name for piece in found], "kinds": [piece.kind.name for piece in found],
     "memory": [piece.memory_mib for piece in found], "drivers": [piece.driver for piece in found], "why": why_no_gpu(),
     "hashes": [piece.uuid_hash.hex() for piece in found],
     "is_gpu": reading.is_gpu, "energy": reading.energy_mj, "peak": reading.memory_peak_bytes,
-    "opened": opened,
+    "opened": opened, "gauged": gauged, "gauge_opened": gauge_opened, "gauged_again": gauged_again,
 }))
 """
 
@@ -79,6 +84,19 @@ def test_the_library_is_opened_once_for_a_piece_of_work(fake_nvml: Path, tmp_pat
     assert probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))["opened"] == 1
 
 
+def test_a_gauge_reads_again_and_again_and_opens_once(fake_nvml: Path, tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+    gauged = found["gauged"]
+    assert isinstance(gauged, list)
+    first, second, third = gauged
+    assert (first[0], first[2], first[3]) == (41, 51, 200_501)
+    assert first[1] < second[1] < third[1]
+    assert found["gauge_opened"] == 1
+    again = found["gauged_again"]
+    assert isinstance(again, list)
+    assert again[0] == 41
+
+
 def test_energy_unknown_at_the_beginning_is_unknown(fake_nvml: Path, tmp_path: Path) -> None:
     """The counter counts since the driver was loaded: without its value at the beginning, weeks would be stated."""
     found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_ENERGY_LATE="1")
@@ -95,6 +113,7 @@ def test_a_lost_gpu_does_not_take_the_others_along(fake_nvml: Path, tmp_path: Pa
 def test_readings_that_the_driver_refuses_count_as_nothing(fake_nvml: Path, tmp_path: Path) -> None:
     found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_BROKEN="1")
     assert (found["energy"], found["peak"]) == (0, 0)
+    assert found["gauged"] == [[0, 0, 0, 0]] * 3
     assert "GPU 0: Not Supported; GPU 1" in str(found["why"])
     assert found["names"] == [CPU_NAME]  # a GPU that does not tell its memory is not offered as one
 

@@ -53,15 +53,16 @@ def attack(body: Callable[[WorkerExecutor], Awaitable[None]], limits: Limits = T
     asyncio.run(main())
 
 
-def running(mark: str) -> bool:
-    """Whether any process of this machine has the mark on its command line."""
+def running(mark: str, program: str = "") -> bool:
+    """Whether any process of this machine has the mark on its command line, and is this program."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
-                    return True
+                words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
+            if mark.encode() in words and words[0].endswith(program.encode()):
+                return True
     return False
 
 
@@ -148,7 +149,7 @@ def test_a_worker_at_work_does_not_outlive_its_daemon() -> None:
         daemon.stdin.write(json.dumps(inside).encode() + b"\n")
         daemon.stdin.flush()
         for _ in range(500):
-            if running(mark):
+            if running(mark, sys.executable):  # before that, the walls are not up
                 break
             time.sleep(0.02)
         else:

@@ -1,0 +1,108 @@
+"""All brokers of some tasks, as slots change hands: what is heard, in one stream; and silence, with what it means."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from gpu_tasks.client.telemetry.brokers import BrokerBook, ToldSlot, known_tasks
+from gpu_tasks.client.telemetry.hearing import HeardNote
+from gpu_tasks.client.telemetry.listening import BrokerListener
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.training.tasks import is_open
+from gpu_tasks.telemetry.broker import BrokerAddress
+
+LOOK_SECONDS = 2.0
+"""How often the chain is asked who has the slots."""
+SILENCE_SECONDS = 35.0
+"""A provider beats every ten."""
+HEARINGS_MAX = 1_024
+
+
+@dataclass(slots=True)
+class TaskHearings:
+    """Everything that is heard of some tasks until all have ended in the final chain."""
+
+    book: BrokerBook
+    seal_key: SealKey
+    task_ids: tuple[bytes, ...]
+    _queue: asyncio.Queue[HeardNote | None] = field(default_factory=lambda: asyncio.Queue(HEARINGS_MAX))
+    _listeners: dict[BrokerAddress, tuple[BrokerListener, asyncio.Task[NoReturn]]] = field(default_factory=dict)
+    _heard_at: dict[tuple[bytes, int], float] = field(default_factory=dict)
+    _said: dict[tuple[bytes, int], str] = field(default_factory=dict)
+
+    async def stream(self) -> AsyncGenerator[HeardNote, None]:
+        """What is heard, as it is heard."""
+        looking = asyncio.create_task(self._look_again_and_again())
+        try:
+            while (hearing := await self._queue.get()) is not None:
+                yield hearing
+            await looking
+        finally:
+            running = [looking, *(task for _, task in self._listeners.values())]
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _look_again_and_again(self) -> None:
+        try:
+            while True:
+                tasks = await known_tasks(self.book.client, self.task_ids)
+                await self._listen_to(await self.book.slots(tasks))
+                if not any(is_open(task) for task in tasks.values()):
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            await self._queue.put(None)
+
+    async def _listen_to(self, slots: list[ToldSlot]) -> None:
+        for slot in slots:
+            await self._say_if_new(slot, slot.problem)
+        wanted: dict[BrokerAddress, dict[tuple[bytes, int], ToldSlot]] = {}
+        for slot in slots:
+            if slot.broker is not None:
+                wanted.setdefault(slot.broker, {})[slot.task, slot.place] = slot
+                self._heard_at.setdefault((slot.task, slot.place), time.monotonic())
+                await self._notice_silence(slot)
+        for broker, told in wanted.items():
+            self._listen_at(broker, told)
+        for broker in [broker for broker in self._listeners if broker not in wanted]:
+            _, task = self._listeners.pop(broker)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _listen_at(self, broker: BrokerAddress, told: dict[tuple[bytes, int], ToldSlot]) -> None:
+        if broker in self._listeners:
+            listener, task = self._listeners[broker]
+            if task.done():
+                task.result()
+            if listener.slots != told:
+                listener.slots = told
+                listener.again.set()
+            return
+        listener = BrokerListener(broker, self.book.client, self.seal_key, self._queue.put, told, self._heard_at)
+        self._listeners[broker] = (listener, asyncio.create_task(listener.run()))
+
+    async def _notice_silence(self, slot: ToldSlot) -> None:
+        """Say once that nothing is heard, and whether the provider itself still answers."""
+        silent = time.monotonic() - self._heard_at[slot.task, slot.place]
+        if silent < SILENCE_SECONDS or slot.broker is None:
+            await self._say_if_new(slot, None)
+            return
+        url = slot.broker.url
+        if await self.book.answers(slot.stash):
+            text = f"nothing is heard, but the provider answers: its broker {url} is gone, or holds everything back"
+        else:
+            text = f"nothing is heard, and the provider does not answer either (broker {url})"
+        await self._say_if_new(slot, text)
+
+    async def _say_if_new(self, slot: ToldSlot, problem: str | None) -> None:
+        here = (slot.task, slot.place)
+        if problem is None:
+            self._said.pop(here, None)
+        elif self._said.get(here) != problem:
+            self._said[here] = problem
+            await self._queue.put(HeardNote(slot.task, slot.place, time.time_ns() // 1_000_000, problem=problem))

@@ -1,0 +1,106 @@
+"""One thing that was heard of a task, or is to be said of whoever carries it; and how often the same is said."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.telemetry.notes import BeatNote, DeviceMeter, EventNote, LogNote, ProgressNote, TelemetryNote
+
+SAID_EACH_MINUTE = 3
+"""Problems of one kind that are said; those beyond are counted."""
+MINUTE = 60.0
+KINDS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class HeardNote:
+    """A note of a slot, or a sentence of our own about a broker. Times in milliseconds since 1970, by who tells."""
+
+    task: bytes
+    place: int | None
+    at_ms: int
+    note: TelemetryNote | None = None
+    problem: str | None = None
+
+    def lines(self) -> list[str]:
+        """For people; none for a beat."""
+        if self.problem is not None:
+            return [f"! {self.problem}"]
+        match self.note:
+            case EventNote():
+                details = " ".join(f"{each.name}={each.text}" for each in self.note.fields)
+                return [f"{self.note.event} {details}".rstrip()]
+            case LogNote():
+                return [f"{'err' if line.is_error else 'out'} {line.text}" for line in self.note.lines]
+            case ProgressNote():
+                return [_progress(self.note)]
+            case _:
+                return []
+
+    def row(self) -> dict[str, Any]:
+        """For programs."""
+        row: dict[str, Any] = {"task": "0x" + self.task.hex(), "place": self.place, "at_ms": self.at_ms}
+        if self.problem is not None:
+            return row | {"kind": "problem", "says": self.problem}
+        match self.note:
+            case EventNote():
+                fields = {each.name: each.text for each in self.note.fields}
+                return row | {"kind": "event", "event": self.note.event, "fields": fields}
+            case LogNote():
+                lines = [{"at_ms": line.at_ms, "error": line.is_error, "text": line.text} for line in self.note.lines]
+                return row | {"kind": "log", "lines": lines}
+            case ProgressNote():
+                found = {"done": self.note.done, "total": self.note.total, "step_us": self.note.step_us}
+                return row | {"kind": "progress", **found, **meter_row(self.note.meter)}
+            case BeatNote():
+                return row | {"kind": "beat"}
+            case _:
+                return row | {"kind": "other"}
+
+
+def meter_row(meter: DeviceMeter) -> dict[str, int]:
+    """What a device is at."""
+    return {
+        "busy_percent": meter.busy_percent,
+        "memory_bytes": meter.memory_bytes,
+        "temperature_celsius": meter.temperature_celsius,
+        "power_milliwatts": meter.power_milliwatts,
+    }
+
+
+def seconds_left(note: ProgressNote) -> int | None:
+    """How long the rest takes at the pace of now; None while that is not known."""
+    return (note.total - note.done) * note.step_us // 1_000_000 if note.step_us and note.done <= note.total else None
+
+
+def _progress(note: ProgressNote) -> str:
+    share = f", {100 * note.done // note.total} %" if note.total else ""
+    left = seconds_left(note)
+    text = f"step {note.done:,} of {note.total:,}{share}" + ("" if left is None else f", {left:,} s left")
+    meter = note.meter
+    if not meter.memory_bytes:
+        return text
+    watts, gib = meter.power_milliwatts // 1_000, meter.memory_bytes / 1024**3
+    return f"{text}, GPU {meter.busy_percent} %, {gib:.1f} GiB, {meter.temperature_celsius} C, {watts} W"
+
+
+@dataclass(slots=True)
+class Complaints:
+    """Says a problem of each kind a few times a minute, and how many more there were."""
+
+    _since: float = field(default_factory=time.monotonic)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def said(self, kind: str, text: str, now: float) -> list[str]:
+        """What is to be said of a problem now; `now` in seconds of any clock that only goes forward."""
+        told = []
+        if now - self._since >= MINUTE:
+            told = [f"{count - SAID_EACH_MINUTE} more: {kind}" for kind, count in self._counts.items()
+                    if count > SAID_EACH_MINUTE]  # fmt: skip
+            self._since, self._counts = now, {}
+        if len(self._counts) >= KINDS_MAX and kind not in self._counts:
+            return told
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return [*told, text] if self._counts[kind] <= SAID_EACH_MINUTE else told

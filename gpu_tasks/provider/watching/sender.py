@@ -1,0 +1,162 @@
+"""The connection to the broker, for as long as the daemon runs: connect, say that one is there, send what waits.
+
+Always: a broker that is away, slow or odd is tried again, ever more seldom, and said once in a while; nothing waits for
+it but the notes themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import aiomqtt
+
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.watching.outbox import NoteOutbox, Subject, WaitingNote
+from gpu_tasks.telemetry.broker import BROKER_ERRORS, BrokerAddress, broken_off, broker_connection
+from gpu_tasks.telemetry.envelope import (
+    VERSION,
+    Channel,
+    ProviderSubject,
+    TelemetryMessage,
+    TelemetryTopics,
+    payload_of,
+    sign_message,
+)
+from gpu_tasks.telemetry.notes import PresenceNote, TelemetryNote
+
+RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+CHANNELS_MAX = 4_096
+"""Whose numbers are known: those that were told of last."""
+FAREWELL_SECONDS = 2.0
+AT_LEAST_ONCE = 1
+"""MQTT's quality of service."""
+
+SayProblem = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class BrokerSender:
+    """Sends what an outbox holds. `session` is when the daemon began, in milliseconds since 1970."""
+
+    address: BrokerAddress
+    identity: Identity
+    outbox: NoteOutbox
+    say: SayProblem
+    is_private: bool
+    login: tuple[str, str] | None = None
+    session: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    is_connected: bool = False
+    _numbers: dict[tuple[Subject, Channel], int] = field(default_factory=dict)
+    _begun: tuple[WaitingNote, str, bytes] | None = None
+    """A note that was being sent: its topic and its bytes."""
+
+    @property
+    def topics(self) -> TelemetryTopics:
+        """The topics of the chain."""
+        return TelemetryTopics(self.identity.genesis)
+
+    async def run(self) -> NoReturn:
+        """Send for ever."""
+        failures = 0
+        while True:
+            try:
+                async with broker_connection(
+                    self.address, private=self.is_private, will=self._will(), login=self.login
+                ) as client:
+                    failures, self.is_connected = 0, True
+                    await self._serve(client)
+            except BROKER_ERRORS as error:
+                if failures % len(RECONNECT_SECONDS) == 0:
+                    self.say(f"the broker {self.address.url} takes no telemetry ({error}); trying again")
+            finally:
+                self.is_connected = False
+            await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+            failures += 1
+
+    def told(self, subject: Subject, channel: Channel) -> int:
+        """How many messages of a channel were numbered in this session."""
+        return self._numbers.get((subject, channel), 0)
+
+    def _will(self) -> aiomqtt.Will:
+        """What the broker says once the connection breaks off; its number is one more than that of being there."""
+        return aiomqtt.Will(
+            self.topics.of(self._self, Channel.STATUS),
+            self._signed(PresenceNote(is_here=False), self.told(self._self, Channel.STATUS) + 2),
+            AT_LEAST_ONCE,
+            retain=True,
+        )
+
+    async def _serve(self, client: aiomqtt.Client) -> None:
+        """Say that one is there and send what waits, until the connection ends or this is cancelled."""
+        sending, broken = asyncio.create_task(self._send(client)), broken_off(client)
+        try:
+            await asyncio.wait((sending, broken), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+            raise aiomqtt.MqttError("the connection broke off") from broken.exception()
+        except asyncio.CancelledError:
+            with contextlib.suppress(*BROKER_ERRORS, TimeoutError):
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await self._publish_presence(client, is_here=False)
+            raise
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send(self, client: aiomqtt.Client) -> NoReturn:
+        await self._publish_presence(client, is_here=True)
+        while True:
+            await self._send_first(client)
+
+    async def _publish_presence(self, client: aiomqtt.Client, *, is_here: bool) -> None:
+        """Being there has a number of its own; being gone has the next, which the will has too."""
+        line = (self._self, Channel.STATUS)
+        number = self.told(*line) + 1 if is_here else self.told(*line)
+        if is_here:
+            self._numbers[line] = number + 1
+        raw = self._signed(PresenceNote(is_here), number)
+        await client.publish(self.topics.of(*line), raw, AT_LEAST_ONCE, retain=True)
+
+    async def _send_first(self, client: aiomqtt.Client) -> None:
+        note = await self.outbox.first()
+        if self._begun is None or self._begun[0] is not note:
+            raw = b"" if note.note is None else self._numbered(note, note.note)
+            self._begun = (note, self.topics.of(note.subject, note.channel), raw)
+        _, topic, raw = self._begun
+        await client.publish(topic, raw, AT_LEAST_ONCE, retain=note.is_retained)
+        self.outbox.sent(note)
+
+    @property
+    def _self(self) -> ProviderSubject:
+        return ProviderSubject(self.identity.stash)
+
+    def _numbered(self, note: WaitingNote, told: TelemetryNote) -> bytes:
+        line = (note.subject, note.channel)
+        self._numbers[line] = self._numbers.pop(line, 0) + 1
+        if len(self._numbers) > CHANNELS_MAX:
+            del self._numbers[next(iter(self._numbers))]
+        message = TelemetryMessage(
+            version=VERSION,
+            provider_key=self.identity.key.public_key,
+            subject=note.subject,
+            channel=note.channel,
+            session=self.session,
+            number=self._numbers[line],
+            told_at_ms=note.told_at_ms,
+            dropped=self.outbox.take_dropped(note),
+            payload=payload_of(told, note.reader),
+        )
+        return sign_message(message, self.identity.genesis, self.identity.key.sign)
+
+    def _signed(self, note: PresenceNote, number: int) -> bytes:
+        now_ms = time.time_ns() // 1_000_000
+        message = TelemetryMessage(
+            VERSION, self.identity.key.public_key, self._self, Channel.STATUS, self.session, number, now_ms, 0,
+            payload_of(note, None),
+        )  # fmt: skip
+        return sign_message(message, self.identity.genesis, self.identity.key.sign)

@@ -1,0 +1,190 @@
+"""A broker's address, and a connection to one that is up to no good."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.endpoint import EndpointError
+from gpu_tasks.telemetry import broker as broker_module
+from gpu_tasks.telemetry.broker import (
+    BROKER_ERRORS,
+    INBOX_MAX,
+    PACKET_BYTES_MAX,
+    BrokerAddress,
+    broker_connection,
+    parse_broker,
+    take_overflow,
+)
+from mosquitto import mosquitto
+
+CONNECTED = b"\x20\x02\x00\x00"
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("mqtt://gpu.example.org", BrokerAddress("mqtt", "gpu.example.org", 1883)),
+        ("mqtts://gpu.example.org", BrokerAddress("mqtts", "gpu.example.org", 8883)),
+        ("mqtt://gpu.example.org:80", BrokerAddress("mqtt", "gpu.example.org", 80)),
+        ("mqtt://[2606:4700::1111]:1884", BrokerAddress("mqtt", "2606:4700::1111", 1884)),
+        ("mqtt://[2606:4700::1111]", BrokerAddress("mqtt", "2606:4700::1111", 1883)),
+    ],
+)
+def test_addresses_are_read(text: str, address: BrokerAddress) -> None:
+    assert parse_broker(text, private=False) == address
+    assert parse_broker(address.url, private=False) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "gpu.example.org", "http://gpu.example.org", "mqtt://", "mqtt://a:b@gpu.example.org", "mqtt://gpu.example.org/x",
+     "mqtt://gpu.example.org:0", "mqtt://gpu.example.org:65536", "mqtt://gpu.example.org:1:2", "mqtt://0x7f000001"],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(EndpointError):
+        parse_broker(text, private=True)
+
+
+@pytest.mark.parametrize("text", ["mqtt://localhost", "mqtt://127.0.0.1:1883", "mqtt://[::1]", "mqtt://10.0.0.7"])
+def test_own_networks_are_for_development(text: str) -> None:
+    parse_broker(text, private=True)
+    with pytest.raises(EndpointError, match="no public address"):
+        parse_broker(text, private=False)
+
+
+def against(serve: Serve, body: Callable[[BrokerAddress], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await asyncio.wait_for(body(BrokerAddress("mqtt", "127.0.0.1", port)), 30)
+
+    asyncio.run(main())
+
+
+def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
+    """`parse_broker` lets any name pass: what is connected to is looked at again."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        with pytest.raises(BROKER_ERRORS, match="no public address"):
+            async with broker_connection(BrokerAddress("mqtt", "localhost", address.port), private=False):
+                pass
+        await asyncio.sleep(0.1)
+
+    against(serve, body)
+    assert not any(heard)
+
+
+def test_a_packet_that_is_too_long_is_not_read() -> None:
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.read(1_024)
+        writer.write(CONNECTED + b"\x30\xff\xff\xff\x7f")  # a message of 256 MB
+        with contextlib.suppress(ConnectionError):
+            for _ in range(256):
+                writer.write(bytes(1 << 20))
+                await writer.drain()
+                sent += 1 << 20
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        with pytest.raises(BROKER_ERRORS):
+            async with broker_connection(address, private=True) as client:
+                async for _ in client.messages:
+                    raise AssertionError("nothing was told")
+
+    against(serve, body)
+    assert sent < 64 << 20
+
+
+@pytest.mark.parametrize("length", [PACKET_BYTES_MAX, PACKET_BYTES_MAX + 1])
+def test_the_longest_packet_that_is_read(length: int) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_024)
+        left, digits = length, b""
+        while left:
+            digits, left = digits + bytes((left % 128 | (128 if left >= 128 else 0),)), left // 128
+        writer.write(CONNECTED + b"\x30" + digits + b"\x00\x01t" + bytes(length - 3))
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        async with broker_connection(address, private=True) as client:
+            message = await anext(client.messages)
+            assert len(bytes(message.payload)) == length - 3
+
+    if length == PACKET_BYTES_MAX:
+        against(serve, body)
+    else:
+        with pytest.raises(BROKER_ERRORS):
+            against(serve, body)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"", b"\0" * 64, b"\xff" * 64, CONNECTED + b"\x30\x01\0", CONNECTED + b"\x30\x03\xff\xff\xff", CONNECTED],
+)
+def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "TIMEOUT_SECONDS", 1.0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_024)
+        writer.write(garbage)
+        await writer.drain()
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        with pytest.raises(BROKER_ERRORS):
+            async with broker_connection(address, private=True) as client:
+                async for _ in client.messages:
+                    raise AssertionError("nothing was told")
+
+    against(serve, body)
+
+
+def test_a_real_broker_hands_over_what_was_published(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        address = parse_broker(url, private=True)
+        async with (
+            broker_connection(address, private=True) as reader,
+            broker_connection(address, private=True) as writer,
+        ):
+            await reader.subscribe("a/+", 1)
+            await writer.publish("a/b", b"hello", 1)
+            message = await anext(reader.messages)
+            assert (str(message.topic), message.payload) == ("a/b", b"hello")
+
+    with mosquitto(tmp_path) as broker:
+        asyncio.run(asyncio.wait_for(main(broker.url), 30))
+
+
+def test_what_is_not_read_is_counted_and_forgotten(tmp_path: Path) -> None:
+    more = 300
+
+    async def main(url: str) -> None:
+        address = parse_broker(url, private=True)
+        async with (
+            broker_connection(address, private=True) as reader,
+            broker_connection(address, private=True) as writer,
+        ):
+            await reader.subscribe("a", 0)
+            for _ in range(INBOX_MAX + more):
+                await writer.publish("a", b"x", 1)
+            await asyncio.sleep(0.5)
+            assert take_overflow(reader) == more
+            assert take_overflow(reader) == 0
+            assert len(reader.messages) == INBOX_MAX
+
+    with mosquitto(tmp_path) as broker:
+        asyncio.run(asyncio.wait_for(main(broker.url), 60))
