@@ -106,7 +106,7 @@ def play(stage_: Stage, scene: TelemetryScene, undisturbed: TelemetryFinding | N
         scene,
         listener.heard,
         "none" if record.outcome is None else record.outcome.name.lower(),
-        record.order.milestones if slot.result is not None else slot.reported,
+        record.behind + record.done + (slot.result is not None),
         slot.finished_at - record.started_at,
     )
     judge(finding, undisturbed)
