@@ -25,7 +25,7 @@ from gpu_tasks.workloads.workload import OutputCheck
 from runtime.encoding.codec import DecodeError
 
 PROBE_PIXELS = 32
-FIRST_LOOKED_AT = 64
+FIRST_LOOKED_AT, LATER_TIMES = 256, 4
 _DOMAIN = b"ogpu/render-tile/1/"
 
 
@@ -75,7 +75,7 @@ class TileRendering:
         return check(self._use)
 
     def _looked_at(self, request: bytes, output: bytes, order: Int64Array) -> OutputCheck:
-        """The pixels in this order, twice as many each time."""
+        """The pixels in this order, few at first, four times as many each time after."""
         asked = decode_request(request)
         claimed = _claimed(asked, output)
         if claimed is None:
@@ -84,7 +84,7 @@ class TileRendering:
         while start < len(order):
             looked = order[start : start + size]
             right = np.frombuffer(run.pixels(looked), np.uint8).reshape(-1, PIXEL_BYTES)
-            start, size = start + len(looked), 2 * size
+            start, size = start + len(looked), LATER_TIMES * size
             wrong = looked[(claimed[looked] != right).any(axis=1)]
             if len(wrong):
                 return OutputCheck(valid=False, recomputed=start, first_wrong=int(wrong.min()))
