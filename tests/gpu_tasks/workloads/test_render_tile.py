@@ -222,6 +222,12 @@ def test_no_value_leaves_64_bits(text: str) -> None:
     render_watched(read_text(text).scene)
 
 
+@pytest.mark.parametrize("part", [0, 1, -1, fp.SLAB_LEAST, ONE + 256])
+def test_the_farthest_ray_along_the_side_of_a_box_stays_within_64_bits(part: int) -> None:
+    ray = LightRay(watched((-fp.WORLD_MAX,) * 3), watched((part, ONE, part)))
+    assert ref.distance_to(watched(thing(BoxShape((0, 0, 0), (500 * UNIT,) * 3))), ray) >= 0
+
+
 COORDINATES = st.one_of(
     st.sampled_from([-fp.WORLD_MAX, fp.WORLD_MAX, -1, 0, 1]), st.integers(-fp.WORLD_MAX, fp.WORLD_MAX)
 )
@@ -255,6 +261,17 @@ def test_backends_give_the_light_of_the_reference(name: str, text: str) -> None:
     skip_without(name)
     scene = read_text(text).scene
     assert light_of_all(backend_named(name), scene) == light_of_all(backend_named("reference"), scene)
+
+
+@pytest.mark.parametrize("first", ["sphere 0 0 0 1", "box -1 -1 -1 1 1 1", "plane 0 0 0 0 0 1"])
+@pytest.mark.parametrize("name", BACKENDS)
+def test_of_two_in_one_place_every_backend_sees_the_first(name: str, first: str) -> None:
+    skip_without(name)
+    view = "picture 3 2; samples 2; bounces 1; camera 0 0.1 -3 0 0 0 1; sky #000000 #000000 0; "
+    scene = read_text(f"{view}{first} light #ff0000 1; {first} light #00ff00 1").scene
+    light = light_of_all(backend_named(name), scene)
+    assert light == light_of_all(backend_named("reference"), scene)
+    assert {green for _, green, _ in light} == {0}
 
 
 @pytest.mark.parametrize("paths", [1, 7, 64, 1 << 20])

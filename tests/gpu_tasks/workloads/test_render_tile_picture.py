@@ -4,6 +4,7 @@ import struct
 import zlib
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +22,11 @@ from gpu_tasks.workloads.render_tile.picture import (
     tile_places,
     tile_texts,
 )
-from gpu_tasks.workloads.render_tile.request import COST_MAX, OUTPUT, TileOutput
+from gpu_tasks.workloads.render_tile.request import COST_MAX, OUTPUT, TileOutput, decode_request
 from gpu_tasks.workloads.render_tile.scene_text import TilePlace, read_text
 from render_scenes import SMALL, scene_texts
 
+ROOT = Path(__file__).parents[3]
 FORM, WORKLOAD = TileForm(), open_workload("render-tile")
 
 
@@ -143,6 +145,18 @@ def test_what_is_missing_is_never_more_than_a_tile_may_have() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
+
+
+def test_the_page_makes_a_picture_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Python as it stands there, over the example with a path for each pixel instead of 48."""
+    scene = (ROOT / "examples" / "still-life.txt").read_text(encoding="utf-8")
+    assert decode_request(FORM.encode(scene, 4_000, {}, bytes(32))).cost == 3_868
+    page = (ROOT / "docs" / "workloads" / "render-tile.md").read_text(encoding="utf-8")
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "still-life.txt").write_text(scene.replace("samples 48", "samples 1"))
+    monkeypatch.chdir(tmp_path)
+    exec(page.split("```python\n")[1].split("```")[0], {})  # ours
+    assert struct.unpack_from(">II", (tmp_path / "still-life.png").read_bytes(), 16) == (320, 200)
 
 
 def test_a_png_file_has_the_pixels() -> None:

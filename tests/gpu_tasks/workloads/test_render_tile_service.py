@@ -81,9 +81,12 @@ def test_one_bit_of_one_pixel_is_found(place: int) -> None:
     assert WORKLOAD.verify(ASKED, flipped(place)) == OutputCheck(False, PIXELS, place // 3)
 
 
-def test_a_lie_all_over_is_found_at_once() -> None:
+def test_a_lie_all_over_is_found_at_once_and_one_pixel_of_many_is_found() -> None:
     request = FORM.encode(SMALL.replace("12 9", "64 64"), COST_MAX, {}, bytes(32))
     output = OUTPUT.decode(WORKLOAD.run(request))
+    one = OUTPUT.encode(replace(output, pixels=output.pixels[:-1] + bytes([output.pixels[-1] ^ 1])))
+    assert WORKLOAD.verify(request, one).first_wrong == 64 * 64 - 1
+    assert WORKLOAD.verify(request, OUTPUT.encode(output)).recomputed == 64 * 64
     lie = OUTPUT.encode(replace(output, pixels=bytes(byte ^ 1 for byte in output.pixels)))
     found = WORKLOAD.verify(request, lie)
     assert (found.valid, found.recomputed) == (False, 256)
@@ -125,6 +128,16 @@ def test_a_trace_is_of_what_no_output_tells_at_a_place_that_is_drawn() -> None:
     assert traces[0] == TileRendering(backend_named("reference")).trace(ASKED, RIGHT, places[0])
     other = FORM.encode(SMALL.replace("seed 5", "seed 6") + TILE, COST_MAX, {}, bytes(32))
     assert WORKLOAD.trace(other, RIGHT, places[0]) != traces[0]
+
+
+def test_outputs_that_are_alike_have_other_traces() -> None:
+    """Two skies, both too bright for a byte: the output says 255 everywhere, the light is not the same."""
+    said = "picture 4 4; samples 1; camera 0 0 -3 0 0 0 1; sky #ffffff #ffffff {}; sphere 0 -9 0 1 matte #ffffff"
+    requests = [FORM.encode(said.format(strength), COST_MAX, {}, b"") for strength in (50, 60)]
+    outputs = [WORKLOAD.run(request) for request in requests]
+    assert {OUTPUT.decode(output).pixels for output in outputs} == {b"\xff" * 48}
+    first, second = (WORKLOAD.trace(request, outputs[0], bytes(32)) for request in requests)
+    assert first != second
 
 
 # ------------------------------------------------------------------------------------------------------------ in steps
