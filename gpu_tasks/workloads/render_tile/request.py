@@ -27,7 +27,8 @@ MODEL_ID = bytes(32)
 PIXELS_MAX = 65_536
 """Of a tile: so that its bytes, 3 for each pixel, fit an output of 256 KiB."""
 PIXEL_BYTES = 3
-COST_MAX = 100_000
+COST_MAX = 30_000
+"""A minute or two of NumPy: a worker is given two for a request."""
 TESTS = 1 << 18
 RAY_TESTS = 24
 """What a ray takes beside its tests against objects, in such tests: measured."""

@@ -209,10 +209,10 @@ def test_tiles_that_are_too_large_are_named() -> None:
             decode_request(REQUEST.encode(asked_of(f"{picture}{tile}; {BALL}")))
     decode_request(REQUEST.encode(asked_of(f"{picture}tile 0 0 64 1023; {BALL}")))
     decode_request(REQUEST.encode(asked_of(f"{picture}tile 0 0 64 1024; {BALL}", 2)))
-    dear = f"picture 256 256; samples {SAMPLES_MAX}; bounces {BOUNCES_MAX}; camera 0 0 -3 0 0 0 1; {BALL}"
-    decode_request(REQUEST.encode(asked_of(dear)))
+    dear = f"picture 128 128; samples {SAMPLES_MAX}; bounces {BOUNCES_MAX}; camera 0 0 -3 0 0 0 1; {BALL}"
+    assert decode_request(REQUEST.encode(asked_of(dear))).cost == 12_800
     many = "; ".join([dear, *[BALL] * (OBJECTS_MAX - 1)])
-    with pytest.raises(DecodeError, match="it costs 180,224: at most 100,000; take smaller tiles, or fewer samples"):
+    with pytest.raises(DecodeError, match="it costs 45,056: at most 30,000; take smaller tiles, or fewer samples"):
         decode_request(REQUEST.encode(asked_of(many)))
 
 
