@@ -20,6 +20,8 @@ from gpu_tasks.workloads.render_tile.scene_text import SceneText, TilePlace, rea
 from runtime.encoding.codec import DecodeError
 
 COMPRESSION = 6
+TILES_MAX = 4_096
+"""Of a picture that is cut: as many lines as a customer's file may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,15 @@ class PictureError(ValueError):
 
 
 def tile_places(width: int, height: int, columns: int, rows: int) -> list[TilePlace]:
-    """A picture cut into tiles of a size, row by row; those at the right and at the bottom are what is left."""
+    """A picture cut into tiles of a size, row by row; those at the right and at the bottom are what is left.
+
+    ValueError for tiles of no size, of more pixels than a tile may have, and for more tiles than `TILES_MAX`.
+    """
     if columns < 1 or rows < 1 or columns * rows > PIXELS_MAX:
         raise ValueError(f"a tile has 1 to {PIXELS_MAX:,} pixels, not {columns} by {rows}")
+    count = -(-width // columns) * -(-height // rows)
+    if count > TILES_MAX:
+        raise ValueError(f"{columns} by {rows} pixels cut the picture into {count:,} tiles: at most {TILES_MAX:,}")
     return [
         TilePlace(left, top, min(columns, width - left), min(rows, height - top))
         for top in range(0, height, rows)
@@ -52,7 +60,7 @@ def tile_places(width: int, height: int, columns: int, rows: int) -> list[TilePl
 
 
 def tile_texts(text: str, columns: int, rows: int) -> list[str]:
-    """A line for each tile of a scene's picture, as a customer's file has them; SceneError for no scene."""
+    """A line for each tile of a scene's picture, as a customer's file has them; SceneError for no scene, ValueError."""
     read = read_text(text)
     places = tile_places(read.scene.width, read.scene.height, columns, rows)
     return [f"{read.compact}; tile {each.left} {each.top} {each.columns} {each.rows}" for each in places]

@@ -85,6 +85,12 @@ def test_tiles_of_no_size_and_of_too_many_pixels_are_refused(columns: int, rows:
         tile_places(4_096, 4_096, columns, rows)
 
 
+def test_a_picture_is_cut_into_no_more_tiles_than_a_file_has_lines() -> None:
+    assert len(tile_places(4_096, 4_096, 64, 64)) == 4_096
+    with pytest.raises(ValueError, match="63 by 64 pixels cut the picture into 4,224 tiles: at most 4,096"):
+        tile_places(4_096, 4_096, 63, 64)
+
+
 def test_texts_of_tiles_name_them_one_by_one() -> None:
     texts = tile_texts(SMALL, 5, 4)
     assert texts[0].endswith("light #ffd9a0 3; tile 0 0 5 4")
