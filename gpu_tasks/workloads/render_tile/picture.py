@@ -14,9 +14,11 @@ from gpu_tasks.workloads.render_tile.request import (
     PIXEL_BYTES,
     PIXELS_MAX,
     TileOutput,
+    decode_request,
     picture_id,
 )
 from gpu_tasks.workloads.render_tile.scene_text import SceneText, TilePlace, read_text
+from gpu_tasks.workloads.render_tile.state import decode_state, request_digest
 from runtime.encoding.codec import DecodeError
 
 COMPRESSION = 6
@@ -80,6 +82,18 @@ def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
     if canvas.problems:
         raise PictureError(canvas.problems, missing)
     return RenderedPicture(read.scene.width, read.scene.height, bytes(canvas.pixels))
+
+
+def output_of_state(request: bytes, state: bytes) -> bytes:
+    """The rows that a state of a task has, as the output of a tile of as many: also of a task that did not end.
+
+    DecodeError for what is no request, or no state of it, or one without a row.
+    """
+    asked = decode_request(request)
+    rows, pixels = decode_state(asked, request_digest(request), state)
+    if not rows:
+        raise DecodeError("a state without a row")
+    return OUTPUT.encode(asked.first_rows(rows).output(pixels))
 
 
 def png_of(picture: RenderedPicture) -> bytes:

@@ -5,7 +5,7 @@ ray against an object are one unit. A tile's bytes depend on the scene and on wh
 so tiles of one scene fit together, whoever computed them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Annotated
 
@@ -87,6 +87,15 @@ class AskedTile:
     def cost(self) -> int:
         """Whole units of `TESTS` tests, at least 1."""
         return -(-self.pixels * tests_of_a_pixel(self.scene) // TESTS)
+
+    def first_rows(self, rows: int) -> "AskedTile":
+        """The part of it that ends above row `rows` of the tile."""
+        return replace(self, tile=replace(self.tile, rows=rows))
+
+    def output(self, pixels: bytes) -> "TileOutput":
+        """What comes back with these pixels."""
+        tile = self.tile
+        return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, pixels)
 
     def place(self, index: int) -> tuple[int, int]:
         """The column and the row in the picture of a pixel of the tile."""

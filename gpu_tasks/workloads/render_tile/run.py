@@ -1,21 +1,11 @@
-"""A run of `render-tile` in steps: a step is a row of the tile, a state the rows that are done.
-
-    blake2b-256 of the request ‖ rows done: u32 ‖ red, green, blue of their pixels, row by row     little-endian
-
-Always: one state is bytes in one way, of a length that the request and the rows fix.
-"""
-
-from hashlib import blake2b
+"""A run of `render-tile` in steps: a step is a row of the tile, a state (`state.py`) the rows that are done."""
 
 import numpy as np
 
 from gpu_tasks.workloads.render_tile.array_arithmetic import Int64Array
 from gpu_tasks.workloads.render_tile.backends import TileBackend, shown
-from gpu_tasks.workloads.render_tile.request import PIXEL_BYTES, AskedTile
-from runtime.encoding.codec import DecodeError
-
-DIGEST_BYTES = 32
-HEADER_BYTES = DIGEST_BYTES + 4
+from gpu_tasks.workloads.render_tile.request import AskedTile
+from gpu_tasks.workloads.render_tile.state import decode_state, encode_state, request_digest
 
 
 class TileRun:
@@ -25,8 +15,7 @@ class TileRun:
         """`asked` is what was read of `request`."""
         self._asked = asked
         self._tracer = use.tracer(asked.scene)
-        self._digest = blake2b(request, digest_size=DIGEST_BYTES).digest()
-        self._row_bytes = PIXEL_BYTES * asked.tile.columns
+        self._digest = request_digest(request)
 
     @property
     def segments(self) -> int:
@@ -39,27 +28,20 @@ class TileRun:
 
     def initial_state(self) -> bytes:
         """No row."""
-        return self._digest + bytes(4)
+        return encode_state(self._digest, 0, b"")
 
     def steps_done(self, state: bytes) -> int:
         """The rows that a state has."""
-        if state[:DIGEST_BYTES] != self._digest or len(state) < HEADER_BYTES:
-            raise DecodeError("a state of another request")
-        done = int.from_bytes(state[DIGEST_BYTES:HEADER_BYTES], "little")
-        if done > self._asked.tile.rows:
-            raise DecodeError("more rows than there are", DIGEST_BYTES)
-        if len(state) != HEADER_BYTES + done * self._row_bytes:
-            raise DecodeError("a state of another length", len(state))
-        return done
+        return decode_state(self._asked, self._digest, state)[0]
 
     def advance(self, state: bytes, steps: int) -> bytes:
         """The next rows below those of a state."""
-        done, columns = self.steps_done(state), self._asked.tile.columns
+        done, pixels = decode_state(self._asked, self._digest, state)
         if not 0 <= steps <= self._asked.tile.rows - done:
             raise ValueError(f"{steps} rows after {done}: there are {self._asked.tile.rows}")
+        columns = self._asked.tile.columns
         later = np.arange(done * columns, (done + steps) * columns)
-        rows = state[HEADER_BYTES:] + self.pixels(later)
-        return self._digest + (done + steps).to_bytes(4, "little") + rows
+        return encode_state(self._digest, done + steps, pixels + self.pixels(later))
 
     def metric(self, state: bytes) -> int:
         """The pixels that are still to be rendered."""

@@ -17,7 +17,6 @@ from gpu_tasks.workloads.render_tile.request import (
     PIXEL_BYTES,
     WORKLOAD_ID,
     AskedTile,
-    TileOutput,
     decode_request,
 )
 from gpu_tasks.workloads.render_tile.run import TileRun
@@ -47,7 +46,7 @@ class TileRendering:
         """The encoded `TileOutput`."""
         asked = decode_request(request)
         pixels = TileRun(self._use, asked, request).pixels(np.arange(asked.pixels))
-        return OUTPUT.encode(_output(asked, pixels))
+        return OUTPUT.encode(asked.output(pixels))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Every pixel again, up to the first wrong ones; `recomputed` and `first_wrong` are pixels of the tile."""
@@ -98,18 +97,13 @@ def open_published(backend: str) -> TileRendering:
     return workload
 
 
-def _output(asked: AskedTile, pixels: bytes) -> TileOutput:
-    tile = asked.tile
-    return TileOutput(asked.cost, asked.picture, tile.left, tile.top, tile.columns, tile.rows, pixels)
-
-
 def _claimed(asked: AskedTile, output: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
     """uint8[n, 3] of an output that is right but for its pixels; None for any other."""
     try:
         pixels = OUTPUT.decode(output).pixels
     except DecodeError:
         return None
-    if len(pixels) != PIXEL_BYTES * asked.pixels or output != OUTPUT.encode(_output(asked, pixels)):
+    if len(pixels) != PIXEL_BYTES * asked.pixels or output != OUTPUT.encode(asked.output(pixels)):
         return None
     return np.frombuffer(pixels, np.uint8).reshape(-1, PIXEL_BYTES)
 

@@ -17,6 +17,7 @@ from gpu_tasks.workloads.render_tile.picture import (
     PictureError,
     RenderedPicture,
     assembled,
+    output_of_state,
     png_of,
     ppm_of,
     tile_places,
@@ -24,7 +25,9 @@ from gpu_tasks.workloads.render_tile.picture import (
 )
 from gpu_tasks.workloads.render_tile.request import COST_MAX, OUTPUT, TileOutput, decode_request
 from gpu_tasks.workloads.render_tile.scene_text import TilePlace, read_text
+from gpu_tasks.workloads.stepwise import states, stepwise
 from render_scenes import SMALL, scene_texts
+from runtime.encoding.codec import DecodeError
 
 ROOT = Path(__file__).parents[3]
 FORM, WORKLOAD = TileForm(), open_workload("render-tile")
@@ -96,6 +99,19 @@ def test_texts_of_tiles_name_them_one_by_one() -> None:
     assert texts[0].endswith("light #ffd9a0 3; tile 0 0 5 4")
     assert texts[-1].endswith("; tile 10 8 2 1")
     assert all("\n" not in text for text in texts)
+
+
+def test_the_states_of_a_task_are_tiles_too_and_what_is_left_can_be_asked_for() -> None:
+    request = FORM.encode(SMALL, COST_MAX, {"segment": "4"}, bytes(32))
+    first, upper, _, last = states(stepwise(WORKLOAD).begin(request))
+    assert output_of_state(request, last) == output_of(SMALL)
+    with pytest.raises(PictureError) as caught:
+        assembled(SMALL, [output_of_state(request, upper)])
+    assert caught.value.problems == ("missing: tile 0 4 12 5",)
+    assert assembled(SMALL, [output_of_state(request, upper), output_of(SMALL + "tile 0 4 12 5")]) == PICTURE
+    for bad, why in ((first, "a state without a row"), (upper[:-1], "another length"), (b"", "another request")):
+        with pytest.raises(DecodeError, match=why):
+            output_of_state(request, bad)
 
 
 # ------------------------------------------------------------------------------------------------------------- problems
