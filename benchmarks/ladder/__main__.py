@@ -20,11 +20,18 @@ from benchmarks.ladder.units import UnitSize, measured_unit
 from benchmarks.machine import machine
 from benchmarks.training import text
 from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.render_tile.request import COST_MAX
 from gpu_tasks.workloads.stepwise import stepwise
 
 OUT = Path("out")
 TURNS = 3
 PROMPT = "import os\n\n\ndef main(argv):\n    "
+ROOM = """
+picture {0} {1}; samples 16; bounces 4; camera 0 0 -7.5 0 0 0 1.2
+box -8 -8 -8 8 8 8 matte #c8c8c0; sphere -1.5 -1 0.4 2 mirror #f4f4f4; sphere 2.1 1.7 -0.6 1.5 matte #d8473a
+box 1.6 -6 1.2 3 -1 4 matte #3f9c8f; sphere 0 6 0 1 light #fff0d8 20
+"""
+"""No path leaves it, so that each row is as much work as another."""
 GREEDY = {"temperature": "0"}
 """No text ends early by chance."""
 
@@ -39,17 +46,25 @@ def unit_sizes() -> dict[str, tuple[UnitSize, ...]]:
             UnitSize("256 of 128", "1 128 256", 256),
         ),
         "textgen-int8": tuple(UnitSize(f"{tokens} tokens", PROMPT, tokens, GREEDY) for tokens in (32, 96, 200)),
+        "render-tile": tuple(
+            UnitSize(f"{columns} x {rows} pixels", ROOM.format(columns, rows), COST_MAX, places=columns * rows)
+            for columns, rows in ((64, 64), (128, 96), (256, 192))
+        ),
         "train-int8": tuple(UnitSize(f"{steps:,} steps", learnt, steps, place=steps - 1) for steps in (100, 400)),
     }
 
 
 def task_sizes() -> dict[str, tuple[TaskSize, ...]]:
-    """Of each workload that runs in steps, small to large: segments of 20 steps."""
+    """Of each workload that runs in steps, small to large: segments of 20 steps, or of 4 rows of a tile."""
     learnt = text()
     return {
+        "render-tile": tuple(
+            TaskSize(f"{rows // 4} segments, {rows} rows", ROOM.format(160, rows), COST_MAX, {"segment": "4"})
+            for rows in (40, 120, 240)
+        ),
         "train-int8": tuple(
             TaskSize(f"{steps // 20} segments, {steps:,} steps", learnt, steps) for steps in (200, 1_000, 4_000)
-        )
+        ),
     }
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from benchmarks.ladder.rungs import TASK_RUNGS, UNIT_RUNGS, Found, Rung
+from benchmarks.ladder.rungs import SPOT_RUNG, TASK_RUNGS, UNIT_RUNGS, Found, Rung
 
-RUNGS: Mapping[str, Mapping[str, Rung]] = {"unit": UNIT_RUNGS, "task": TASK_RUNGS}
+RUNGS: Mapping[str, Mapping[str, Rung]] = {"unit": {**UNIT_RUNGS, SPOT_RUNG.name: SPOT_RUNG}, "task": TASK_RUNGS}
 LEADING = {"unit": "judge", "task": "parts"}
 """The rung that the line of figures tells: what a judge computes."""
 
@@ -44,6 +44,8 @@ def _table(rows: Sequence[Found]) -> str:
         f"| *provider* | *the work, CPU ms* | {_cells(f'*{1_000 * _work(rows, size):,.0f}*' for size in sizes)} | |"
     )
     for name, rung in RUNGS[first.work].items():
+        if (name, first.size) not in found:
+            continue
         shares = _cells(
             share(found[name, size].share) + ("" if found[name, size].holds else " **missed**") for size in sizes
         )

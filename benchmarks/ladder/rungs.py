@@ -24,6 +24,10 @@ WHOLE_CHECK = 1.0
 """Elsewhere a check computes again, as much as a probe at its dearest place does."""
 PROBES_OF_A_COURT = 1 + EARLIER_JUDGES_MAX
 """A member of a court makes its own probe, and those that the earlier judges should have made."""
+SPOTS = {"render-tile": 256}
+"""Workloads whose output can be checked at drawn places alone, and how many a customer is taken to look at."""
+SPOTS_BESIDE = 0.05
+"""To open a scene and to call a backend for few pixels, beside the share that they are of all."""
 HOLDER_MOST = 0.05
 """Who holds checkpoints computes no step of the run; a judge of a trace, who does, is paid a tenth of the price."""
 AUDIT_JUDGES = 2
@@ -57,6 +61,7 @@ UNIT_RUNGS = {
         Rung("audit", "a pair, as often as one is drawn: for each settled unit", "4.9 % of twice the judge's"),
     )
 }
+SPOT_RUNG = Rung("spots", "a customer: 256 drawn pixels", "1.5 x their share, and 0.05")
 TASK_RUNGS = {
     rung.name: rung
     for rung in (
@@ -105,6 +110,11 @@ def unit_bars(workload: str) -> dict[str, float]:
         "court": (1 + PROBES_OF_A_COURT) * check,
         "audit": AUDIT_CHANCE * AUDIT_JUDGES * 2 * check,
     }
+
+
+def spots_bar(workload: str, places: int) -> float:
+    """The bar of a check of drawn places, of so many."""
+    return SLACK * min(1.0, SPOTS[workload] / places) + SPOTS_BESIDE
 
 
 def task_bars(segments: int) -> dict[str, float]:

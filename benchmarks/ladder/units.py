@@ -3,15 +3,25 @@
 Judges do here what `gpu_tasks/provider/duties/verdicts.py` has them do, without fetching and unsealing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol, cast
 
-from benchmarks.ladder.rungs import AUDIT_CHANCE, AUDIT_JUDGES, PROBES_OF_A_COURT, Found, unit_bars
+from benchmarks.ladder.rungs import (
+    AUDIT_CHANCE,
+    AUDIT_JUDGES,
+    PROBES_OF_A_COURT,
+    SPOT_RUNG,
+    SPOTS,
+    Found,
+    spots_bar,
+    unit_bars,
+)
 from benchmarks.ladder.statements import checked, signed_reveal
 from benchmarks.ladder.timing import lowest
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.workload import Workload
+from gpu_tasks.workloads.workload import OutputCheck, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,16 @@ class UnitSize:
     cost_max: int
     options: Mapping[str, str] = field(default_factory=dict)
     place: int = 0
+    places: int = 0
+    """Of an output that can be checked at drawn places: how many there are."""
+
+
+class SpotChecked(Protocol):
+    """A workload whose output can be checked at drawn places."""
+
+    def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
+        """Whether `count` of them are right."""
+        ...
 
 
 def measured_unit(form: WorkloadForm, workload: Workload, size: UnitSize, turns: int) -> list[Found]:
@@ -31,25 +51,24 @@ def measured_unit(form: WorkloadForm, workload: Workload, size: UnitSize, turns:
     output, place = workload.run(request), size.place.to_bytes(32, "little")
     if not workload.verify(request, output).valid:
         raise RuntimeError(f"{form.name}: its own output is refused")
-    seconds = lowest(
-        {
-            "provider": partial(workload.run, request),
-            "check": partial(workload.verify, request, output),
-            "probe": partial(workload.trace, request, output, place),
-            "attestation": partial(checked, signed_reveal(form, output)),
-        },
-        turns,
-    )
+    work: dict[str, Callable[[], object]] = {
+        "provider": partial(workload.run, request),
+        "check": partial(workload.verify, request, output),
+        "probe": partial(workload.trace, request, output, place),
+        "attestation": partial(checked, signed_reveal(form, output)),
+    }
+    bars = unit_bars(form.name)
+    if form.name in SPOTS:
+        spot_check = cast("SpotChecked", workload).spot_check
+        work[SPOT_RUNG.name] = partial(spot_check, request, output, bytes(32), SPOTS[form.name])
+        bars[SPOT_RUNG.name] = spots_bar(form.name, size.places)
+    seconds = lowest(work, turns)
     judge = seconds["check"] + seconds["probe"]
-    taken = {
-        "attestation": seconds["attestation"],
-        "check": seconds["check"],
+    taken = seconds | {
         "judge": judge,
         "court": seconds["check"] + PROBES_OF_A_COURT * seconds["probe"],
         "audit": AUDIT_CHANCE * AUDIT_JUDGES * judge,
     }
-    bars = unit_bars(form.name)
     return [
-        Found(form.name, "unit", size.label, rung, seconds["provider"], spent, bars[rung])
-        for rung, spent in taken.items()
+        Found(form.name, "unit", size.label, rung, seconds["provider"], taken[rung], bar) for rung, bar in bars.items()
     ]

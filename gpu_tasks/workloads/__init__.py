@@ -11,5 +11,6 @@ In reading order:
 * `backend_choice`: which backend a name means: NumPy, the reference, PyTorch on a device
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
+* `render_tile`: pictures of scenes by paths of light in integers, in tiles that fit together
 * `registry`: which workloads there are: the one place that names them
 """

@@ -5,11 +5,12 @@ Always: no two share a name or an id; nothing here loads NumPy or a model before
 
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
+from gpu_tasks.workloads.render_tile.form import TileForm
 from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
 from gpu_tasks.workloads.train_int8.form import TrainingForm
 from gpu_tasks.workloads.workload import Workload
 
-FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), TrainingForm(), MatmulHashForm())
+FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), TrainingForm(), MatmulHashForm(), TileForm())
 
 
 def form_of(workload_id: bytes) -> WorkloadForm | None:

@@ -3,6 +3,7 @@
 In reading order:
 
 * `plain_training`: `train-int8` in plain Python integers, from the request to the states
+* `plain_tiles`: `render-tile` likewise
 * `cases`: what is computed: seeds, shapes, requests
 * `planted`: backends that are wrong in one bit
 * `answers`: what a backend gives, in hashes; a process for each

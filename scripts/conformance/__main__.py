@@ -1,10 +1,10 @@
 """`make conformance`: the exact workloads give the same hashes on every backend and Python of this machine.
 
-Backends: plain Python integers (`train-int8`, its small shapes), the integer reference, NumPy, each under Python 3.11
-and 3.12; PyTorch on the CPU and on a CUDA device, under this Python, where they are at hand. What is not is said to be
-skipped, in the line of figures and in out/conformance.json; `--need torch-cuda:0` makes that a failure. A backend with
-one bit wrong, which is always among them, must be told from the others. Exit 1 on a difference, and where a Python
-version is missing.
+Backends: plain Python integers (`train-int8`, its small shapes, and `render-tile`), the integer reference, NumPy, each
+under Python 3.11 and 3.12; PyTorch on the CPU and on a CUDA device, under this Python, where they are at hand. What is
+not is said to be skipped, in the line of figures and in out/conformance.json; `--need torch-cuda:0` makes that a
+failure. A backend with one bit wrong, which is always among them, must be told from the others. Exit 1 on a difference,
+and where a Python version is missing.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from typing import Any
 
 from gpu_tasks.workloads.matmul_hash.service import CONFORMANCE
 from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.render_tile.conformance import HASHES as TILE_HASHES
 from gpu_tasks.workloads.textgen_int8.conformance import OPERATIONS
 from gpu_tasks.workloads.textgen_int8.request import COMPLETIONS, MODEL_ID
 from gpu_tasks.workloads.train_int8.conformance import HASHES
@@ -111,6 +112,7 @@ def published() -> dict[str, str]:
     return {
         **{f"train-int8 vector {name}": digest for name, digest in HASHES.items()},
         **{f"textgen-int8 vector {name}": digest for name, digest in text.items()},
+        **{f"render-tile vector {name}": digest for name, digest in TILE_HASHES.items()},
         "matmul-hash vector": CONFORMANCE,
     }
 
@@ -149,7 +151,7 @@ def line(answers: list[Answer], failed: int, seconds: int) -> str:
     parts = (
         f"{len(truth)} hashes {f'with {failed} FAILED' if failed else 'equal'} over {', '.join(backends)}",
         f"Python {', '.join(pythons)}",
-        f"{runs} roots of train-int8, the same from each of {resumed} milestones",
+        f"{runs} roots of runs, the same from each of {resumed} milestones",
         "NO PLANTED BIT SEEN" if _unseen(answers) else "a planted bit seen",
         *skips,
         f"together {verdict.together(truth)}",

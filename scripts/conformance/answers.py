@@ -4,7 +4,7 @@
 
 The lines with `vector` are those to put into the `conformance.py` of a workload (and `request.py` of `textgen-int8`,
 `service.py` of `matmul-hash`) when its operations or its model have changed on purpose. `plain` computes `train-int8`
-in plain Python integers, as far as those go; `planted` is wrong in one bit (`planted.py`).
+and `render-tile` in plain Python integers, as far as those go; `planted` is wrong in one bit (`planted.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from typing import TypeVar
 
 from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.stepwise import states, stepwise
 from gpu_tasks.workloads.train_int8.request import REQUEST as TRAINING_REQUEST
+from gpu_tasks.workloads.workload import Workload
 from scripts.conformance import cases
+from scripts.conformance.plain_tiles import plain_tile_states
 from scripts.conformance.plain_training import plain_states
 
 PLAIN, PLANTED = "plain", "planted"
@@ -52,16 +55,18 @@ def answers(backend: str) -> Hashes:
         return plain_answers()
     if backend.startswith("torch-") and importlib.util.find_spec("torch") is None:
         raise Skipped("PyTorch is not installed")
-    parts = {"train-int8": _training, "textgen-int8": _texts, "matmul-hash": _chains}
+    parts = {"train-int8": _training, "textgen-int8": _texts, "matmul-hash": _chains, "render-tile": _tiles}
     return {f"{name} {what}": digest for name, compute in parts.items() for what, digest in compute(backend).items()}
 
 
 def plain_answers() -> Hashes:
-    """Roots and last states of the runs that plain integers compute in seconds."""
+    """Roots and last states of the runs that plain integers compute in seconds; loads no NumPy."""
     found: Hashes = {}
     for name, asked in cases.plain_training().items():
         digests = [state_hash(state) for state in plain_states(asked)]
         found |= _of_a_run(f"train-int8 {name}", digests)
+    for name, request in cases.tiles().items():
+        found |= _of_a_run(f"render-tile {name}", [state_hash(state) for state in plain_tile_states(request)])
     return found
 
 
@@ -73,9 +78,8 @@ def milestone_states(segments: int) -> list[int]:
 
 def _training(backend: str) -> Hashes:
     """Vectors; of each run its root, its last state, its output, and the roots of runs that go on from a milestone."""
-    from gpu_tasks.workloads.stepwise import states  # noqa: PLC0415  # what follows loads NumPy: `plain` needs none
-    from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic  # noqa: PLC0415
-    from gpu_tasks.workloads.train_int8.backends import arithmetic  # noqa: PLC0415
+    from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic  # noqa: PLC0415  # what follows loads NumPy:
+    from gpu_tasks.workloads.train_int8.backends import arithmetic  # noqa: PLC0415  # `plain` needs none
     from gpu_tasks.workloads.train_int8.conformance import all_hashes  # noqa: PLC0415
     from gpu_tasks.workloads.train_int8.service import IntegerTraining  # noqa: PLC0415
     from scripts.conformance.planted import PlantedTraining  # noqa: PLC0415
@@ -85,16 +89,34 @@ def _training(backend: str) -> Hashes:
 
     found = {f"vector {name}": digest for name, digest in all_hashes(fresh()).items()}
     for name, asked in cases.training().items():
-        request = TRAINING_REQUEST.encode(asked)
-        whole = list(states(IntegerTraining(fresh()).begin(request)))
-        digests = [state_hash(state) for state in whole]
-        found |= _of_a_run(name, digests)
-        found[f"{name} output"] = _hash(IntegerTraining(fresh()).run(request))
-        for number, index in enumerate(milestone_states(len(whole) - 1), start=1):
-            resumed = states(IntegerTraining(fresh()).begin(request), whole[index])
-            found[f"{name} trace root, on from milestone {number}"] = trace_root(
-                [*digests[:index], *(state_hash(state) for state in resumed)]
-            ).hex()
+        found |= _runs(name, lambda: IntegerTraining(fresh()), TRAINING_REQUEST.encode(asked))
+    return found
+
+
+def _tiles(backend: str) -> Hashes:
+    """Vectors, and of each tile what there is of a run."""
+    from gpu_tasks.workloads.render_tile.backends import backend_named  # noqa: PLC0415
+    from gpu_tasks.workloads.render_tile.conformance import all_hashes  # noqa: PLC0415
+    from gpu_tasks.workloads.render_tile.service import TileRendering  # noqa: PLC0415
+    from scripts.conformance.planted import PlantedTiles  # noqa: PLC0415
+
+    use = PlantedTiles() if backend == PLANTED else _had(lambda: backend_named(backend))
+    found = {f"vector {name}": digest for name, digest in all_hashes(use).items()}
+    for name, request in cases.tiles().items():
+        found |= _runs(name, lambda: TileRendering(use), request)
+    return found
+
+
+def _runs(name: str, fresh: Callable[[], Workload], request: bytes) -> Hashes:
+    """Of a run its root, its last state, its output, and the roots of runs that go on from a milestone."""
+    whole = list(states(stepwise(fresh()).begin(request)))
+    digests = [state_hash(state) for state in whole]
+    found = _of_a_run(name, digests) | {f"{name} output": _hash(fresh().run(request))}
+    for number, index in enumerate(milestone_states(len(whole) - 1), start=1):
+        resumed = states(stepwise(fresh()).begin(request), whole[index])
+        found[f"{name} trace root, on from milestone {number}"] = trace_root(
+            [*digests[:index], *(state_hash(state) for state in resumed)]
+        ).hex()
     return found
 
 

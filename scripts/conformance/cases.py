@@ -7,6 +7,9 @@ from hashlib import shake_256
 from itertools import product
 
 from gpu_tasks.workloads.matmul_hash.request import ROUNDS_MAX, SEED_MAX, SIZE_MAX, ChainRequest
+from gpu_tasks.workloads.render_tile.request import REQUEST as TILE_REQUEST
+from gpu_tasks.workloads.render_tile.request import request_of
+from gpu_tasks.workloads.render_tile.scene_text import OBJECTS_MAX, read_text
 from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, context_length
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, TrainingRequest
 
@@ -23,6 +26,25 @@ SHAPES = {
 }
 PLAIN_SHAPES = ("least", "tiny")
 """What plain Python integers compute in seconds."""
+
+_ROOM = """
+picture 20 14; samples 4; bounces 8; camera 0.3 0.1 -1.9 0 0 0 0.8; sky #000000 #000000 0
+box -2 -2 -2 2 2 2 matte #b0b0b0; box -0.6 -2 -0.6 0.6 -0.4 0.6 mirror #e0e0ff
+sphere 0 1.6 0 0.3 light #fff0e0 30; sphere 1.1 -1.2 0.4 0.8 matte #ff8040
+"""
+_PART = """
+picture 4096 2160; tile 2027 1107 16 9; samples 5; bounces 4; camera 2 1.5 -6 0 0.6 0 1.7
+sun 0.5 1 -0.4 #fff4e0 1.5; plane 0 0 0 0 1 0 checked #d0d0c8 #303840
+sphere 0 0.8 0 0.8 mirror #f0f0f0; sphere 1.3 0.4 -1.2 0.4 matte #3050c0
+"""
+_FAR = """
+picture 16 1; samples 6; bounces 6; camera 500 499.9 -500 -500 -499.9 500 0.25; sun -500 0.001 500 #ffffff 100
+box -500 -500 -500 500 -499.999 500 mirror #ffffff; plane 500 500 500 -500 0 0.001 checked #ffffff #000000
+sphere 0 0 0 499.999 matte #fefefe
+"""
+_LEAST = "picture 3 2; samples 1; bounces 1; camera 0 0 -3 0 0.1 0 1; sphere 0 0 0 1 checked #ffffff #804020"
+SCENES = {"least": (_LEAST, 1), "room": (_ROOM, 3), "part": (_PART, 2), "far": (_FAR, 1)}
+"""A text, and the rows of a segment."""
 
 
 def text_of(seed: bytes) -> bytes:
@@ -67,3 +89,25 @@ def chains() -> dict[str, ChainRequest]:
         "ordinary": ChainRequest(7, 64, 4),
         "large": ChainRequest(11, SIZE_MAX, 1),
     }
+
+
+def tiles() -> dict[str, bytes]:
+    """Scenes small and large, near and far, each with every seed; and one with as many objects as there may be."""
+    scenes = {**SCENES, "crowd": (_crowd(), 2)}
+    return {
+        f"{name} {seed[0]:02x}": TILE_REQUEST.encode(
+            request_of(read_text(f"{text}\nseed {int.from_bytes(seed[:4], 'little')}"), segment)
+        )
+        for name, (text, segment) in scenes.items()
+        for seed in SEEDS
+    }
+
+
+def _crowd() -> str:
+    raw = shake_256(b"conformance/crowd").digest(4 * OBJECTS_MAX)
+    places = [raw[start : start + 4] for start in range(0, len(raw), 4)]
+    told = [
+        f"sphere {x % 8 - 4} {y % 5} {z % 8} 0.{1 + size % 9} {('matte', 'mirror')[size & 1]} #{x:02x}{y:02x}{z:02x}"
+        for x, y, z, size in places
+    ]
+    return "; ".join(["picture 12 8; samples 2; bounces 3; camera 0 2 -8 0 1.5 0 1.2; sun 1 2 -1 #ffffff 1", *told])

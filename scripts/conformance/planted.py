@@ -3,9 +3,15 @@
 Always: nothing opens one by the name of a real backend, and no program but `make conformance` knows them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpu_tasks.workloads.matmul_hash.service import numpy_chain
+from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
+from gpu_tasks.workloads.render_tile.backends import VectorBackend
+from gpu_tasks.workloads.render_tile.scene import RenderScene
+from gpu_tasks.workloads.render_tile.vector_tracing import VectorTracer
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array
 from gpu_tasks.workloads.train_int8.arithmetic import Tensor
@@ -55,3 +61,15 @@ class PlantedText(NumpyBackend):
 def planted_chain(drawn: bytes, size: int, rounds: int) -> bytes:
     """One bit of D is flipped."""
     return numpy_chain(drawn[:-4] + bytes([drawn[-4] ^ 1]) + drawn[-3:], size, rounds)
+
+
+class PlantedTiles(VectorBackend):
+    """One bit of the seed of a scene's chance is flipped."""
+
+    def __init__(self) -> None:
+        super().__init__(NumpyArrays())
+        self.name = PLANTED
+
+    def tracer(self, scene: RenderScene) -> VectorTracer:
+        """Of the scene with another seed."""
+        return super().tracer(replace(scene, seed=scene.seed ^ 1))

@@ -82,6 +82,17 @@ def test_a_unit_is_measured_on_every_rung() -> None:
     assert shares["audit"] == pytest.approx(2 * AUDIT_CHANCE * shares["judge"])
 
 
+def test_a_unit_that_can_be_checked_at_drawn_places_has_a_rung_more() -> None:
+    form = form_named("render-tile")
+    size = units.UnitSize("small", ladder.ROOM.format(24, 16), 99, places=24 * 16)
+    found = units.measured_unit(form, form.open("numpy"), size, 1)
+    assert [entry.rung for entry in found] == [*UNIT_RUNGS, "spots"]
+    assert found[-1].bar == pytest.approx(1.5 * 256 / 384 + 0.05)
+    assert 0 < found[-1].share < 1.5
+    assert "| spots | a customer: 256 drawn pixels |" in page.page(found)
+    assert "spots" not in page.page([row(1.0, 2.0, rung=rung) for rung in UNIT_RUNGS])
+
+
 def test_a_unit_whose_check_refuses_it_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     form = form_named("matmul-hash")
     workload = form.open("numpy")

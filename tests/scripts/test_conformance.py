@@ -12,6 +12,9 @@ from hypothesis import given, settings
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.render_tile import backends as tile_backends
+from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
+from gpu_tasks.workloads.render_tile.backends import VectorBackend
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.textgen_int8 import backends as text_backends
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
@@ -101,7 +104,7 @@ def test_a_planted_bit_that_is_not_seen_is_a_failure() -> None:
     for hashes, named in (
         (TRUTH, "everything of matmul-hash"),
         (
-            off(TRUTH, "train-int8 warm output", "textgen-int8 warm output", "matmul-hash warm output"),
+            off(TRUTH, *(f"{form.name} warm output" for form in FORMS)),
             "tiny 00 trace root",
         ),
         ({}, "nothing was planted"),
@@ -135,13 +138,19 @@ def test_a_backend_that_ends_badly_is_a_failure() -> None:
 def small() -> Any:
     """Real answers of real backends, of fewer and smaller cases; torch is NumPy under its name."""
     text, chain = cases.completions()["hot"], cases.chains()["odd"]
+    room = cases.tiles()["room 5a"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cases, "SHAPES", {"tiny": {**cases.SHAPES["tiny"], "steps": 12, "segment": 2}})
         patch.setattr(cases, "SEEDS", cases.SEEDS[:2])
         patch.setattr(cases, "completions", lambda: {"hot": replace(text, max_tokens=4)})
         patch.setattr(cases, "chains", lambda: {"odd": chain})
+        patch.setattr(cases, "tiles", lambda: {"room 5a": room})
         patch.setattr("importlib.util.find_spec", lambda _: "found")
-        for backends, in_numpy in ((training_backends, FloatArithmetic), (text_backends, NumpyBackend)):
+        for backends, in_numpy in (
+            (training_backends, FloatArithmetic),
+            (text_backends, NumpyBackend),
+            (tile_backends, lambda: VectorBackend(NumpyArrays())),
+        ):
             patch.setattr(backends, "_torch", lambda of=in_numpy: lambda _: of())
         return {name: answers.answers(name) for name in ("reference", "numpy", "plain", "torch-cpu", "planted")}
 
@@ -149,13 +158,18 @@ def small() -> Any:
 def test_real_backends_agree_and_one_with_a_bit_wrong_is_caught(small: dict[str, dict[str, str]]) -> None:
     found = [Answer("3.11.7", backend, hashes) for backend, hashes in small.items()]
     assert judged(found, NEEDS_NOTHING) == []
-    assert sum(verdict.RESUMED in name for name in small["numpy"]) == 2 * 3
-    assert len(small["plain"]) == 2 * 2
+    assert sum(verdict.RESUMED in name for name in small["numpy"]) == 3 * 3
+    assert len(small["plain"]) == 3 * 2
     assert len(small["torch-cpu"]) == len(small["numpy"]) - 2, (
         "matmul-hash has a vector and an output here, and no torch"
     )
     problems = judged([*found, Answer("3.12.1", "numpy", small["planted"])], NEEDS_NOTHING)
-    for name in ("train-int8 tiny 5a trace root", "textgen-int8 vector product", "matmul-hash odd output"):
+    for name in (
+        "train-int8 tiny 5a trace root",
+        "textgen-int8 vector product",
+        "matmul-hash odd output",
+        "render-tile room 5a trace root",
+    ):
         assert f"numpy under Python 3.12.1: {name}" in problems
 
 

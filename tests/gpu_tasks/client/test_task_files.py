@@ -21,6 +21,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 HASHES = {
     "gang": "43668c1e32ece2f8f30d259a813a564bc2a0e15f9d8839ad689a60844aba0569",
     "minimal": "dd1e59b5f23d086f9ee36be10dd3d6ac3e17be2b2f3242e90ef925be60aa7d7b",
+    "picture": "3be08b069f32e3f29079e753b16aa259da870d2b7232292c0cc05d6e489ae531",
     "pair": "1046227514d0859e10072154b8f98c41d13596b7c52300ecfc4fb4c43976d183",
     "relay": "f25af68e10ba856c57a9929c71b3b3762743bdbe9fd3d05e7757d8b5044ee440",
     "sizes": "7a897eaeeeff216d1aa096c9781744cb9cff9d05b6353e2aef6d8062e9a6e7be",

@@ -27,7 +27,7 @@ def test_the_example_of_the_guide_is_a_workload(tmp_path: Path) -> None:
     for path, code in files.items():
         house.write(path, code)
     house.write(f"{PACKAGE}/__init__.py", '"""Sums of squares."""\n')
-    house.change(REGISTRY, "MatmulHashForm())", "MatmulHashForm(), SquareSumForm())")
+    house.change(REGISTRY, "TileForm())", "TileForm(), SquareSumForm())")
     house.change(REGISTRY, "\nFORMS", "from gpu_tasks.workloads.square_sum.form import SquareSumForm\n\nFORMS")
     (sample,) = re.findall(r'^ +"square-sum": .*\n', text, re.MULTILINE)
     house.change(SAMPLES, "}\n", sample + "}\n")

@@ -1,0 +1,97 @@
+"""`render-tile` as programs see it: a scene as text, a part of its picture; so many tests of a ray are a unit of cost.
+
+Always: no request costs more than it may, or breaks the limits of `request.py`. The chance of a picture is its scene's
+own, so that tiles which are asked for one by one fit together.
+"""
+
+from collections.abc import Mapping
+
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.render_tile.request import (
+    MODEL_ID,
+    OUTPUT,
+    REQUEST,
+    WORKLOAD_ID,
+    decode_request,
+    read_request,
+    request_of,
+)
+from gpu_tasks.workloads.render_tile.scene_text import SIDE_MAX, SceneError, read_text
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.codec import DecodeError
+
+SEGMENT = Option("segment", "1", f"rows between two states of the trace, which has at most {SEGMENTS_MAX} segments")
+_SHOWN_MAX = 80
+_DIGITS_MAX = len(str(SIDE_MAX))
+
+
+class TileForm:
+    """Implements `WorkloadForm` (see there for the methods)."""
+
+    name = "render-tile"
+    workload_id = WORKLOAD_ID
+    model_id = MODEL_ID
+    cost_unit = "bundle"
+    is_stepwise = True
+    backends = ("numpy", "reference", "torch")
+    options = (SEGMENT,)
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """The tile that the text names, or the whole picture; `seed` is not needed, since the scene has its own."""
+        segment = _rows(settings(self.options, options)[SEGMENT.name])
+        try:
+            request = request_of(read_text(text), segment)
+            cost = read_request(request).cost
+        except SceneError as error:
+            raise RequestError(str(error)) from None
+        if cost > cost_max:
+            raise RequestError(
+                f"it costs {cost:,} bundles, more than {cost_max:,}: take a smaller tile, fewer samples or bounces, "
+                "or allow more"
+            )
+        return REQUEST.encode(request)
+
+    def show_request(self, request: bytes) -> str:
+        """How the scene begins, and which part of the picture is asked for."""
+        asked, scene = decode_request(request), REQUEST.decode(request).scene.decode("ascii")
+        start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
+        tile, objects = asked.tile, len(asked.scene.objects)
+        return f"{start} (tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {objects} objects)"
+
+    def show_output(self, output: bytes) -> str:
+        """Which part of which picture it is; all of the bytes if they are no output."""
+        try:
+            shown = OUTPUT.decode(output)
+        except DecodeError:
+            return "0x" + output.hex()
+        place = f"{shown.left} {shown.top} {shown.columns} {shown.rows}"
+        return f"tile {place} of picture 0x{shown.picture.hex()}, {len(shown.pixels):,} bytes"
+
+    def cost_asked(self, request: bytes) -> int:
+        """All tests that the tile's paths may take."""
+        return decode_request(request).cost
+
+    def segments(self, request: bytes) -> int:
+        """All but the last of the length that the request names."""
+        return decode_request(request).segments
+
+    def cost(self, output: bytes) -> int:
+        """What the output says; nothing if the bytes are no output."""
+        try:
+            return OUTPUT.decode(output).cost
+        except DecodeError:
+            return 0
+
+    def open(self, backend: str) -> Workload:
+        """On `numpy`, `reference` or `torch-<device>`."""
+        from gpu_tasks.workloads.render_tile.service import open_published  # noqa: PLC0415  # NumPy, for executors only
+
+        return open_published(backend)
+
+
+def _rows(text: str) -> int:
+    """A number of rows in decimal digits."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
+        raise RequestError(f"segment is a whole number of rows, at least 1, not {text!r}")
+    return int(text)

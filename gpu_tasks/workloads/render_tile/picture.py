@@ -1,0 +1,182 @@
+"""A picture out of the tiles that providers gave: what is missing, what does not belong, and the file; no NumPy.
+
+Always: no tile is taken that is another picture's, of another form, or at odds with one that was taken before; each is
+named. Whether a tile's pixels are right its bytes do not say: `TileRendering.spot_check` computes drawn ones again.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.workloads.render_tile.request import (
+    OUTPUT,
+    PIXEL_BYTES,
+    PIXELS_MAX,
+    TileOutput,
+    decode_request,
+    picture_id,
+)
+from gpu_tasks.workloads.render_tile.scene_text import SceneText, TilePlace, read_text
+from gpu_tasks.workloads.render_tile.state import decode_state, request_digest
+from runtime.encoding.codec import DecodeError
+
+COMPRESSION = 6
+TILES_MAX = 4_096
+"""Of a picture that is cut: as many lines as a customer's file may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPicture:
+    """Red, green and blue of every pixel, row by row."""
+
+    width: int
+    height: int
+    pixels: bytes
+
+
+class PictureError(ValueError):
+    """The tiles make no whole picture; `problems` are sentences, `missing` the tiles to ask for."""
+
+    def __init__(self, problems: Sequence[str], missing: Sequence[TilePlace]) -> None:
+        """Both in the order in which they were found."""
+        super().__init__("; ".join(problems))
+        self.problems, self.missing = tuple(problems), tuple(missing)
+
+
+def tile_places(width: int, height: int, columns: int, rows: int) -> list[TilePlace]:
+    """A picture cut into tiles of a size, row by row; those at the right and at the bottom are what is left.
+
+    ValueError for tiles of no size, of more pixels than a tile may have, and for more tiles than `TILES_MAX`.
+    """
+    if columns < 1 or rows < 1 or columns * rows > PIXELS_MAX:
+        raise ValueError(f"a tile has 1 to {PIXELS_MAX:,} pixels, not {columns} by {rows}")
+    count = -(-width // columns) * -(-height // rows)
+    if count > TILES_MAX:
+        raise ValueError(f"{columns} by {rows} pixels cut the picture into {count:,} tiles: at most {TILES_MAX:,}")
+    return [
+        TilePlace(left, top, min(columns, width - left), min(rows, height - top))
+        for top in range(0, height, rows)
+        for left in range(0, width, columns)
+    ]
+
+
+def tile_texts(text: str, columns: int, rows: int) -> list[str]:
+    """A line for each tile of a scene's picture, as a customer's file has them; SceneError for no scene, ValueError."""
+    read = read_text(text)
+    places = tile_places(read.scene.width, read.scene.height, columns, rows)
+    return [f"{read.compact}; tile {each.left} {each.top} {each.columns} {each.rows}" for each in places]
+
+
+def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
+    """The picture of a scene from the outputs of its tiles, in any order; PictureError where that is not all of it.
+
+    An output may be empty, for a tile that did not come. SceneError for no scene.
+    """
+    read = read_text(text)
+    canvas = _Canvas(read)
+    for number, output in enumerate(outputs, 1):
+        canvas.take(f"output {number}", output)
+    missing = canvas.missing()
+    canvas.problems += [f"missing: tile {each.left} {each.top} {each.columns} {each.rows}" for each in missing]
+    if canvas.problems:
+        raise PictureError(canvas.problems, missing)
+    return RenderedPicture(read.scene.width, read.scene.height, bytes(canvas.pixels))
+
+
+def output_of_state(request: bytes, state: bytes) -> bytes:
+    """The rows that a state of a task has, as the output of a tile of as many: also of a task that did not end.
+
+    DecodeError for what is no request, or no state of it, or one without a row.
+    """
+    asked = decode_request(request)
+    rows, pixels = decode_state(asked, request_digest(request), state)
+    if not rows:
+        raise DecodeError("a state without a row")
+    return OUTPUT.encode(asked.first_rows(rows).output(pixels))
+
+
+def png_of(picture: RenderedPicture) -> bytes:
+    """A PNG file: 8 bits for each colour, rows without a filter."""
+    length = PIXEL_BYTES * picture.width
+    rows = (picture.pixels[start : start + length] for start in range(0, len(picture.pixels), length))
+    header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + row for row in rows), COMPRESSION)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+
+
+def ppm_of(picture: RenderedPicture) -> bytes:
+    """A PPM file: a line of header, and the pixels as they are."""
+    return b"P6\n%d %d\n255\n" % (picture.width, picture.height) + picture.pixels
+
+
+class _Canvas:
+    """Pixels that have come, and what was wrong with tiles."""
+
+    def __init__(self, read: SceneText) -> None:
+        self._width, self._height = read.scene.width, read.scene.height
+        self._picture = picture_id(read.compact.encode("ascii"))
+        self.pixels = bytearray(PIXEL_BYTES * self._width * self._height)
+        self._has_come = bytearray(self._width * self._height)
+        self.problems: list[str] = []
+
+    def take(self, name: str, output: bytes) -> None:
+        """Put a tile where it belongs, or say why not."""
+        try:
+            tile = OUTPUT.decode(output)
+        except DecodeError:
+            self.problems.append(f"{name} is no tile" if output else f"{name} did not come")
+            return
+        problem = self._problem(tile)
+        if problem is not None:
+            self.problems.append(f"{name}, tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {problem}")
+            return
+        for row in range(tile.rows):
+            start = (tile.top + row) * self._width + tile.left
+            self._has_come[start : start + tile.columns] = b"\1" * tile.columns
+            self.pixels[PIXEL_BYTES * start : PIXEL_BYTES * (start + tile.columns)] = _row(tile, row)
+
+    def missing(self) -> list[TilePlace]:
+        """What has not come, as tiles that can be asked for: each as wide, then as high as it can be."""
+        found, came = [], self._has_come
+        while (first := came.find(0)) >= 0:
+            top, left = divmod(first, self._width)
+            end = came.find(1, first, (top + 1) * self._width)
+            columns = (end if end >= 0 else (top + 1) * self._width) - first
+            rows, most = 0, PIXELS_MAX // columns
+            while rows < min(most, self._height - top) and not any(self._of(left, top + rows, columns)):
+                start = (top + rows) * self._width + left
+                came[start : start + columns] = b"\1" * columns
+                rows += 1
+            found.append(TilePlace(left, top, columns, rows))
+        return found
+
+    def _of(self, left: int, row: int, columns: int) -> bytearray:
+        start = row * self._width + left
+        return self._has_come[start : start + columns]
+
+    def _problem(self, tile: TileOutput) -> str | None:
+        """Why a tile is not taken; None if it is."""
+        if tile.picture != self._picture:
+            return "is of another picture"
+        if tile.left + tile.columns > self._width or tile.top + tile.rows > self._height:
+            return f"lies outside of the picture, which is {self._width} by {self._height}"
+        if len(tile.pixels) != PIXEL_BYTES * tile.columns * tile.rows:
+            return f"has {len(tile.pixels):,} bytes for {tile.columns * tile.rows:,} pixels"
+        for row in range(tile.rows):
+            start = (tile.top + row) * self._width + tile.left
+            for column, has_come in enumerate(self._of(tile.left, tile.top + row, tile.columns)):
+                at = PIXEL_BYTES * (start + column)
+                mine = tile.pixels[PIXEL_BYTES * (row * tile.columns + column) :][:PIXEL_BYTES]
+                if has_come and self.pixels[at : at + PIXEL_BYTES] != mine:
+                    return f"differs from one before it at column {tile.left + column}, row {tile.top + row}"
+        return None
+
+
+def _row(tile: TileOutput, row: int) -> bytes:
+    length = PIXEL_BYTES * tile.columns
+    return tile.pixels[row * length : (row + 1) * length]
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

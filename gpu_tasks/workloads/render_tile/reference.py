@@ -1,0 +1,281 @@
+"""One pixel of a scene in plain Python integers: with `fixed_point.py` it is the specification, right by inspection.
+
+A path starts at the eye, through a place in the pixel that chance names, and goes from surface to surface:
+
+    matte      lit by the sun where nothing stands between; then on in a direction near the normal, chance says which
+    mirror     on as it is thrown back
+    light      its light is seen, and the path ends
+    nothing    the sky is seen, and the path ends
+
+Each surface takes its share from what is seen behind it. A pixel is the mean of its paths.
+
+Always: a pixel depends on the scene and its place in the picture, so any can be computed alone.
+"""
+
+from dataclasses import dataclass
+from math import isqrt
+
+from gpu_tasks.workloads.render_tile import fixed_point as fp
+from gpu_tasks.workloads.render_tile.fixed_point import Vector
+from gpu_tasks.workloads.render_tile.scene import (
+    BoxShape,
+    CameraView,
+    Light,
+    PlaneShape,
+    RenderScene,
+    SceneObject,
+    SkyLight,
+    SphereShape,
+    SunLight,
+    SurfaceKind,
+)
+
+SINES = tuple(fp.sines())
+NOTHING = fp.FARTHEST
+"""The distance to what is not hit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LightRay:
+    """A place and a direction."""
+
+    origin: Vector
+    direction: Vector
+
+
+def pixel_sums(scene: RenderScene, column: int, row: int) -> Light:
+    """Red, green and blue of all paths of a pixel together, in units of 2**-16."""
+    key = pixel_key(scene.seed, column, row)
+    paths = [path_light(scene, column, row, fp.absorbed(key, sample)) for sample in range(scene.samples)]
+    red, green, blue = (sum(channel) for channel in zip(*paths, strict=True))
+    return red, green, blue
+
+
+def pixel_bytes(scene: RenderScene, column: int, row: int) -> bytes:
+    """Red, green and blue of a pixel as the picture shows them."""
+    return bytes(fp.byte_of(total // scene.samples) for total in pixel_sums(scene, column, row))
+
+
+def pixel_key(seed: int, column: int, row: int) -> int:
+    """What the chance of a pixel's paths begins with."""
+    return fp.absorbed(fp.absorbed(fp.mixed(seed), row), column)
+
+
+def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
+    """What is seen along one path."""
+    ray = camera_ray(scene, column, row, fp.drawn(key, 0))
+    share: Light = (fp.WHITE, fp.WHITE, fp.WHITE)
+    seen: Light = (0, 0, 0)
+    for bounce in range(scene.bounces):
+        distance, found = nearest(scene.objects, ray)
+        place = moved(ray, distance)
+        if found is None or not is_within(place):
+            return added(seen, shaded(share, sky_light(scene.sky, ray.direction)))
+        surface = found.surface
+        if surface.kind == SurfaceKind.LIGHT:
+            return added(seen, shaded(share, surface.colour))
+        normal = normal_at(found, ray, place)
+        origin = lifted(place, normal)
+        is_other = surface.kind == SurfaceKind.CHECKED and is_odd_square(place)
+        share = shaded(share, surface.other if is_other else surface.colour)
+        if surface.kind == SurfaceKind.MIRROR:
+            ray = LightRay(origin, thrown_back(ray.direction, normal))
+            continue
+        if scene.sun is not None:
+            light = sun_light(scene, scene.sun, origin, normal, fp.drawn(key, 2 * bounce + 2))
+            seen = added(seen, shaded(share, light))
+        ray = LightRay(origin, scattered(normal, fp.drawn(key, 2 * bounce + 1)))
+    return seen
+
+
+# ---------------------------------------------------------------------------------------------------------------- rays
+
+
+def camera_ray(scene: RenderScene, column: int, row: int, chance: int) -> LightRay:
+    """From the eye through a place in a pixel: 16 bits of chance across it, and 16 down."""
+    camera = scene.camera
+    across = (2 * ((column << 16) + (chance & 0xFFFF)) - (scene.width << 16) << 4) // scene.height
+    down = (2 * ((row << 16) + (chance >> 16)) - (scene.height << 16) << 4) // scene.height
+    return LightRay(camera.eye, fp.scaled(_view(camera, across, down), camera.forward))
+
+
+def _view(camera: CameraView, across: int, down: int) -> Vector:
+    """A sum of the camera's directions, in units of 2**-20: right, down, and forward to the picture."""
+    ahead = camera.zoom << 4
+    parts = zip(camera.right, camera.up, camera.forward, strict=True)
+    x, y, z = (across * right - down * up + ahead * forward >> fp.DIRECTION_BITS for right, up, forward in parts)
+    return x, y, z
+
+
+def moved(ray: LightRay, distance: int) -> Vector:
+    """The place so far along a ray."""
+    x, y, z = (o + (distance * d >> fp.DIRECTION_BITS) for o, d in zip(ray.origin, ray.direction, strict=True))
+    return x, y, z
+
+
+def is_within(place: Vector) -> bool:
+    """Whether a place is near enough for a ray to start there."""
+    return all(-fp.HIT_MAX <= part <= fp.HIT_MAX for part in place)
+
+
+def lifted(place: Vector, normal: Vector) -> Vector:
+    """Just above a surface."""
+    x, y, z = (p + (n >> fp.LIFT_SHIFT) for p, n in zip(place, normal, strict=True))
+    return x, y, z
+
+
+def thrown_back(direction: Vector, normal: Vector) -> Vector:
+    """As a mirror does."""
+    twice = 2 * dot(direction, normal) >> fp.DIRECTION_BITS
+    parts = zip(direction, normal, strict=True)
+    x, y, z = (d - (twice * n >> fp.DIRECTION_BITS) << fp.SCALED_BITS for d, n in parts)
+    return fp.scaled((x, y, z), normal)
+
+
+def scattered(normal: Vector, chance: int) -> Vector:
+    """A direction near the normal, as often as a matte surface throws light there: the normal and one from anywhere."""
+    x, y, z = (n + u << fp.SCALED_BITS for n, u in zip(normal, anywhere(chance), strict=True))
+    return fp.scaled((x, y, z), normal)
+
+
+def anywhere(chance: int) -> Vector:
+    """A direction, each as likely as any other: 20 bits of chance for its height, 12 for its angle."""
+    height = 2 * (chance >> 12) - fp.ONE + 1
+    around = isqrt((1 << 2 * fp.DIRECTION_BITS) - height * height)
+    angle = chance & fp.ANGLES - 1
+    cosine, sine = SINES[angle + fp.ANGLES // 4 & fp.ANGLES - 1], SINES[angle]
+    return around * cosine >> fp.DIRECTION_BITS, height, around * sine >> fp.DIRECTION_BITS
+
+
+# ------------------------------------------------------------------------------------------------------------- objects
+
+
+def nearest(objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, SceneObject | None]:
+    """How far away the first object is that a ray hits, and which; of two as far away the first that is named."""
+    best, found = NOTHING, None
+    for thing in objects:
+        distance = distance_to(thing, ray)
+        if distance < best:
+            best, found = distance, thing
+    return best, found
+
+
+def distance_to(thing: SceneObject, ray: LightRay) -> int:
+    """How far away an object is along a ray; `NOTHING` where it is not hit, or too near or too far."""
+    shape = thing.shape
+    if isinstance(shape, SphereShape):
+        near, far = _through_sphere(shape, ray)
+    elif isinstance(shape, BoxShape):
+        near, far = _through_box(shape, ray)
+    else:
+        near = far = _to_plane(shape, ray)
+    distance = near if near > fp.NEAREST else far
+    return distance if fp.NEAREST < distance < fp.FARTHEST else NOTHING
+
+
+def _through_sphere(shape: SphereShape, ray: LightRay) -> tuple[int, int]:
+    """Where a ray enters and leaves: half a chord before and behind the place that is nearest to the centre."""
+    apart = tuple(o - c for o, c in zip(ray.origin, shape.centre, strict=True))
+    along = -dot(apart, ray.direction) >> fp.DIRECTION_BITS  # type: ignore[arg-type]  # three
+    aside = [a + (along * d >> fp.DIRECTION_BITS) for a, d in zip(apart, ray.direction, strict=True)]
+    square = shape.radius * shape.radius - sum(part * part for part in aside)
+    if square < 0:
+        return NOTHING, NOTHING
+    half = isqrt(square)
+    return along - half, along + half
+
+
+def _to_plane(shape: PlaneShape, ray: LightRay) -> int:
+    slope = dot(shape.normal, ray.direction) >> fp.DIRECTION_BITS
+    return (shape.height - dot(shape.normal, ray.origin)) // slope if slope else NOTHING
+
+
+def _through_box(shape: BoxShape, ray: LightRay) -> tuple[int, int]:
+    """Where a ray is between all three pairs of sides."""
+    slabs = _slabs(shape, ray)
+    near, far = max(enter for enter, _ in slabs), min(leave for _, leave in slabs)
+    return (near, far) if near <= far else (NOTHING, NOTHING)
+
+
+def _slabs(shape: BoxShape, ray: LightRay) -> list[tuple[int, int]]:
+    """Where a ray is between the two sides across each axis."""
+    slabs = []
+    for low, high, o, d in zip(shape.low, shape.high, ray.origin, ray.direction, strict=True):
+        inverse = (1 << fp.SLAB_BITS) // _not_level(d)
+        first, second = ((side - o) * inverse >> fp.DIRECTION_BITS for side in (low, high))
+        slabs.append((min(first, second), max(first, second)))
+    return slabs
+
+
+def _not_level(part: int) -> int:
+    """A coordinate of a direction, kept away from 0."""
+    return max(part, fp.SLAB_LEAST) if part >= 0 else min(part, -fp.SLAB_LEAST)
+
+
+def normal_at(thing: SceneObject, ray: LightRay, place: Vector) -> Vector:
+    """The direction away from a surface, on the side that the ray comes from."""
+    shape = thing.shape
+    if isinstance(shape, BoxShape):
+        return _box_normal(shape, ray)
+    normal = shape.normal if isinstance(shape, PlaneShape) else _sphere_normal(shape, place, ray)
+    x, y, z = normal
+    return (-x, -y, -z) if dot(normal, ray.direction) > 0 else normal
+
+
+def _sphere_normal(shape: SphereShape, place: Vector, ray: LightRay) -> Vector:
+    x, y, z = (p - c << fp.NORMAL_BITS for p, c in zip(place, shape.centre, strict=True))
+    return fp.scaled((x, y, z), ray.direction)
+
+
+def _box_normal(shape: BoxShape, ray: LightRay) -> Vector:
+    """Against the ray along the axis whose side it meets: the last one that it enters, or the first that it leaves."""
+    slabs = _slabs(shape, ray)
+    near, far = [enter for enter, _ in slabs], [leave for _, leave in slabs]
+    axis = near.index(max(near)) if max(near) > fp.NEAREST else far.index(min(far))
+    towards = -fp.ONE if ray.direction[axis] >= 0 else fp.ONE
+    x, y, z = (towards if number == axis else 0 for number in range(3))
+    return x, y, z
+
+
+def is_odd_square(place: Vector) -> bool:
+    """Whether a place lies in a square of the second colour: squares of one unit, as seen from above."""
+    return ((place[0] >> fp.PLACE_BITS) + (place[2] >> fp.PLACE_BITS)) % 2 == 1
+
+
+# --------------------------------------------------------------------------------------------------------------- light
+
+
+def sky_light(sky: SkyLight, direction: Vector) -> Light:
+    """Between horizon and zenith, by how far up a direction points."""
+    up = min(max(direction[1], 0), fp.ONE)
+    parts = zip(sky.zenith, sky.horizon, strict=True)
+    red, green, blue = (low + ((high - low) * up >> fp.DIRECTION_BITS) for high, low in parts)
+    return red, green, blue
+
+
+def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector, chance: int) -> Light:
+    """What the sun gives to a place, by how steeply it shines there; nothing where an object stands between."""
+    parts = zip(sun.direction, anywhere(chance), strict=True)
+    x, y, z = (s + (u >> fp.SUN_SHIFT) << fp.SCALED_BITS for s, u in parts)
+    towards = fp.scaled((x, y, z), sun.direction)
+    steep = dot(towards, normal) >> fp.DIRECTION_BITS
+    if steep <= 0 or nearest(scene.objects, LightRay(origin, towards))[1] is not None:
+        return 0, 0, 0
+    red, green, blue = (part * steep >> fp.DIRECTION_BITS for part in sun.light)
+    return red, green, blue
+
+
+def shaded(share: Light, light: Light) -> Light:
+    """A share of light, or of another share."""
+    red, green, blue = (part * of >> fp.LIGHT_BITS for part, of in zip(share, light, strict=True))
+    return red, green, blue
+
+
+def added(light: Light, more: Light) -> Light:
+    """Both."""
+    return light[0] + more[0], light[1] + more[1], light[2] + more[2]
+
+
+def dot(left: Vector, right: Vector) -> int:
+    """The sum of products."""
+    return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]

@@ -1,0 +1,167 @@
+"""The service, what a customer may ask of it, and what comes back, as canonical SCALE bytes with limits; no NumPy.
+
+Always: what is asked is known from the request alone, its cost too, and the cost bounds the work: `TESTS` tests of a
+ray against an object are one unit. A tile's bytes depend on the scene and on where its pixels are, on nothing else:
+so tiles of one scene fit together, whoever computed them.
+"""
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Annotated
+
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.workloads.render_tile.scene import RenderScene
+from gpu_tasks.workloads.render_tile.scene_text import (
+    TEXT_BYTES_MAX,
+    SceneError,
+    SceneText,
+    TilePlace,
+    read_text,
+)
+from runtime.encoding.codec import U16, U32, Bounded, DecodeError, Fixed, codec, struct
+
+WORKLOAD_ID = blake2b(b"ogpu/workload/render-tile/1", digest_size=32).digest()
+MODEL_ID = bytes(32)
+"""There is no model file."""
+
+PIXELS_MAX = 65_536
+"""Of a tile: so that its bytes, 3 for each pixel, fit an output of 256 KiB."""
+PIXEL_BYTES = 3
+COST_MAX = 30_000
+"""A minute or two of NumPy: a worker is given two for a request."""
+TESTS = 1 << 18
+RAY_TESTS = 24
+"""What a ray takes beside its tests against objects, in such tests: measured."""
+
+
+@struct
+class TileRequest:
+    """Render a part of the scene's picture, row by row."""
+
+    left: U16
+    top: U16
+    columns: U16
+    rows: U16
+    segment: U16  # rows between two states of the trace; the last segment may be shorter
+    scene: Annotated[bytes, Bounded(TEXT_BYTES_MAX)]  # its compact form: see `scene_text.py`
+
+
+@struct
+class TileOutput:
+    """What it cost, which part of which picture it is, and red, green and blue of each pixel, row by row."""
+
+    cost: U32
+    picture: Annotated[bytes, Fixed(32)]
+    left: U16
+    top: U16
+    columns: U16
+    rows: U16
+    pixels: Annotated[bytes, Bounded(PIXEL_BYTES * PIXELS_MAX)]
+
+
+REQUEST = codec(TileRequest)
+OUTPUT = codec(TileOutput)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTile:
+    """A request that was read: the scene, and the part of it that is asked for."""
+
+    scene: RenderScene
+    tile: TilePlace
+    segment: int
+    picture: bytes
+    """Which picture it is a part of: the hash of its scene."""
+
+    @property
+    def pixels(self) -> int:
+        """How many there are."""
+        return self.tile.columns * self.tile.rows
+
+    @property
+    def segments(self) -> int:
+        """How many segments the run has."""
+        return -(-self.tile.rows // self.segment)
+
+    @property
+    def cost(self) -> int:
+        """Whole units of `TESTS` tests, at least 1."""
+        return -(-self.pixels * tests_of_a_pixel(self.scene) // TESTS)
+
+    def first_rows(self, rows: int) -> "AskedTile":
+        """The part of it that ends above row `rows` of the tile."""
+        return replace(self, tile=replace(self.tile, rows=rows))
+
+    def output(self, pixels: bytes) -> "TileOutput":
+        """What comes back with these pixels."""
+        tile = self.tile
+        return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, pixels)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """The column and the row in the picture of a pixel of the tile."""
+        row, column = divmod(index, self.tile.columns)
+        return self.tile.left + column, self.tile.top + row
+
+
+def picture_id(scene: bytes) -> bytes:
+    """32 bytes that stand for a picture: the hash of its scene's compact form."""
+    return blake2b(b"ogpu/render-tile/1/picture" + scene, digest_size=32).digest()
+
+
+def tests_of_a_pixel(scene: RenderScene) -> int:
+    """The most tests that a pixel takes: at each surface a ray, and another one to the sun if there is one."""
+    rays = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
+    return rays * (len(scene.objects) + RAY_TESTS)
+
+
+def read_request(request: TileRequest) -> AskedTile:
+    """A request with its scene; SceneError for what breaks a limit."""
+    text = request.scene.decode("ascii", errors="replace")
+    read = read_text(text)
+    if read.compact != text:
+        raise SceneError("the scene is not in its compact form")
+    scene = read.scene
+    tile = TilePlace(request.left, request.top, request.columns, request.rows)
+    asked = AskedTile(scene, tile, request.segment, picture_id(request.scene))
+    broken = _limits_broken(asked)
+    if broken is not None:
+        raise SceneError(broken)
+    return asked
+
+
+def request_of(read: SceneText, segment: int) -> TileRequest:
+    """The request for the tile that a text names, or for the whole picture; its limits are not looked at."""
+    tile = read.tile or TilePlace(0, 0, read.scene.width, read.scene.height)
+    rows = min(segment, tile.rows)
+    return TileRequest(tile.left, tile.top, tile.columns, tile.rows, rows, read.compact.encode("ascii"))
+
+
+def decode_request(data: bytes) -> AskedTile:
+    """The request in `data`; DecodeError unless it is canonical and within the limits."""
+    try:
+        return read_request(REQUEST.decode(data))
+    except SceneError as error:
+        raise DecodeError(str(error)) from error
+
+
+def _limits_broken(asked: AskedTile) -> str | None:
+    """What is wrong with a tile; None if nothing is."""
+    tile, scene = asked.tile, asked.scene
+    if tile.columns < 1 or tile.rows < 1:
+        return "a tile has at least one column and one row"
+    if tile.left + tile.columns > scene.width or tile.top + tile.rows > scene.height:
+        return f"the tile {_told(tile)} lies outside of the picture, which is {scene.width} by {scene.height}"
+    if asked.pixels > PIXELS_MAX:
+        return f"a tile of {asked.pixels:,} pixels: at most {PIXELS_MAX:,}; cut the picture into more tiles"
+    if not 1 <= asked.segment <= tile.rows:
+        return f"segment is 1 to {tile.rows}, the rows of the tile, not {asked.segment}"
+    if asked.segments > SEGMENTS_MAX:
+        least = -(-tile.rows // SEGMENTS_MAX)
+        return f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to {least} or more"
+    if asked.cost > COST_MAX:
+        return f"it costs {asked.cost:,}: at most {COST_MAX:,}; take smaller tiles, or fewer samples or bounces"
+    return None
+
+
+def _told(tile: TilePlace) -> str:
+    return f"{tile.left} {tile.top} {tile.columns} {tile.rows}"

@@ -1,0 +1,329 @@
+"""A scene as people write it, read strictly: statements, one a line or apart by `;`, with `//` before remarks.
+
+    picture 320 240                            // width and height in pixels
+    tile 0 0 64 64                             // from the left, from the top, columns, rows; the whole if left out
+    samples 16; bounces 4; seed 7
+    camera 0 1.5 -6  0 1 0  1.6                // the eye, what it looks at, zoom
+    sky #6fa0e0 #e8eef6 1                      // zenith, horizon, strength
+    sun 0.4 0.8 -0.5 #fff0d8 2                 // where it stands, colour, strength
+    plane 0 0 0  0 1 0  checked #e8e8e8 #303848
+    sphere -1.2 1 0  1  mirror #f0f0f0
+    box 0.5 0 -1  1.5 1 0  matte #c04030
+    sphere 0 3 1  0.5  light #ffd090 4
+
+Always: what is refused is named with its line and what to write; no number leaves the limits; a text has one compact
+form, in one line without remarks and tile, and only that is a part of a request.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.workloads.render_tile.fixed_point import PLACE_BITS, Vector, direction_of, light_of
+from gpu_tasks.workloads.render_tile.scene import (
+    BoxShape,
+    CameraView,
+    Light,
+    PlaneShape,
+    RenderScene,
+    SceneObject,
+    SceneSurface,
+    SkyLight,
+    SphereShape,
+    SunLight,
+    SurfaceKind,
+)
+
+TEXT_BYTES_MAX = 8_192
+SIDE_MAX = 4_096
+ASPECT_MAX = 16
+SAMPLES_MAX = 1_024
+BOUNCES_MAX = 8
+SEED_MAX = 2**32 - 1
+OBJECTS_MAX = 64
+COORDINATE_MAX = 500
+RADIUS_LEAST_MILLI = 16
+STRENGTH_MAX = 100
+ZOOM_LEAST_MILLI, ZOOM_MAX = 250, 16
+_WHOLE_DIGITS, _DECIMALS = 10, 3
+_HEX_DIGITS = "0123456789abcdef"
+_SHOWN_MAX = 40
+_MILLI = 1_000
+
+
+class SceneError(ValueError):
+    """What is no scene; the text names the line, and says what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlace:
+    """A part of a picture, in pixels."""
+
+    left: int
+    top: int
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SceneStatement:
+    """A line, or a part of one, as words: what it says first, and what of it."""
+
+    line: int
+    name: str
+    words: tuple[str, ...]
+
+    def refused(self, why: str) -> SceneError:
+        """The error that names the line."""
+        return SceneError(f"line {self.line}: {self.name} {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class SceneText:
+    """What a text says: a scene, the tile of its picture that is asked for, if it names one, and its compact form."""
+
+    scene: RenderScene
+    tile: TilePlace | None
+    compact: str
+
+
+@dataclass
+class _Read:
+    """What statements have said so far."""
+
+    once: dict[str, object] = field(default_factory=dict)
+    objects: list[SceneObject] = field(default_factory=list)
+
+
+def statements(text: str) -> list[SceneStatement]:
+    """What a text says, word by word; SceneError for one that is too long, or has letters that no scene needs."""
+    if len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
+        raise SceneError(f"the scene has more than {TEXT_BYTES_MAX:,} bytes: take fewer objects, or shorter remarks")
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        for part in line.partition("//")[0].split(";"):
+            words = part.split()
+            strange = next((word for word in words if not all("!" <= letter <= "~" for letter in word)), None)
+            if strange is not None:
+                raise SceneError(f"line {number}: {_shown(strange)} has letters beside those of ASCII")
+            if words:
+                found.append(SceneStatement(number, words[0], tuple(words[1:])))
+    return found
+
+
+def read_text(text: str) -> SceneText:
+    """The scene of a text, its compact form, and the tile that it names; SceneError."""
+    said = statements(text)
+    read = _Read()
+    for statement in said:
+        _take(statement, read)
+    for name in ("picture", "camera"):
+        if name not in read.once:
+            raise SceneError(f"there is no {name}: say {_FORMS[name]}")
+    if not read.objects:
+        raise SceneError("there is nothing to be seen: give a sphere, a plane or a box")
+    once: dict[str, Any] = {**_DEFAULTS, **read.once}
+    tile, (width, height) = once.pop("tile"), once.pop("picture")
+    compact = "; ".join(" ".join((each.name, *each.words)) for each in said if each.name != "tile")
+    return SceneText(RenderScene(width, height, **once, objects=tuple(read.objects)), tile, compact)
+
+
+def _take(statement: SceneStatement, read: _Read) -> None:
+    """Add what a statement says."""
+    name = statement.name
+    if name in _SHAPES:
+        if len(read.objects) == OBJECTS_MAX:
+            raise statement.refused(f"is one too many: a scene has at most {OBJECTS_MAX} objects")
+        count, shape = _SHAPES[name]
+        if len(statement.words) < count + 1:
+            raise statement.refused(f"says too little: write {_FORMS[name]}")
+        read.objects.append(SceneObject(shape(statement), _surface(statement, statement.words[count:])))
+        return
+    if name not in _ONCE:
+        raise SceneError(
+            f"line {statement.line}: {_shown(name)} says nothing of a scene; there are {', '.join(_FORMS)}"
+        )
+    if name in read.once:
+        raise statement.refused("is said before")
+    count, once = _ONCE[name]
+    if len(statement.words) != count:
+        raise statement.refused(
+            f"says too {'little' if len(statement.words) < count else 'much'}: write {_FORMS[name]}"
+        )
+    read.once[name] = once(statement)
+
+
+def _picture(statement: SceneStatement) -> tuple[int, int]:
+    width, height = (_whole(statement, place, 1, SIDE_MAX) for place in (0, 1))
+    if width > ASPECT_MAX * height or height > ASPECT_MAX * width:
+        raise statement.refused(f"has one side more than {ASPECT_MAX} times the other")
+    return width, height
+
+
+def _tile(statement: SceneStatement) -> TilePlace:
+    left, top = (_whole(statement, place, 0, SIDE_MAX) for place in (0, 1))
+    return TilePlace(left, top, *(_whole(statement, place, 1, SIDE_MAX) for place in (2, 3)))
+
+
+def _camera(statement: SceneStatement) -> CameraView:
+    eye, target = _place(statement, 0), _place(statement, 3)
+    x, y, z = (there - here for there, here in zip(target, eye, strict=True))
+    if x == z == 0:
+        raise statement.refused("looks straight up or down: let it look aside by a little")
+    zoom = _milli(statement, 6, ZOOM_LEAST_MILLI, ZOOM_MAX * _MILLI)
+    square = x * x + z * z
+    return CameraView(
+        eye, direction_of((x, y, z)), direction_of((z, 0, -x)), direction_of((-x * y, square, -z * y)), _fixed(zoom)
+    )
+
+
+def _sky(statement: SceneStatement) -> SkyLight:
+    strength = _strength(statement, 2)
+    return SkyLight(_lit(_colour(statement, 0), strength), _lit(_colour(statement, 1), strength))
+
+
+def _sun(statement: SceneStatement) -> SunLight:
+    return SunLight(_direction(statement, 0), _lit(_colour(statement, 3), _strength(statement, 4)))
+
+
+def _sphere(statement: SceneStatement) -> SphereShape:
+    return SphereShape(_place(statement, 0), _fixed(_milli(statement, 3, RADIUS_LEAST_MILLI, COORDINATE_MAX * _MILLI)))
+
+
+def _plane(statement: SceneStatement) -> PlaneShape:
+    normal = _direction(statement, 3)
+    return PlaneShape(normal, sum(n * p for n, p in zip(normal, _place(statement, 0), strict=True)))
+
+
+def _box(statement: SceneStatement) -> BoxShape:
+    low, high = _place(statement, 0), _place(statement, 3)
+    if any(least >= most for least, most in zip(low, high, strict=True)):
+        raise statement.refused("has no inside: each number of the second corner is greater than the first's")
+    return BoxShape(low, high)
+
+
+def _surface(statement: SceneStatement, words: Sequence[str]) -> SceneSurface:
+    """`matte COLOUR`, `checked COLOUR COLOUR`, `mirror COLOUR` or `light COLOUR STRENGTH`."""
+    if words[0] not in _KINDS:
+        raise statement.refused(f"is covered with {', '.join(_KINDS)}, not {_shown(words[0])}")
+    kind, first = _KINDS[words[0]], len(statement.words) - len(words) + 1
+    takes = {SurfaceKind.CHECKED: "two colours", SurfaceKind.LIGHT: "a colour and a strength"}.get(kind, "a colour")
+    if len(words) - 1 != (1 if takes == "a colour" else 2):
+        raise statement.refused(f"that is {words[0]} takes {takes}")
+    colour = _colour(statement, first)
+    if kind == SurfaceKind.LIGHT:
+        colour = _lit(colour, _strength(statement, first + 1))
+    return SceneSurface(kind, colour, _colour(statement, first + 1) if kind == SurfaceKind.CHECKED else colour)
+
+
+def _whole(statement: SceneStatement, place: int, least: int, most: int) -> int:
+    word = statement.words[place]
+    if not _is_whole(word, _WHOLE_DIGITS) or not least <= int(word) <= most:
+        raise statement.refused(f"takes whole numbers from {least} to {most:,}, not {_shown(word)}")
+    return int(word)
+
+
+def _is_whole(word: str, digits: int) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= digits
+
+
+def _milli(statement: SceneStatement, place: int, least: int, most: int) -> int:
+    """A number with at most three decimals, in thousandths, exactly: never by way of a float."""
+    word = statement.words[place]
+    whole, point, decimals = word.removeprefix("-").partition(".")
+    if _is_whole(whole, _WHOLE_DIGITS) and (_is_whole(decimals, _DECIMALS) if point else True):
+        milli = int(whole) * _MILLI + int(f"{decimals:0<3}")
+        milli = -milli if word.startswith("-") else milli
+        if least <= milli <= most:
+            return milli
+    limits = f"{_plain(least)} to {_plain(most)}"
+    raise statement.refused(f"takes numbers from {limits} with at most three decimals, not {_shown(word)}")
+
+
+def _place(statement: SceneStatement, first: int) -> Vector:
+    most = COORDINATE_MAX * _MILLI
+    x, y, z = (_fixed(_milli(statement, first + axis, -most, most)) for axis in range(3))
+    return x, y, z
+
+
+def _direction(statement: SceneStatement, first: int) -> Vector:
+    vector = _place(statement, first)
+    if vector == (0, 0, 0):
+        raise statement.refused("has a direction of no length: one of its numbers is not 0")
+    return direction_of(vector)
+
+
+def _colour(statement: SceneStatement, place: int) -> Light:
+    word = statement.words[place]
+    if len(word) != len("#c04030") or word[0] != "#" or any(letter not in _HEX_DIGITS for letter in word[1:]):
+        raise statement.refused(f"takes colours such as #c04030, in small letters, not {_shown(word)}")
+    red, green, blue = (light_of(byte) for byte in bytes.fromhex(word[1:]))
+    return red, green, blue
+
+
+def _strength(statement: SceneStatement, place: int) -> int:
+    return _milli(statement, place, 0, STRENGTH_MAX * _MILLI)
+
+
+def _lit(colour: Light, milli: int) -> Light:
+    red, green, blue = (part * milli // _MILLI for part in colour)
+    return red, green, blue
+
+
+def _fixed(milli: int) -> int:
+    """Thousandths in units of 2**-16, halves rounded up."""
+    return ((milli << PLACE_BITS + 1) + _MILLI) // (2 * _MILLI)
+
+
+def _plain(milli: int) -> str:
+    """A number as people write it."""
+    sign, rest = ("-", -milli) if milli < 0 else ("", milli)
+    return sign + f"{rest // _MILLI}.{rest % _MILLI:03}".rstrip("0").rstrip(".")
+
+
+def _shown(word: str) -> str:
+    return repr(word if len(word) <= _SHOWN_MAX else word[:_SHOWN_MAX] + "…")
+
+
+_ONCE: Mapping[str, tuple[int, Callable[[SceneStatement], object]]] = {
+    "picture": (2, _picture),
+    "tile": (4, _tile),
+    "samples": (1, lambda statement: _whole(statement, 0, 1, SAMPLES_MAX)),
+    "bounces": (1, lambda statement: _whole(statement, 0, 1, BOUNCES_MAX)),
+    "seed": (1, lambda statement: _whole(statement, 0, 0, SEED_MAX)),
+    "camera": (7, _camera),
+    "sky": (3, _sky),
+    "sun": (5, _sun),
+}
+_SHAPES: Mapping[str, tuple[int, Callable[[SceneStatement], SphereShape | PlaneShape | BoxShape]]] = {
+    "sphere": (4, _sphere),
+    "plane": (6, _plane),
+    "box": (6, _box),
+}
+_KINDS = {
+    "matte": SurfaceKind.MATTE,
+    "checked": SurfaceKind.CHECKED,
+    "mirror": SurfaceKind.MIRROR,
+    "light": SurfaceKind.LIGHT,
+}
+_FORMS = {
+    "picture": "picture WIDTH HEIGHT",
+    "tile": "tile LEFT TOP COLUMNS ROWS",
+    "samples": "samples PATHS",
+    "bounces": "bounces SURFACES",
+    "seed": "seed NUMBER",
+    "camera": "camera X Y Z (the eye) X Y Z (what it looks at) ZOOM",
+    "sky": "sky COLOUR (zenith) COLOUR (horizon) STRENGTH",
+    "sun": "sun X Y Z (where it stands) COLOUR STRENGTH",
+    "sphere": "sphere X Y Z RADIUS SURFACE",
+    "plane": "plane X Y Z (a place on it) X Y Z (its normal) SURFACE",
+    "box": "box X Y Z X Y Z (two corners) SURFACE",
+}
+_DEFAULTS: Mapping[str, Any] = {
+    "tile": None,
+    "samples": 16,
+    "bounces": 4,
+    "seed": 0,
+    "sky": SkyLight((light_of(120), light_of(165), light_of(225)), (light_of(235), light_of(240), light_of(246))),
+    "sun": None,
+}

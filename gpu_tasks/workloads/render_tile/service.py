@@ -1,0 +1,114 @@
+"""`render-tile` as a `Workload` and a `StepwiseWorkload`, and checks of drawn pixels for whoever is content with them.
+
+`verify` looks at every pixel, as judges must, who answer for what they say; it goes through them in an order that is
+drawn from the output, so that a lie about one pixel in a hundred is found after some hundred.
+"""
+
+from hashlib import blake2b, shake_256
+
+import numpy as np
+
+from gpu_tasks.workloads.render_tile.array_arithmetic import Int64Array
+from gpu_tasks.workloads.render_tile.backends import TileBackend, backend_named
+from gpu_tasks.workloads.render_tile.conformance import check
+from gpu_tasks.workloads.render_tile.request import (
+    MODEL_ID,
+    OUTPUT,
+    PIXEL_BYTES,
+    WORKLOAD_ID,
+    AskedTile,
+    decode_request,
+)
+from gpu_tasks.workloads.render_tile.run import TileRun
+from gpu_tasks.workloads.workload import OutputCheck
+from runtime.encoding.codec import DecodeError
+
+PROBE_PIXELS = 32
+FIRST_LOOKED_AT, LATER_TIMES = 256, 4
+_DOMAIN = b"ogpu/render-tile/1/"
+
+
+class TileRendering:
+    """Implements `Workload` and `StepwiseWorkload` (see there for the methods)."""
+
+    workload_id = WORKLOAD_ID
+    model_id = MODEL_ID
+
+    def __init__(self, use: TileBackend) -> None:
+        """On a backend, whose conformance the caller asks for."""
+        self._use = use
+
+    def begin(self, request: bytes) -> TileRun:
+        """The run of a request within the limits."""
+        return TileRun(self._use, decode_request(request), request)
+
+    def run(self, request: bytes) -> bytes:
+        """The encoded `TileOutput`."""
+        asked = decode_request(request)
+        pixels = TileRun(self._use, asked, request).pixels(np.arange(asked.pixels))
+        return OUTPUT.encode(asked.output(pixels))
+
+    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+        """Every pixel again, up to the first wrong ones; `recomputed` and `first_wrong` are pixels of the tile."""
+        asked = decode_request(request)
+        return self._looked_at(request, output, _order(b"order" + blake2b(output).digest(), asked.pixels))
+
+    def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
+        """`count` pixels again, drawn from `seed`, which the provider must not know before it has answered.
+
+        An output of which a share f is wrong passes with (1 - f)**count. DecodeError for no request.
+        """
+        asked = decode_request(request)
+        return self._looked_at(request, output, _order(b"spots" + seed, asked.pixels)[:count])
+
+    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+        """The light of some pixels before it is rounded to what is shown: no output tells it."""
+        asked = decode_request(request)
+        drawn = np.sort(_order(b"probe" + place, asked.pixels)[:PROBE_PIXELS])
+        sums = TileRun(self._use, asked, request).sums(drawn)
+        told = drawn.astype("<u4").tobytes() + sums.astype("<i8").tobytes()
+        return blake2b(_DOMAIN + b"trace" + told, digest_size=32).digest()
+
+    def conformance(self) -> bytes:
+        """The hash of all vectors, which are published."""
+        return check(self._use)
+
+    def _looked_at(self, request: bytes, output: bytes, order: Int64Array) -> OutputCheck:
+        """The pixels in this order, few at first, four times as many each time after."""
+        asked = decode_request(request)
+        claimed = _claimed(asked, output)
+        if claimed is None:
+            return OutputCheck(valid=False, recomputed=0, first_wrong=0)
+        run, start, size = TileRun(self._use, asked, request), 0, FIRST_LOOKED_AT
+        while start < len(order):
+            looked = order[start : start + size]
+            right = np.frombuffer(run.pixels(looked), np.uint8).reshape(-1, PIXEL_BYTES)
+            start, size = start + len(looked), LATER_TIMES * size
+            wrong = looked[(claimed[looked] != right).any(axis=1)]
+            if len(wrong):
+                return OutputCheck(valid=False, recomputed=start, first_wrong=int(wrong.min()))
+        return OutputCheck(valid=True, recomputed=start, first_wrong=None)
+
+
+def open_published(backend: str) -> TileRendering:
+    """The workload on a backend, after its vectors passed; errors as `WorkloadForm.open`."""
+    workload = TileRendering(backend_named(backend))
+    workload.conformance()
+    return workload
+
+
+def _claimed(asked: AskedTile, output: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
+    """uint8[n, 3] of an output that is right but for its pixels; None for any other."""
+    try:
+        pixels = OUTPUT.decode(output).pixels
+    except DecodeError:
+        return None
+    if len(pixels) != PIXEL_BYTES * asked.pixels or output != OUTPUT.encode(asked.output(pixels)):
+        return None
+    return np.frombuffer(pixels, np.uint8).reshape(-1, PIXEL_BYTES)
+
+
+def _order(drawn_from: bytes, count: int) -> Int64Array:
+    """All pixels of a tile in an order that SHAKE-256 names."""
+    keys = np.frombuffer(shake_256(_DOMAIN + drawn_from).digest(8 * count), "<u8")
+    return np.argsort(keys, kind="stable").astype(np.int64)
