@@ -20,6 +20,9 @@ from gpu_tasks.client.training.records import (
     task_facts,
     task_row,
 )
+from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
+from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
+from gpu_tasks.client.training.task_story import story_of
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -31,6 +34,7 @@ from wallet.session import CallFailedError, WalletSession, note
 
 BLOCKS_LOOKED_AT = 256
 BLOCKS_LOOKED_AT_MAX = 100_000
+NOT_TOLD = "a node proves the states of its last 64 final blocks only, so this is not shown"
 CHECK_COLUMNS = ("what", "is_right", "says")
 
 
@@ -58,20 +62,31 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
 @click.argument("task")
 @click.pass_obj
 def describe(session: WalletSession, task: str) -> None:
-    """Show all that the chain says of TASK (0x..): how far it is and why, terms, auction, who works, milestones."""
+    """Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what."""
 
     async def body(client: ChainClient) -> None:
         task_id = task_id_of_text(task)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
         facts = task_facts(task_id, found, await open_case(client, task_id, found, final))
-        slots = slot_rows(found)
-        if session.output.as_json:
-            session.output.facts(facts | {"slots": slots})
+        slots, story = slot_rows(found), await story_of(client, task_id, found, final)
+        shifts = [] if story is None else shift_rows(story.shifts)
+        payments = [] if story is None else payment_rows(story.account)
+        missing = None if story is None else "; ".join(story.account.unknown) or None
+        output = session.output
+        if output.as_json:
+            more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
+            output.facts(facts | more)
             return
-        session.output.facts({name: value for name, value in facts.items() if value is not None})
+        output.facts({name: value for name, value in facts.items() if value is not None})
         if slots:
-            session.output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+            output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+        if shifts:
+            output.rows("Who worked on it", SHIFT_COLUMNS, shifts)
+        if payments:
+            output.rows("Who was paid, lost and has back", PAYMENT_COLUMNS, payments)
+        if missing is not None:
+            note(f"{NOT_TOLD}: {missing}")
 
     session.run(body)
 
