@@ -19,6 +19,7 @@ from gpu_tasks.client.training.records import (
     slot_rows,
     task_facts,
     task_row,
+    with_bare_amounts,
 )
 from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
 from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
@@ -28,6 +29,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task
 from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
+from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 from wallet.session import CallFailedError, WalletSession, note
@@ -108,8 +110,8 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
             raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
         records = await _records(client, task_id, number, final)
         rows = auction_rows(found, number, records.award, records.bids)
-        title, as_json = f"Bids of auction {number}", session.output.as_json
-        rows = rows if as_json else shortened(rows)
+        title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
+        rows = rows if as_json else with_bare_amounts(shortened(rows))
         session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
         if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
             session.output.rows("Why each won or lost", WHY_COLUMNS, rows)
