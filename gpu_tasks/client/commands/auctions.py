@@ -54,8 +54,10 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
         shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
         rows = [task_row(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
         session.output.rows("Tasks", TASK_COLUMNS, rows)
+        if not found:
+            note(f"{key_text} has submitted no task that this chain still knows")
         if len(shown) < len(found):
-            note(f"{len(found) - len(shown)} have ended: --all shows them")
+            note(f"{len(shown)} are open, and {len(found) - len(shown)} have ended: --all shows them")
 
     session.run(body)
 

@@ -66,6 +66,8 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
                 rows = await auction_rows(chain, _policy(options), view.newest)
                 if rows != shown:
                     options.output.rows(f"Auctions at block {view.height}", AUCTIONS, rows)
+                if rows != shown and not rows:
+                    note("no task is at auction now" + (": it is shown once one is" if watch else ""))
                 shown = rows
                 if not watch:
                     return
