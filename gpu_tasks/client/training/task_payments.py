@@ -32,6 +32,7 @@ BY_RECORD = (
 )  # fmt: skip
 """Ends of which the record of an ended task says all that the money table reads."""
 CUSTOMERS = (TaskPurse.ESCROW, TaskPurse.CUSTOMER_BOND, TaskPurse.DISPUTE_BOND)
+JUDGES = "what its judges were paid, and by whom"
 OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
 
 
@@ -329,7 +330,7 @@ def _judges(found: TaskAccount) -> None:
             else:
                 found.parties.append(PartySum("judge", flow.payee, flow.amount, 0, None, f"out of {flow.purse.value}"))
     if task.state is TaskState.ENDED and task.judged_for is not None and not found.told.cases:
-        found.miss("what its judges were paid, and by whom")
+        found.miss(JUDGES)
 
 
 def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
@@ -343,7 +344,9 @@ def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
         for _ in range(task.order.slots):
             found.take(money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(rules, task.terms, bond)))
     customer = PartySum("customer", task.customer, found.to_customer, found.from_customer, None, "all that it locked")
-    if task.state is TaskState.ENDED and not found.unknown:
+    # Judges of an audit that leaves a result as it was stated are paid by the pot, or by each other.
+    is_audited = task.judged_for is JudgedFor.AUDIT and all(slot.outcome in BY_RECORD[:3] for slot in task.slots)
+    if task.state is TaskState.ENDED and found.unknown in ([], [JUDGES] if is_audited else []):
         customer.returned = locked - found.from_customer
     elif found.unknown:
         customer.why = "at least: not all of it is shown"

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tasks.client.training.happened import TaskEvents, task_events
 from gpu_tasks.client.training.shifts import shift_rows, shifts_of
-from gpu_tasks.client.training.task_payments import TaskAccount, payments_of_task
+from gpu_tasks.client.training.task_payments import JUDGES, TaskAccount, payments_of_task
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.life.submitting import looks
@@ -249,6 +249,17 @@ def test_who_died_behind_checkpoints_that_its_customer_held_is_reckoned_without_
     record = account(chain, TaskEvents(), {1: 2})
     assert record.unknown == []
     assert record.parties == full.parties
+
+
+def test_what_a_customer_has_back_of_an_audited_task_needs_no_events(kept: Kept) -> None:
+    """What alone is not shown is whom the pot paid."""
+    for scene, is_known in ((found_right, True), (found_lying, False)):
+        chain, _ = scene()
+        full = account(chain, told(chain, kept))
+        record = account(chain, TaskEvents())
+        (whole,), (mine,) = ([each for each in one.parties if each.party == "customer"] for one in (full, record))
+        assert JUDGES in record.unknown
+        assert (mine == whole) is is_known
 
 
 def test_who_began_who_took_over_from_which_checkpoint_and_why_is_said(kept: Kept) -> None:
