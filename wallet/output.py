@@ -38,13 +38,16 @@ class Output:
             return
         table = Table(title=title, title_justify="left")
         for name in columns:
-            first = rows[0][name] if rows else None
+            first = next((row[name] for row in rows if row[name] is not None), None)
             justify: Literal["left", "right"] = (
                 "right" if isinstance(first, int) and not isinstance(first, bool) else "left"
             )
-            # An address that is broken over two lines cannot be copied; nor can an id, where there is room for it.
-            is_whole = isinstance(first, Account) or (isinstance(first, bytes) and not self.console.is_terminal)
-            table.add_column(name.replace("_", " "), justify=justify, overflow="fold", no_wrap=is_whole)
+            # An address that is broken over two lines cannot be copied, nor an amount be read, nor an id where
+            # there is room for it. An amount that has no room all the same is cut so that it is seen.
+            is_id = isinstance(first, bytes) and not self.console.is_terminal
+            is_whole = isinstance(first, Account | Grains) or is_id
+            overflow: Literal["ellipsis", "fold"] = "ellipsis" if isinstance(first, Grains) else "fold"
+            table.add_column(name.replace("_", " "), justify=justify, overflow=overflow, no_wrap=is_whole)
         for row in rows:
             table.add_row(*(escape(as_text(row[name])) for name in columns))
         self.console.print(table)
@@ -64,6 +67,10 @@ class Grains(int):
     """An amount of money; shown in oGPU, and as a decimal string in JSON."""
 
 
+class BareGrains(Grains):
+    """An amount in a table whose title names the unit: twelve columns leave no room for it in each line."""
+
+
 class Account(bytes):
     """An account; shown as its address."""
 
@@ -71,6 +78,8 @@ class Account(bytes):
 def as_text(value: Any) -> str:
     """A value as a table shows it."""
     match value:
+        case BareGrains():
+            return format_amount(value)
         case Grains():
             return f"{format_amount(value)} {SYMBOL}"
         case Account():

@@ -22,8 +22,9 @@ from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import chosen_folder
-from devnet.launcher.layout import Devnet
+from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
+from devnet.launcher.status import MemberProcesses
 from genesis.preset_names import VALIDATORS_MAX
 
 REFRESH_SECONDS = 1.0
@@ -91,7 +92,7 @@ def show_status(folder: Path, as_json: bool, watch: bool) -> None:
     net = layout.load(folder)
     if as_json:
         standing = asyncio.run(status.ask_all(net))
-        click.echo(json.dumps(status.as_json(standing, _restarts(net)), indent=2))
+        click.echo(json.dumps(status.as_json(standing, _processes(net)), indent=2))
     elif watch:
         _watch(net, "Ctrl-C stops watching")
     else:
@@ -154,13 +155,24 @@ def _process(folder: Path, name: str) -> Process:
     return network.process_named(layout.load(folder), name)
 
 
-def _restarts(net: Devnet) -> dict[str, int]:
-    return {member.name: processes.restarts(network.node_process(net, member)) for member in net.members}
+def _processes(net: Devnet) -> dict[str, MemberProcesses]:
+    offering = {each.name for each in network.offering(net)}
+    return {
+        member.name: MemberProcesses(
+            processes.restarts(network.node_process(net, member)),
+            _provider_state(net, member) if member.name in offering else None,
+        )
+        for member in net.members
+    }
+
+
+def _provider_state(net: Devnet, member: NodeLayout) -> str:
+    return "runs" if processes.running(network.provider_process(net, member)) is not None else "down"
 
 
 def _show(net: Devnet) -> None:
     standing = asyncio.run(status.ask_all(net))
-    _console().print(status.as_table(standing, _restarts(net), str(net.folder)))
+    _console().print(status.as_table(standing, _processes(net), str(net.folder)))
 
 
 def _console() -> Console:
@@ -174,7 +186,7 @@ def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) 
 
     def table() -> Any:
         standing = asyncio.run(status.ask_all(net))
-        return status.as_table(standing, _restarts(net), f"{net.folder}: {hint}")
+        return status.as_table(standing, _processes(net), f"{net.folder}: {hint}")
 
     try:
         with Live(table(), auto_refresh=False) as live:

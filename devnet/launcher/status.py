@@ -45,6 +45,15 @@ class MemberStatus:
     rpc: str
 
 
+@dataclass(frozen=True, slots=True)
+class MemberProcesses:
+    """What the processes of a member say: how often its node was started again, and how its provider is."""
+
+    restarts: int
+    provider: str | None
+    """`runs` or `down`; None: it has none."""
+
+
 async def ask_all(net: Devnet) -> list[MemberStatus]:
     """Where each node stands, in the order of the members."""
     timeout = aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)
@@ -105,22 +114,23 @@ async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
         return False
 
 
-def as_json(standing: list[MemberStatus], restarts: dict[str, int]) -> list[dict[str, Any]]:
+def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) -> list[dict[str, Any]]:
     """For programs."""
-    return [asdict(status) | {"restarts": restarts[status.name]} for status in standing]
+    return [asdict(status) | asdict(beside[status.name]) for status in standing]
 
 
-def as_table(standing: list[MemberStatus], restarts: dict[str, int], title: str) -> Table:
+def as_table(standing: list[MemberStatus], beside: dict[str, MemberProcesses], title: str) -> Table:
     """For people."""
     table = Table(title=title, title_justify="left")
-    table.add_column("node", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    for name in (*FIGURES, "restarts"):
+    for name in ("node", "state", "provider"):
+        table.add_column(name, no_wrap=True)
+    for name in (*FIGURES, "restarts", "rpc"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rpc", justify="right", no_wrap=True)
     for status in standing:
         port = status.rpc.rpartition(":")[2] if status.is_rpc_up else "-"
-        table.add_row(status.name, _state(status), *_figures(status), str(restarts[status.name]), port)
+        processes = beside[status.name]
+        provider = "[red]down" if processes.provider == "down" else processes.provider or "-"
+        table.add_row(status.name, _state(status), provider, *_figures(status), str(processes.restarts), port)
     return table
 
 

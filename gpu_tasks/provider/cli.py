@@ -44,7 +44,7 @@ COMMANDS = {
     "resume": ("offering:resume", "Take work again with a paused device (0x.., or the beginning of it), or with all."),
     "auctions": (
         "auctioning:auctions",
-        "List the tasks that take bids, and why this provider's policy lets one pass, as far as the chain shows it.",
+        "List the tasks at auction, which of them have a bid of this provider's, and why the others have none.",
     ),
     "policy": (
         "auctioning:policy",

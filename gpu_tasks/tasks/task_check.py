@@ -216,7 +216,7 @@ def _check_outcomes(task: Task) -> TaskCheck:
     problems = []
     if not any(slot.outcome in IN_TIME for slot in task.slots):
         ended = "" if task.outcome is None else f" ({task.outcome.name.lower().replace('_', ' ')})"
-        return TaskCheck("outcome", is_right=True, says=f"nothing was earned as in time or late{ended}")
+        return TaskCheck("outcome", is_right=True, says=f"no slot ended as in time or late{ended}")
     for place, slot in enumerate(task.slots):
         if slot.outcome in IN_TIME and slot.finished_at:
             is_late = slot.taken > slot.promised

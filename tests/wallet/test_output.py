@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wallet.output import Output, harmless
+from wallet.output import BareGrains, Grains, Output, harmless
 
 HOSTILE = "free\x1b]0;gone\x07\x1b[2J\u202eoff\x9b"
 
@@ -39,3 +39,20 @@ def test_an_id_is_whole_where_no_terminal_is_too_narrow_for_it(capsys: pytest.Ca
     }
     Output(as_json=False).rows("Tasks", tuple(row), [row])
     assert "0x" + bytes(range(32)).hex() in capsys.readouterr().out
+
+
+def test_an_amount_is_whole_whatever_stands_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    first = {f"amount {number}": None for number in range(8)} | {"why": "it waits " * 30}
+    row = {f"amount {number}": Grains(5_244_022_500 + number) for number in range(8)} | {"why": "it waits " * 30}
+    Output(as_json=False).rows("Amounts", tuple(row), [first, row])
+    shown = capsys.readouterr().out
+    assert all(f"52.4402250{number} oGPU" in shown for number in range(1, 8)), "the first row has none"
+
+
+def test_an_amount_without_its_unit_is_one_for_programs_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).rows("Amounts in oGPU", ("amount",), [{"amount": BareGrains(150_000_000)}])
+    shown = capsys.readouterr().out
+    assert "1.5" in shown
+    assert "1.5 oGPU" not in shown
+    Output(as_json=True).facts({"amount": BareGrains(150_000_000)})
+    assert json.loads(capsys.readouterr().out) == {"amount": {"grains": "150000000", "ogpu": "1.5"}}

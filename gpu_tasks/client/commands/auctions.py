@@ -19,18 +19,24 @@ from gpu_tasks.client.training.records import (
     slot_rows,
     task_facts,
     task_row,
+    with_bare_amounts,
 )
+from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
+from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
+from gpu_tasks.client.training.task_story import story_of
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task
 from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
+from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 from wallet.session import CallFailedError, WalletSession, note
 
 BLOCKS_LOOKED_AT = 256
 BLOCKS_LOOKED_AT_MAX = 100_000
+NOT_TOLD = "a node proves the states of its last 64 final blocks only, so this is not shown"
 CHECK_COLUMNS = ("what", "is_right", "says")
 
 
@@ -48,8 +54,10 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
         shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
         rows = [task_row(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
         session.output.rows("Tasks", TASK_COLUMNS, rows)
+        if not found:
+            note(f"{key_text} has submitted no task that this chain still knows")
         if len(shown) < len(found):
-            note(f"{len(found) - len(shown)} have ended: --all shows them")
+            note(f"{len(shown)} are open, and {len(found) - len(shown)} have ended: --all shows them")
 
     session.run(body)
 
@@ -58,20 +66,31 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
 @click.argument("task")
 @click.pass_obj
 def describe(session: WalletSession, task: str) -> None:
-    """Show all that the chain says of TASK (0x..): how far it is and why, terms, auction, who works, milestones."""
+    """Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what."""
 
     async def body(client: ChainClient) -> None:
         task_id = task_id_of_text(task)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
         facts = task_facts(task_id, found, await open_case(client, task_id, found, final))
-        slots = slot_rows(found)
-        if session.output.as_json:
-            session.output.facts(facts | {"slots": slots})
+        slots, story = slot_rows(found), await story_of(client, task_id, found, final)
+        shifts = [] if story is None else shift_rows(story.shifts)
+        payments = [] if story is None else payment_rows(story.account)
+        missing = None if story is None else "; ".join(story.account.unknown) or None
+        output = session.output
+        if output.as_json:
+            more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
+            output.facts(facts | more)
             return
-        session.output.facts({name: value for name, value in facts.items() if value is not None})
+        output.facts({name: value for name, value in facts.items() if value is not None})
         if slots:
-            session.output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+            output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+        if shifts:
+            output.rows("Who worked on it", SHIFT_COLUMNS, shifts)
+        if payments:
+            output.rows("Who was paid, lost and has back", PAYMENT_COLUMNS, payments)
+        if missing is not None:
+            note(f"{NOT_TOLD}: {missing}")
 
     session.run(body)
 
@@ -93,8 +112,8 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
             raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
         records = await _records(client, task_id, number, final)
         rows = auction_rows(found, number, records.award, records.bids)
-        title, as_json = f"Bids of auction {number}", session.output.as_json
-        rows = rows if as_json else shortened(rows)
+        title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
+        rows = rows if as_json else with_bare_amounts(shortened(rows))
         session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
         if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
             session.output.rows("Why each won or lost", WHY_COLUMNS, rows)

@@ -11,5 +11,9 @@ In reading order:
 * `holding`: checkpoints that the customer holds, so that they count
 * `block_statements`: the blocks of a task's life, read for what was stated and signed
 * `awarded_states`: who won an earlier auction, read in the state of the block of its award
+* `happened`: what the blocks of a task's life tell that its record does not
+* `shifts`: who worked on a task, who took over, from which checkpoint, and why
+* `task_payments`: what each party was paid, lost, and has back
+* `task_story`: these two, read for one task
 * `following`: a task from block to block, until it ends
 """

@@ -52,6 +52,8 @@ class TaskFollower:
     _next_try: int = 0
     _problem: str | None = None
     _hands: tuple[Any, ...] = field(default=())
+    _said: str | None = None
+    """What it was said to be about to do."""
 
     async def changes(self) -> AsyncIterator[tuple[int, Task | None, dict[str, Any]]]:
         """Whenever something has changed in the final chain: height, task and its row, until the task has ended."""
@@ -63,8 +65,12 @@ class TaskFollower:
             if task is None:
                 yield height, None, {"task": self.task_id, "state": "not known any more", "why": None}
                 return
-            await self._do(task, final, height)
             row = task_row(self.task_id, task, await open_case(self.client, self.task_id, task, final))
+            doing = self._next_step(task, height)
+            if doing is not None and doing != self._said:
+                self._said, before = doing, dict(row)
+                yield height, task, row | {"why": f"{row['why']}; {doing}"}
+            await self._do(task, final, height)
             if self._problem is not None:
                 row["why"] = f"{row['why']}; {self._problem}"
             if row != before:
@@ -75,11 +81,25 @@ class TaskFollower:
                     self.keeper.forget(self.task_id)
                 return
 
+    def _next_step(self, task: Task, height: int) -> str | None:
+        """What the customer's key is about to do, in words: fetching, storing and a final block take a while."""
+        if self.keeper is None or height < self._next_try:
+            return None
+        if self._hands and self._hands != _hands(task) and task.checkpoint is not None and is_open(task):
+            return f"storing the checkpoint of milestone {task.checkpoint.milestone.number} once more, for who goes on"
+        number = stages.unheld(task)
+        if number is not None:
+            return f"holding milestone {number}: its checkpoint is fetched, checked, stored and signed for"
+        return "the result is fetched and checked, to accept it" if self._is_to_accept(task) else None
+
+    def _is_to_accept(self, task: Task) -> bool:
+        return self.accepts and task.state is TaskState.SUBMITTED and task.accepted is None
+
     async def _do(self, task: Task, final: bytes, height: int) -> None:
         """What the customer's key does for its task at a block."""
         if self.keeper is None:
             return
-        hands = (task.auction, task.behind, *(slot.provider for slot in task.slots))
+        hands = _hands(task)
         if height < self._next_try:
             return
         if self._hands and hands != self._hands:
@@ -89,7 +109,7 @@ class TaskFollower:
         self._hands = hands
         if stages.unheld(task) is not None:
             await self._tried(self._hold(self.keeper, task, final), height, "not held")
-        elif self.accepts and task.state is TaskState.SUBMITTED and task.accepted is None:
+        elif self._is_to_accept(task):
             await self._tried(self._accept(self.keeper, task, final), height, "not accepted")
         else:
             self._problem = None
@@ -119,6 +139,11 @@ class TaskFollower:
         outcome = await self.send(call)
         if not outcome.is_success:
             raise RunBlobError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+
+
+def _hands(task: Task) -> tuple[Any, ...]:
+    """Who works on a task, and from where."""
+    return (task.auction, task.behind, *(slot.provider for slot in task.slots))
 
 
 async def show_changes(follower: TaskFollower, output: Output) -> Task | None:

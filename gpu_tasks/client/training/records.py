@@ -18,7 +18,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step
 from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.workloads import registry
-from wallet.output import Account, Grains
+from wallet.output import Account, BareGrains, Grains
 
 BYTES_SHOWN = 4
 SHORTENED = ("device", "result")
@@ -140,6 +140,13 @@ def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
         return row | {"fate": "sealed", "why": f"price, time and collateral are sealed{when}"}
     why = f"it was never opened: {TAKEN_BACK}" if is_taken_back else "it was not opened in time: its bond burns"
     return row | {"fate": "not opened", "why": why}
+
+
+def with_bare_amounts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for people, under a title that names the unit of all amounts."""
+    return [
+        {name: BareGrains(value) if isinstance(value, Grains) else value for name, value in row.items()} for row in rows
+    ]
 
 
 def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

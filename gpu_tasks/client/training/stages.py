@@ -13,8 +13,9 @@ from gpu_tasks.market.training.money import TABLE
 from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, Task, TaskState, agreed_milestone, kept_step
 from runtime.cryptography import ss58
 
+DISAGREEING = "its providers do not agree on the result"
 CAUSES = {
-    JudgedFor.AUDIT: "the beacon asked for an audit, or its providers do not agree",
+    JudgedFor.AUDIT: "the beacon drew its result for an audit",
     JudgedFor.DISPUTE: "its customer disputes the result",
     JudgedFor.FRAUD_PROOF: "somebody has shown a proof that the result is wrong",
     JudgedFor.INPUT: "a provider says that its input is not to be had",
@@ -108,7 +109,15 @@ def _why_running(task: Task) -> str:
     what = "the result" if number == task.order.milestones else f"milestone {number}"
     held = unheld(task)
     asked = "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu hold`, or watch)"
-    return f"at work: {what} is due by block {task.deadline}, and who is silent then is gone{asked}"
+    return f"{_work(task)}: {what} is due by block {task.deadline}, and who is silent then is gone{asked}"
+
+
+def _work(task: Task) -> str:
+    """Who works where that is not who began, or where the rest of a task was sold."""
+    if not task.behind:
+        return "at work"
+    who = ", ".join(ss58.encode(slot.provider) for slot in task.slots[:3])
+    return f"{who} goes on from the checkpoint of milestone {task.behind}"
 
 
 def _why_submitted(task: Task) -> str:
@@ -135,4 +144,12 @@ def _why_showing(task: Task) -> str:
 
 
 def _cause(task: Task) -> str:
-    return "it is looked at" if task.judged_for is None else CAUSES[task.judged_for]
+    """Why it is looked at: the chain has one word for an audit that was drawn and for results that differ."""
+    if task.judged_for is None:
+        return "it is looked at"
+    if task.judged_for is JudgedFor.AUDIT and len({slot.result.root for slot in task.slots if slot.result}) > 1:
+        return DISAGREEING
+    cause = CAUSES[task.judged_for]
+    if task.challenge is not None:
+        return f"{cause}, in segment {task.challenge.segment}: {ss58.encode(task.challenge.challenger)}"
+    return cause if task.named is None else f"{cause}, and names segment {task.named}"

@@ -29,7 +29,20 @@ from gpu_tasks.provider.tasks.policy_file import is_draining, read_policy, set_d
 from wallet.output import Grains
 from wallet.session import explained, note
 
-AUCTIONS = ("task", "kind", "state", "until", "price_max", "blocks_max", "milestones", "devices", "bids", "not_bid")
+AUCTIONS = (
+    "task",
+    "kind",
+    "state",
+    "until",
+    "price_max",
+    "blocks_max",
+    "milestones",
+    "devices",
+    "bids",
+    "own_bid",
+    "not_bid",
+)
+ONLY_TRIED = "nothing that the chain shows; the daemon tries it first: the log of `run` says what came of that"
 FOR_NOTHING = (
     "without a least price a bid is one grain, and rivals that bid as little are paid no more: see --least-price"
 )
@@ -39,7 +52,7 @@ FOR_NOTHING = (
 @click.option("-w", "--watch", is_flag=True, help="Go on, and show them again whenever something has changed.")
 @click.pass_obj
 def auctions(options: ProviderOptions, watch: bool) -> None:
-    """List the tasks that take bids, and why this provider's policy lets one pass, as far as the chain shows it.
+    """List the tasks at auction, which of them have a bid of this provider's, and why the others have none.
 
     What an input asks for is seen only when it is opened, and how fast this machine is when it is tried: the log of
     `run` says what came of that.
@@ -53,6 +66,8 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
                 rows = await auction_rows(chain, _policy(options), view.newest)
                 if rows != shown:
                     options.output.rows(f"Auctions at block {view.height}", AUCTIONS, rows)
+                if rows != shown and not rows:
+                    note("no task is at auction now" + (": it is shown once one is" if watch else ""))
                 shown = rows
                 if not watch:
                     return
@@ -66,6 +81,7 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
     """The tasks on sale, as rows; ChainError."""
     found: Mapping[bytes, Task] = await chain.auctions()
     means = Means(chain.stash, await chain.spendable(), 0)
+    bid_for = {status.device.assignment for status in await chain.own_devices()}
     return [
         {
             "task": name,
@@ -77,7 +93,8 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
             "milestones": task.milestones,
             "devices": task.terms.slots,
             "bids": task.bids,
-            "not_bid": why_not(task, policy, means, newest),
+            "own_bid": name in bid_for,
+            "not_bid": None if name in bid_for else why_not(task, policy, means, newest) or ONLY_TRIED,
         }
         for name, task in found.items()
     ]

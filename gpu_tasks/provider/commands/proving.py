@@ -38,6 +38,11 @@ from wallet.trust import hash_typed
 
 SECONDS_WITHOUT_FINAL = 180.0
 """A chain that runs has a final block every few seconds; one that stands still has a proof wait for nothing."""
+OTHER_CLAIM = (
+    "another claim of this stash stands since block {block}, for another proof, and the chain takes one at a time: "
+    "repeat the command with the --base-path and the key that made it, which shows that proof; or wait until somebody "
+    "takes its place, which costs it its bond"
+)
 FinalThing = TypeVar("FinalThing")
 
 
@@ -77,6 +82,8 @@ def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes:
         if made is not None and made.commitment == commitment:
             note("the claim is on the chain already: only the proof is missing")
             return []
+        if made is not None:
+            raise ProviderError(OTHER_CLAIM.format(block=made.made_at))
         call = TrainingMarket.claim_fraud(task=task_id, commitment=commitment)
         return [Planned(call, fraud.bond, "bond", identity.stash, _facts(fraud))]
 

@@ -15,6 +15,7 @@ from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
 from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect
+from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import End
@@ -57,7 +58,7 @@ def devices(options: ProviderOptions) -> None:
 @click.command()
 @click.pass_obj
 def status(options: ProviderOptions) -> None:
-    """Show devices, offers, duties and seats in courts on the chain, and what the journal says of races."""
+    """Show devices, offers, duties and seats in courts on the chain, the sums of the journal, and what was earned."""
 
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
@@ -82,6 +83,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         "duties": len(duties),
         "draining": is_draining(options.base_path),
         **journal_facts(options.base_path / "journal"),
+        **earned_facts(options.base_path / EARNINGS_FILE),
     }
     if options.output.as_json:
         options.output.facts(facts | {"devices": rows, "seats": seats})
@@ -141,5 +143,13 @@ def journal_facts(path: Path) -> dict[str, Any]:
         "won": sum(entry.end is End.WON for entry in ends),
         "witnessed": sum(entry.end is End.WITNESSED for entry in ends),
         "open_tasks": sum(1 for _ in journal.open_tasks()),
-        "earned": Grains(sum(entry.paid for entry in ends)),
+    }
+
+
+def earned_facts(path: Path) -> dict[str, Any]:
+    """What `earnings` adds up: all that came in, and how many of it were tasks."""
+    found = list(payments(path))
+    return {
+        "tasks_paid": sum(each.name.startswith("task ") for each in found),
+        "earned": Grains(sum(each.grains for each in found)),
     }

@@ -1,5 +1,6 @@
 """`ogpu-devnet` by its words: which process is meant, and that `up` ends when somebody else has ended everything."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,17 @@ def test_a_provider_is_killed_and_started_again(net: Devnet, monkeypatch: pytest
         ("kill", "Bob/provider"), ("stop", "Bob/provider"), ("start", "Bob/provider"), ("awaited", "Bob"),
         ("stop", "Bob"), ("start", "Bob"), ("awaited node", "Bob"),
     ]  # fmt: skip
+
+
+def test_status_says_whether_the_provider_beside_a_node_runs(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "running", lambda process: 7 if process.label == "Alice/provider" else None)
+    alice, bob = json.loads(run(net, "status", "--json").stdout)
+    assert [(each["name"], each["provider"]) for each in (alice, bob)] == [("Alice", "runs"), ("Bob", "down")]
+    shown = run(net, "status").output
+    assert "provider" in shown
+    assert "runs" in shown
+    without = layout.create(net.folder.parent / "other", 1, providers=False, any_ports=True)
+    assert json.loads(run(without, "status", "--json").stdout)[0]["provider"] is None
 
 
 def test_who_watches_what_somebody_else_ended_is_told_and_ends(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:

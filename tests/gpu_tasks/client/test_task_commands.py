@@ -107,6 +107,13 @@ async def input_is(url: str, task_id: bytes, commitment: bytes) -> None:
         assert task.order.input_root == commitment
 
 
+def test_who_has_no_task_is_told_so(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        said = ogpu(tmp_path, url, "ps", *OF_BOB)
+    assert answer(said) == []
+    assert "note: //Bob has submitted no task that this chain still knows" in said.stderr
+
+
 @pytest.mark.usefixtures("stored_nowhere")
 def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> None:
     with chain(tmp_path) as url:

@@ -56,6 +56,12 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     (slot,) = shown["slots"]
     assert (slot["provider"], slot["price"]["ogpu"], slot["milestone"]) == (ss58.encode(ALICE), "1", 1)
     assert shown["why"].startswith("at work: milestone 2 is due by block ")
+    (shift,) = shown["shifts"]
+    assert (shift["provider"], shift["role"], shift["from"]) == (ss58.encode(ALICE), "began", "the beginning")
+    assert [(each["party"], each["paid"]["grains"]) for each in shown["payments"]] == [
+        ("provider", "0"),
+        ("customer", "0"),
+    ]
     (bid,) = answer(ogpu(tmp_path, url, "bids", planted.name, "--explain"))
     assert (bid["fate"], bid["pay"]["ogpu"]) == ("won", "1")
     assert bid["why"] == "won, with no loser to set the price: paid the greatest, 1 oGPU"
@@ -316,7 +322,13 @@ def test_the_result_is_accepted_by_who_watches_and_says_so(tmp_path: Path, blobs
         watched = ogpu(tmp_path, url, "watch", planted.name, *OF_BOB, "--accept")
         assert watched.exit_code == 0, watched.output
         assert '"state": "ended, on time"' in watched.stdout
-        assert answer(ogpu(tmp_path, url, "describe", planted.name))["outcome"] == "on_time"
+        shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+        assert (shown["outcome"], shown["payments_not_shown"]) == ("on_time", None)
+        paid = {each["party"]: each["paid"]["ogpu"] for each in shown["payments"]}
+        assert (paid["provider"], paid["customer"]) == ("0.98", "0"), "1 oGPU, less the fee"
+        table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).output
+        assert "Who worked on it" in table
+        assert "Who was paid, lost and has back" in table
 
 
 def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:

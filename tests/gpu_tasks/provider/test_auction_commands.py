@@ -1,13 +1,20 @@
 """`auctions`, `policy`, `drain` and `earnings` as an operator calls for them."""
 
+import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.provider.commands.auctioning import ONLY_TRIED, auction_rows
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, is_draining
 from planted_tasks import stored_in
+from priced_tasks import a_task
 from provider_runner import Operator
 from task_customer import OF_BOB, ogpu
 from wallet_runner import answer, chain
@@ -91,16 +98,36 @@ def test_what_is_on_sale_is_listed_with_why_it_is_let_pass(tmp_path: Path, monke
     with chain(tmp_path) as url:
         alice = Operator(tmp_path, url, "Alice")
         assert alice.answer("auctions") == []
+        assert "note: no task is at auction now" in alice.run("auctions").stderr
         task = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))["task"]
         (row,) = alice.answer("auctions")
         assert (row["task"], row["kind"], row["state"], row["bids"]) == (task, "train-int8", "committing", 0)
         assert "the policy bids for nothing" in row["not_bid"]
         alice.answer("policy", "--kind", "train-int8")
         (row,) = alice.answer("auctions")
-        assert row["not_bid"] == ""
+        assert (row["own_bid"], row["not_bid"]) == (False, ONLY_TRIED), "an empty reason is read as none"
         shown = alice.run("auctions", as_json=False)
         assert "Auctions at block" in shown.stdout
     assert json.loads((tmp_path / "Alice" / POLICY_FILE).read_text())["kinds"] == ["train-int8"]
+
+
+def test_what_this_provider_has_bid_for_is_told_and_needs_no_reason() -> None:
+    mine, others = (a_task(state=TaskState.REVEALING) for _ in range(2))
+
+    async def auctions() -> dict[bytes, Any]:
+        return {b"m" * 32: mine, b"o" * 32: others}
+
+    async def own_devices() -> list[Any]:
+        return [SimpleNamespace(device=SimpleNamespace(assignment=b"m" * 32))]
+
+    async def spendable() -> int:
+        return 0
+
+    port: Any = SimpleNamespace(stash=bytes(32), auctions=auctions, own_devices=own_devices, spendable=spendable)
+    rows = asyncio.run(auction_rows(port, BidPolicy(), 1))
+    assert [(row["own_bid"], row["not_bid"]) for row in rows] == [
+        (True, None), (False, "its bids are opened: none is taken any more"),
+    ]  # fmt: skip
 
 
 def test_a_proof_asks_before_it_computes_or_not_at_all(operator: Operator) -> None:

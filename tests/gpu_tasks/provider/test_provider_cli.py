@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_tasks.provider import cli
-from gpu_tasks.provider.commands.showing import journal_facts
+from gpu_tasks.provider.commands.showing import earned_facts, journal_facts
+from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
@@ -87,8 +88,17 @@ def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) ->
         journal.append(Ended(bytes([number]) * 32, 1, end, 10 * number + 1))
     journal.append(Assigned(b"z" * 32, 1, bytes(32)))
     facts = journal_facts(tmp_path / "journal")
-    assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "open_tasks": 0, "earned": Grains(33)}
+    assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "open_tasks": 0}
     journal.close()
+
+
+def test_what_status_says_was_earned_is_what_earnings_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / EARNINGS_FILE
+    assert earned_facts(path) == {"tasks_paid": 0, "earned": Grains(0)}
+    book = EarningsBook(path)
+    for kind, grains in (("unit", 5), ("task", 70), ("judging", 900), ("standing by", 1_000)):
+        book.note(kind, b"n" * 32, 1, device=b"", service="", grains=grains)
+    assert earned_facts(path) == {"tasks_paid": 1, "earned": Grains(1_975)}
 
 
 def test_nobody_writes_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -244,7 +244,7 @@ def test_a_task_that_ended_says_its_outcome() -> None:
 
 def test_how_a_task_ended_that_nobody_was_paid_for_as_in_time_or_late_is_said() -> None:
     check = reckoned(stopped())["outcome"]
-    assert (check.is_right, check.says) == (True, "nothing was earned as in time or late (cancelled running)")
+    assert (check.is_right, check.says) == (True, "no slot ended as in time or late (cancelled running)")
 
 
 DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {

@@ -119,7 +119,9 @@ def test_a_checkpoint_is_held_and_its_file_goes_with_the_task(
     blobs[address_of(blob)] = blob
     stated = a_running_task(1, blob)
     film = TaskFilm([a_running_task(), stated])
-    follow(tmp_path, monkeypatch, film)
+    changes = follow(tmp_path, monkeypatch, film)
+    holding = "; holding milestone 1: its checkpoint is fetched, checked, stored and signed for"
+    assert [holding in row["why"] for _, _, row in changes] == [False, True]
     assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=1, root=run_root(1))]
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [blob]
     follow(tmp_path, monkeypatch, TaskFilm([ended(stated)]))
@@ -142,18 +144,18 @@ def test_what_cannot_be_held_says_why_and_is_tried_again(
     blob = run_blob(1)
     task = a_running_task(1, blob)
     film = TaskFilm([task] * 8)
-    ((_, _, row),) = follow(tmp_path, monkeypatch, film)
+    _, (_, _, row) = follow(tmp_path, monkeypatch, film)
     assert "; not held: the checkpoint of milestone 1 cannot be had now" in row["why"]
     assert film.sent == []
     blobs[address_of(blob)] = blob
     film = TaskFilm([task, replace(task, owed=1, done=1)])
     film.fails = "nobody knows"
     changes = follow(tmp_path, monkeypatch, film)
-    assert "not held: TrainingMarket.hold_checkpoint failed in block 1: nobody knows" in changes[0][2]["why"]
+    assert "not held: TrainingMarket.hold_checkpoint failed in block 1: nobody knows" in changes[1][2]["why"]
     film = TaskFilm([task, task, task, replace(task, owed=1, done=1)])
     del blobs[address_of(blob)]
     changes = follow(tmp_path, monkeypatch, film)
-    assert ["not held" in row["why"] for _, _, row in changes] == [True, False]
+    assert ["not held" in row["why"] for _, _, row in changes] == [False, True, False]
 
 
 def test_a_store_that_has_none_is_not_asked_in_every_block(
@@ -250,7 +252,8 @@ def test_what_could_not_be_handed_on_is_tried_again(
     monkeypatch.setattr(BlobClient, "put", put)
     changes = follow(tmp_path, monkeypatch, TaskFilm([held, *[again] * 6]))
     assert len(tries) == 2
-    assert ["all are full" in row["why"] for _, _, row in changes] == [False, True, False]
+    assert ["all are full" in row["why"] for _, _, row in changes] == [False, False, True, False]
+    assert changes[1][2]["why"].endswith("; storing the checkpoint of milestone 1 once more, for who goes on")
 
 
 def test_a_node_that_is_refuted_ends_the_following(
@@ -295,7 +298,7 @@ def test_a_result_that_is_another_is_not_accepted_and_says_why(
     blob = run_blob(3)
     blobs[address_of(blob)] = blob
     film = TaskFilm([finished(blob)])
-    ((_, _, row),) = follow(tmp_path, monkeypatch, film, accepts=True)
+    _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
     assert film.sent == []
     assert "not accepted: the result is not what was stated: it has the hashes of 8 states" in row["why"]
 
@@ -307,7 +310,7 @@ def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
     blobs[address_of(blob)] = blob
     other = HeldCheckpoint(Milestone(2, b"x" * 32, 1, bytes(32)), BOB)
     film = TaskFilm([replace(finished(blob), checkpoint=other)])
-    ((_, _, row),) = follow(tmp_path, monkeypatch, film, accepts=True)
+    _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
     assert "the result does not go on from milestone 2, which counts: `ogpu dispute` the result" in row["why"]
 
 
@@ -320,7 +323,7 @@ def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
     counted = [HeldCheckpoint(Milestone(1, root, 1, bytes(32)), BOB) for root in (b"x" * 32, run_root(1))]
     other, own = (replace(a_running_task(2, blob), checkpoint=each, done=1, owed=1) for each in counted)
     film = TaskFilm([other])
-    ((_, _, row),) = follow(tmp_path, monkeypatch, film)
+    _, (_, _, row) = follow(tmp_path, monkeypatch, film)
     assert "not held: the checkpoint of milestone 2 does not go on from milestone 1" in row["why"]
     assert film.sent == []
     film = TaskFilm([own])
@@ -366,6 +369,6 @@ def test_a_folder_that_cannot_be_written_is_named(
     blobs[address_of(blob)] = blob
     (tmp_path / "file").write_text("")
     film = TaskFilm([a_running_task(1, blob)])
-    ((_, _, row),) = follow(tmp_path / "file", monkeypatch, film)
+    _, (_, _, row) = follow(tmp_path / "file", monkeypatch, film)
     assert "not held: the checkpoint cannot be kept in" in row["why"]
     assert film.sent == []

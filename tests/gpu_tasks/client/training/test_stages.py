@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, TaskState, slot_case
+from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import submitted
 from runtime.cryptography import ss58
@@ -53,7 +53,8 @@ def test_a_running_task_says_what_is_due_and_what_its_customer_can_hold() -> Non
     chain.start(alice)
     assert why(chain.now()).startswith(f"at work: milestone 1 is due by block {chain.now().deadline}")
     rest = replace(chain.now(), behind=2, milestones=2)
-    assert why(rest).startswith("at work: milestone 3 is due")
+    goes_on = f"{ss58.encode(alice.stash)} goes on from the checkpoint of milestone 2: milestone 3 is due"
+    assert why(rest).startswith(goes_on), "who began may be another one"
     assert progress(rest) == "running, milestone 2 of 4"
     assert unheld(chain.now()) is None
     chain.report(alice, 1)
@@ -125,7 +126,16 @@ def test_what_is_looked_at_says_why_and_who_has_the_word() -> None:
     assert said.startswith("its customer disputes the result; ")
     assert "judges" in said
     assert why(task) == "its customer disputes the result; its judges have said all"
+    assert why(replace(task, named=3)).startswith("its customer disputes the result, and names segment 3; ")
     showing = replace(task, state=TaskState.SHOWING, judged_for=JudgedFor.AUDIT, deadline=0, beacon_at=77)
+    assert why(showing).startswith("the beacon drew its result for an audit; ")
+    other = replace(task.slots[0], result=TaskResult(b"o" * 32, bytes(32), 0))
+    differing = replace(showing, slots=(*task.slots, other))
+    assert why(differing).startswith("its providers do not agree on the result; "), "the chain calls both an audit"
+    shown = Challenge(chain.keys[1].stash, 0, 4, 1, 1)
+    proven = why(replace(showing, judged_for=JudgedFor.FRAUD_PROOF, challenge=shown))
+    who = ss58.encode(chain.keys[1].stash)
+    assert proven.startswith(f"somebody has shown a proof that the result is wrong, in segment 4: {who}; ")
     assert why(showing).endswith("the beacon of block 77 draws what is looked at, once it is final")
     drawn = replace(showing, deadline=90)
     assert "up to block 90 (0 of 1 have), and who does not counts as having lied" in why(drawn)
