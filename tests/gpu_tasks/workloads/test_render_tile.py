@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.workloads.render_tile import fixed_point as fp
@@ -216,7 +216,6 @@ def render_watched(scene: RenderScene) -> None:
     assert WatchedInt.watched > before + 100
 
 
-@settings(deadline=None)
 @given(text=scene_texts(far=True))
 def test_no_value_leaves_64_bits(text: str) -> None:
     render_watched(read_text(text).scene)
@@ -255,7 +254,6 @@ BACKENDS = ("numpy", "torch-cpu", "torch-cuda:0")
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-@settings(deadline=None)
 @given(text=st.one_of(scene_texts(), scene_texts(far=True)))
 def test_backends_give_the_light_of_the_reference(name: str, text: str) -> None:
     skip_without(name)

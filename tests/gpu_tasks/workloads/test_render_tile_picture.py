@@ -61,7 +61,7 @@ def test_tiles_make_the_picture_that_is_rendered_whole() -> None:
     assert assembled(SMALL, [*reversed(TILES), TILES[0]]) == PICTURE, "in any order, and one of them twice"
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(text=scene_texts(), columns=st.integers(1, 6), rows=st.integers(1, 6))
 def test_however_a_picture_is_cut_it_is_the_same(text: str, columns: int, rows: int) -> None:
     whole, scene = tile_of(text), read_text(text).scene

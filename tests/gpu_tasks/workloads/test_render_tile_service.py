@@ -62,7 +62,7 @@ def test_an_output_says_what_it_cost_and_which_part_of_which_picture_it_is() -> 
     assert output.pixels == b"".join(pixel_bytes(asked.scene, *asked.place(index)) for index in range(PIXELS))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(text=scene_texts(), data=st.data())
 def test_a_pixel_that_is_computed_alone_is_that_of_the_tile(text: str, data: st.DataObject) -> None:
     request = FORM.encode(text, COST_MAX, {}, bytes(32))
@@ -156,7 +156,7 @@ def test_a_run_goes_row_by_row_to_the_pixels_of_the_output() -> None:
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(text=scene_texts(), segment=st.integers(1, 5))
 def test_a_run_that_goes_on_from_any_state_has_the_same_root(text: str, segment: int) -> None:
     request = FORM.encode(text, COST_MAX, {"segment": str(segment)}, bytes(32))
