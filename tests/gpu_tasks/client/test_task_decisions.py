@@ -12,7 +12,9 @@ import pytest
 
 from genesis import dev_accounts
 from gpu_tasks.client.commands import disputing
+from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
@@ -20,6 +22,7 @@ from planted_tasks import ALICE, BOB, BOB_KEY, MILESTONES, STATES, PlantedTask, 
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 from runtime.pallets.utility import Utility
 from scripts.chains.market_chain import OGPU
 from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
@@ -222,6 +225,28 @@ def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, 
     for command in ("accept", "dispute"):
         again = refusal(ogpu(tmp_path, url, command, planted.name, *OF_BOB, "--yes"))
         assert "the result is accepted already: accepted by its customer: paid once block" in again
+
+
+def test_what_has_ended_is_counted_where_it_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(task: Task) -> Task:
+        return replace(task, state=TaskState.ENDED, outcome=TaskOutcome.CANCELLED_BEFORE_AWARD)
+
+    planted = [PlantedTask(TaskState.COMMITTING, change=change) for change in (ended, None, ended)]
+
+    def plant(bound: Bound) -> None:
+        for task in planted:
+            task(bound)
+
+    # what stands in the first block had to be named before that had a hash
+    monkeypatch.setattr(training_reads, "task_id_of", lambda _genesis, _customer, number: planted[number].id)
+    with chain_with(tmp_path, plant) as url:
+        listed, every = ogpu(tmp_path, url, "ps", *OF_BOB), ogpu(tmp_path, url, "ps", *OF_BOB, "--all")
+        nobody = ogpu(tmp_path, url, "ps", "--key", "//Alice")
+    assert [row["task"] for row in answer(listed)] == [planted[1].name]
+    assert "note: 2 have ended: --all shows them" in listed.stderr
+    assert [row["task"] for row in answer(every)] == [task.name for task in planted], "the oldest first"
+    assert answer(nobody) == []
+    assert "have ended" not in every.stderr + nobody.stderr
 
 
 def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:

@@ -190,15 +190,16 @@ def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
 # ----------------------------------------------------------------------------------------------------------- traces
 
 
-def looked_at(chain: TaskChain) -> tuple[TraceStretch, ...]:
-    """What Alice's judges compute."""
-    return judged_stretches(chain.task, chain.now(), 0)
+def looked_at(chain: TaskChain, place: int = 0) -> tuple[TraceStretch, ...]:
+    """What the judges of a slot compute, Alice's unless another is named."""
+    return judged_stretches(chain.task, chain.now(), place)
 
 
-def shown(chain: TaskChain) -> tuple[ShownStretch, ...]:
-    """What Alice has to show."""
+def shown(chain: TaskChain, place: int = 0) -> tuple[ShownStretch, ...]:
+    """What who has it has to show."""
     return tuple(
-        ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end)) for each in looked_at(chain)
+        ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+        for each in looked_at(chain, place)
     )
 
 
@@ -234,6 +235,33 @@ def test_who_shows_nothing_has_lied_though_nobody_judges_it() -> None:
     assert books.change(chain.keys[0]) == -COLLATERAL
     assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
     assert not chain.chain.happened(CaseEnded)
+
+
+@pytest.mark.parametrize("shows", [0, 1])
+def test_of_a_gang_each_shows_its_own_and_who_does_not_has_lied(shows: int) -> None:
+    chain = TaskChain(size=14)
+    chain.submit(slots=2, segments=SEGMENTS)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 8 * OGPU))
+    gang = chain.keys[:2]
+    for place, keys in enumerate(gang):
+        chain.start(keys, place)
+    for place, keys in enumerate(gang):
+        chain.finish(keys, place, TRACE)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    while chain.now().drawn is None:
+        chain.chain.block()
+    own, others = shown(chain, shows), shown(chain, 1 - shows)
+    assert own != others, "each has its own draw"
+    chain.do(gang[shows], TrainingMarket.show(task=chain.task, place=shows, stretches=others), ev.NotShown)
+    chain.do(gang[shows], TrainingMarket.show(task=chain.task, place=shows, stretches=own))
+    assert not chain.chain.happened(ev.TaskJudged), "its partner has time"
+    chain.chain.block()
+    assert chain.state() is TaskState.SHOWING
+    chain.until(TaskState.JUDGED)
+    assert (chain.now().cases, chain.now().slots[1 - shows].outcome) == (1, TaskOutcome.LIED)
+    judged(chain, says(TRACE))
+    found = chain.now().slots
+    assert (found[shows].outcome, found[1 - shows].outcome) == (TaskOutcome.DISPUTED_FALSELY, TaskOutcome.LIED)
 
 
 def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
