@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from genesis import dev_accounts
-from gpu_tasks.client.commands import disputing
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.market.training.money import TaskOutcome
@@ -24,7 +23,6 @@ from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 from runtime.pallets.utility import Utility
-from scripts.chains.market_chain import OGPU
 from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
@@ -256,80 +254,13 @@ def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
     assert "the task is committing, 1 bid: a price is raised before the first bid only" in said
 
 
-def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
-    planted, url = finished
-    dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.1)
-    assert dry["brings_if_won"]["ogpu"] == "1"
-    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
-    assert done["success"] is True
-    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
-    assert (shown["state"], shown["judged_for"]) == ("showing", "dispute")
-    assert shown["why"].startswith("its customer disputes the result; the beacon of block ")
-    again = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
-    assert "the task is showing: its customer disputes the result" in again
-
-
-def computes(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
-    """The run is computed at once, and this segment of what is stated is wrong."""
-
-    async def digests(*_: object) -> tuple[bytes, ...]:
-        return ()
-
-    monkeypatch.setattr(disputing, "right_digests", digests)
-    monkeypatch.setattr(disputing, "stated_digests", digests)
-    monkeypatch.setattr(disputing, "first_wrong", lambda *_: wrong)
-
-
-@pytest.mark.parametrize("words", [("--segment", "5"), ("--compute",)])
-def test_a_dispute_names_the_segment_that_is_wrong(
-    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+@pytest.mark.parametrize("command", ["accept", "dispute"])
+def test_only_its_customer_decides_about_a_result(
+    tmp_path: Path, finished: tuple[PlantedTask, str], command: str
 ) -> None:
-    computes(monkeypatch, 5)
     planted, url = finished
-    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, *words, "--yes"))
-    assert done["segment"] == 5
-    assert answer(ogpu(tmp_path, url, "describe", planted.name))["disputed_segment"] == 5
-
-
-def test_no_dispute_names_what_is_not_there_or_is_right(
-    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computes(monkeypatch, None)
-    planted, url = finished
-    dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
-    beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))
-    assert f"computed segments 0 to {len(STATES) - 2}: name one of these" in beyond
-    assert "the whole trace is right" in refusal(ogpu(tmp_path, url, *dispute, "--compute"))
-    assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
-    both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
-    assert both.exit_code == 2
-
-
-def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tmp_path: Path) -> None:
-    def cheap(task: Task) -> Task:
-        (slot,) = task.slots
-        return replace(task, slots=(replace(slot, price=OGPU // 2, collateral=OGPU),))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
-    with chain_with(tmp_path, planted) as url:
-        dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    # a tenth of what is paid, and three judges at a tenth of the greatest price
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.1)
-    assert dry["brings_if_won"]["ogpu"] == "0.5"
-    assert dry["gone_if_lost"] == dry["bond"]
-
-
-def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
-    def hurry(task: Task) -> Task:
-        return replace(task, windows=replace(task.windows, dispute=0))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=hurry)
-    with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
-        said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
-        while not said.exit_code:
-            said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
-        assert "the time to dispute it was over after block 1:" in refusal(said)
+    said = refusal(ogpu(tmp_path, url, command, planted.name, "--key", "//Alice", "--dry-run"))
+    assert f"the task is {ss58.encode(BOB)}'s: only the key that submitted it decides about it" in said
 
 
 def test_the_result_is_accepted_by_who_watches_and_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:

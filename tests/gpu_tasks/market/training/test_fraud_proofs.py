@@ -100,16 +100,28 @@ def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
 
 def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_again() -> None:
     chain, books, eve = challenged()
+    finished = chain.now().finished_at
     while chain.state() is TaskState.JUDGED:
         chain.chain.block(*judges_say(chain, says(TRACE)))
     task = chain.now()
     assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, True)
     assert task.finished_at == chain.chain.height
+    assert (task.challenge, task.judged_for, task.beacon_at) == (None, None, finished), "no other chance is drawn"
     assert task.deadline == task.finished_at + 10
     assert books.change(eve) == -BOND
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(chain.chain.now())
     chain.until(TaskState.ENDED)
     assert books.change(chain.keys[0]) == net(PAID)
+
+
+def test_an_end_that_was_offered_before_a_proof_is_not_taken_after_it() -> None:
+    """A liar whose proof was judged wrong by chance would buy itself off with an old signature."""
+    chain, _ = stated()
+    eve = chain.keys[4]
+    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    chain.do(eve, claim(chain, eve))
+    chain.do(eve, show(chain))
+    assert (chain.state(), chain.now().close) == (TaskState.JUDGED, None)
 
 
 def about_to_be_audited() -> tuple[TaskChain, Keys]:
