@@ -13,6 +13,7 @@ from task_chain import (
     BOND,
     PRICE,
     RIGHT,
+    WRONG,
     TaskChain,
     an_offer,
     awarded,
@@ -232,6 +233,24 @@ def test_a_standby_that_is_bound_no_more_is_asked_first_and_paid_for_what_is_lef
     finish_and_accept(chain, bob)
     stood_by = net(7 * OGPU // 50)
     assert books.change(bob) == stood_by + net(4 * OGPU)
+
+
+def test_milestones_of_a_rest_count_from_where_it_began() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    work(chain, alice, milestones=2)
+    chain.until(TaskState.ASKING)
+    chain.start(bob)
+    chain.report(bob, 3, root=WRONG)
+    chain.ask(hold(chain, 3, WRONG))
+    assert chain.chain.happened(ev.MilestoneCounted) == [ev.MilestoneCounted(chain.task, 3, CUSTOMER.stash)]
+    task = chain.now()
+    assert (task.behind, task.done, task.owed, task.begun_from) == (2, 1, 1, RIGHT)
+    chain.ask(hold(chain, 3, WRONG), ev.NothingToHold)
+    chain.until(TaskState.COMMITTING)
+    task = chain.now()
+    assert (task.behind, task.milestones, task.begun_from) == (3, 1, WRONG)
+    assert books.change(bob) == net(7 * OGPU // 50) + net(2 * OGPU) - 2 * OGPU // 4
 
 
 def test_a_standby_that_is_busy_or_poor_does_not_take_over() -> None:
