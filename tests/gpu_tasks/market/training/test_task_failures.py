@@ -284,6 +284,9 @@ def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_esc
     earned, stood_by = 7 * OGPU * 3 // 4, 7 * OGPU // 50
     left = money.escrow(task.rules, PRICE) - earned - stood_by
     assert (task.auction, task.behind, task.milestones) == (2, 3, 1)
+    assert (task.bids, task.revealed, task.started_at, task.reported_at) == (0, 0, 0, 0), "nobody has bid for the rest"
+    assert (reopened.auction, reopened.milestones) == (2, 1)
+    assert task.terms.collateral_min == money.collateral_min(task.rules, task.terms.price_max, 0)
     assert reopened.price_max == task.terms.price_max == money.affordable(task.rules, left)
     assert money.escrow(task.rules, task.terms.price_max) <= left
     assert task.terms.blocks_max == 25
@@ -293,6 +296,7 @@ def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_esc
     assert chain.now().slots[0].price == 3 * OGPU
     chain.start(third)
     finish_and_accept(chain, third)
+    assert chain.chain.happened(ev.TaskEnded)[-1].auctions == 2
     assert books.change(third) == net(3 * OGPU)
 
 
