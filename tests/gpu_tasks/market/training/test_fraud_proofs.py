@@ -243,6 +243,16 @@ def test_who_has_a_part_in_the_task_or_no_bond_makes_no_claim() -> None:
     refused(eve.provider, claim(chain, eve), ev.DoneAlready)(chain.chain.now())
 
 
+def test_a_customer_that_is_bonded_disputes_and_proves_nothing() -> None:
+    """Its dispute costs a bond for each slot; a proof would bring it a part of the collateral beside its cover."""
+    chain, _ = stated()
+    eve = chain.keys[4]
+    bound = chain.chain.now()
+    bound[TrainingMarket].tasks[chain.task] = replace(chain.now(), customer=eve.stash)
+    refused(eve.provider, claim(chain, eve), ev.NotEligible)(bound)
+    refused(eve.stash, claim(chain, eve), ev.NotEligible)(bound)
+
+
 def test_a_task_takes_so_many_claims_and_no_more() -> None:
     chain, _ = stated()
     chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in chain.keys[3:7]))
@@ -258,7 +268,9 @@ def test_who_claims_and_opens_nothing_keeps_no_other_proof_out() -> None:
         chain.chain.block()
     chain.do(eve, claim(chain, eve), ev.TooManyClaims)
     chain.do(eve, claim(chain, eve))
-    assert [event.burned for event in chain.chain.happened(FraudNotShown)] == [BOND]
+    (burned,) = chain.chain.happened(FraudNotShown)
+    assert burned.burned == BOND
+    assert burned.challenger in {keys.stash for keys in friends}
     assert sorted(books.change(keys) for keys in friends) == [-BOND, 0, 0, 0]
     chain.do(eve, show(chain))
     assert chain.state() is TaskState.JUDGED

@@ -1,5 +1,7 @@
 """A task from its order to its payment, as it should go."""
 
+import pytest
+
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.events import (
@@ -14,6 +16,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.selection import BidFate, select
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.runtime import Bound
 from runtime.pallets.pots import TREASURY
 from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
 from task_chain import COLLATERAL, PRICE, TaskChain, an_offer, hold, with_offers
@@ -248,6 +251,25 @@ def test_a_record_goes_and_its_deposit_comes_back() -> None:
     assert not list(chain.market.bids.under(auction_id(chain.task, 1)))
     assert chain.market.awards[auction_id(chain.task, 1)] is None
     assert [event.outcome for event in chain.chain.happened(TaskEnded)] == [TaskOutcome.ON_TIME]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_deposit_that_comes_back_is_the_one_that_was_locked(times: int) -> None:
+    """A chain may ask for more, or for less, while tasks are there."""
+    chain = done(awarded())
+    locked = chain.now().deposit
+
+    def change(bound: Bound) -> None:
+        market = bound[TrainingMarket]
+        market.context.parameters.change(TrainingMarket.task_deposit, market.task_deposit * times // 2)
+
+    chain.chain.block(change)
+    assert chain.market.task_deposit == locked * times // 2
+    chain.until(TaskState.ENDED)
+    before = chain.free(CUSTOMER.stash)
+    while chain.market.tasks[chain.task] is not None:
+        chain.chain.block()
+    assert chain.free(CUSTOMER.stash) == before + locked
 
 
 def test_what_a_task_goes_by_does_not_change_with_the_parameters() -> None:
