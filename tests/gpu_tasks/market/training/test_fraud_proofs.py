@@ -11,7 +11,7 @@ from gpu_tasks.market.training.events import FraudNotShown, FraudProven
 from gpu_tasks.market.training.fraud_claims import CLAIM_BLOCKS, claim_commitment, reward_of
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import JudgedFor, TaskState
+from gpu_tasks.market.training.tasks import Challenge, FraudClaim, JudgedFor, TaskState
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
@@ -96,6 +96,19 @@ def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
     assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.LIED] * 2
     assert [books.change(keys) for keys in gang] == [-COLLATERAL] * 2
     assert [chain.market.records[keys.stash].failed for keys in gang] == [5 * slot.price for slot in chain.now().slots]
+
+
+def test_a_proof_brings_a_part_of_the_collateral_of_the_slot_that_it_is_about() -> None:
+    chain, _ = stated()
+    eve, bound = chain.keys[4], chain.chain.now()
+    market, (slot,) = bound[TrainingMarket], chain.now().slots
+    market.tasks[chain.task] = replace(chain.now(), slots=(slot, replace(slot, collateral=8 * OGPU)))
+    sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 1, PROOF, SALT)
+    market.claims[chain.task, eve.stash] = FraudClaim(sealed, 1)
+    signed(eve.provider, TrainingMarket.show_fraud(task=chain.task, place=1, proof=PROOF, salt=SALT))(bound)
+    task = market.tasks[chain.task]
+    assert task is not None
+    assert task.challenge == Challenge(eve.stash, 1, 7, BOND, 2 * OGPU)
 
 
 def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_again() -> None:
