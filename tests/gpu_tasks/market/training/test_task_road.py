@@ -12,6 +12,7 @@ from gpu_tasks.market.training.events import (
     TaskEnded,
     WrongTaskState,
 )
+from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.selection import BidFate, select
 from gpu_tasks.market.training.tasks import TaskState
@@ -19,7 +20,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Bound
 from runtime.pallets.pots import TREASURY
 from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
-from task_chain import COLLATERAL, PRICE, TaskChain, an_offer, hold, with_offers
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, an_offer, hold, with_offers
 
 BIDS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
@@ -154,6 +155,19 @@ def test_a_bid_takes_its_device_out_of_every_draw_until_it_has_lost() -> None:
     assert chain.is_idle(third)
     assert not chain.is_idle(chain.keys[1])  # who stands by
     assert [event.burned for event in chain.chain.happened(BidEnded)] == [0]
+
+
+def test_of_many_bids_all_that_lost_are_set_free() -> None:
+    """A block has room for a few of them: the rest waits for the next."""
+    chain = TaskChain(size=2 * CLEARED_MAX + 3)
+    chain.submit()
+    books = Books(chain)
+    chain.auction(with_offers(chain.keys, *(6 * OGPU + place * OGPU // 100 for place in range(len(chain.keys)))))
+    losers = chain.keys[2:]
+    assert not all(chain.is_idle(keys) for keys in losers)
+    chain.chain.blocks(3)
+    assert all(chain.is_idle(keys) for keys in losers)
+    assert [books.change(keys) for keys in losers] == [0] * len(losers)
 
 
 def test_a_bond_that_is_not_opened_burns_and_nobody_has_it() -> None:
