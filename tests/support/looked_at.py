@@ -56,10 +56,12 @@ def submitted(chain: TaskChain, root: bytes = RIGHT, **order: object) -> TaskCha
     return chain
 
 
-def audited(size: int = 12, root: bytes = RIGHT, **order: object) -> tuple[TaskChain, Books]:
-    """A task of whose result the beacon asks for an audit."""
+def audited(
+    size: int = 12, root: bytes = RIGHT, numbers: dict[str, int] | None = None, **order: object
+) -> tuple[TaskChain, Books]:
+    """A task of whose result the beacon asks for an audit; `numbers` are parameters of its chain."""
     for seed in range(20):
-        chain = TaskChain(size=size, constants=OFTEN)
+        chain = TaskChain(size=size, constants={**OFTEN, **(numbers or {})})
         chain.chain.chance.seed(seed)
         books = Books(chain)
         submitted(chain, root, **order)

@@ -146,7 +146,9 @@ async def _beginning(
         return initial, []
     held = task.checkpoint
     assert held is not None, "a leg that is not the first begins with a checkpoint"
-    keepers = (held.holder, *(slot.provider for slot in task.slots))
+    # who stood by signed with its provider key, and stores are known by their stashes
+    holder = await parts.chain.stash_of(held.holder) or held.holder
+    keepers = (holder, *(slot.provider for slot in task.slots))
     found = await fetch_run(parts, task, held.milestone, keepers, is_kept=True)
     await check_state(parts, form, asked.request, found.state, boundaries[len(found.digests) - 1])
     return found.state, list(found.digests[:-1])

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from genesis import dev_accounts
-from gpu_tasks.client.commands import disputing
+from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
@@ -20,8 +21,8 @@ from planted_tasks import ALICE, BOB, BOB_KEY, MILESTONES, STATES, PlantedTask, 
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 from runtime.pallets.utility import Utility
-from scripts.chains.market_chain import OGPU
 from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
@@ -230,6 +231,28 @@ def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, 
         assert "the result is accepted already: accepted by its customer: paid once block" in again
 
 
+def test_what_has_ended_is_counted_where_it_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(task: Task) -> Task:
+        return replace(task, state=TaskState.ENDED, outcome=TaskOutcome.CANCELLED_BEFORE_AWARD)
+
+    planted = [PlantedTask(TaskState.COMMITTING, change=change) for change in (ended, None, ended)]
+
+    def plant(bound: Bound) -> None:
+        for task in planted:
+            task(bound)
+
+    # what stands in the first block had to be named before that had a hash
+    monkeypatch.setattr(training_reads, "task_id_of", lambda _genesis, _customer, number: planted[number].id)
+    with chain_with(tmp_path, plant) as url:
+        listed, every = ogpu(tmp_path, url, "ps", *OF_BOB), ogpu(tmp_path, url, "ps", *OF_BOB, "--all")
+        nobody = ogpu(tmp_path, url, "ps", "--key", "//Alice")
+    assert [row["task"] for row in answer(listed)] == [planted[1].name]
+    assert "note: 2 have ended: --all shows them" in listed.stderr
+    assert [row["task"] for row in answer(every)] == [task.name for task in planted], "the oldest first"
+    assert answer(nobody) == []
+    assert "have ended" not in every.stderr + nobody.stderr
+
+
 def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
     planted = PlantedTask(TaskState.COMMITTING, change=lambda task: replace(task, bids=1))
     with chain_with(tmp_path, planted) as url:
@@ -237,80 +260,13 @@ def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
     assert "the task is committing, 1 bid: a price is raised before the first bid only" in said
 
 
-def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
-    planted, url = finished
-    dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.1)
-    assert dry["brings_if_won"]["ogpu"] == "1"
-    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
-    assert done["success"] is True
-    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
-    assert (shown["state"], shown["judged_for"]) == ("showing", "dispute")
-    assert shown["why"].startswith("its customer disputes the result; the beacon of block ")
-    again = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
-    assert "the task is showing: its customer disputes the result" in again
-
-
-def computes(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
-    """The run is computed at once, and this segment of what is stated is wrong."""
-
-    async def digests(*_: object) -> tuple[bytes, ...]:
-        return ()
-
-    monkeypatch.setattr(disputing, "right_digests", digests)
-    monkeypatch.setattr(disputing, "stated_digests", digests)
-    monkeypatch.setattr(disputing, "first_wrong", lambda *_: wrong)
-
-
-@pytest.mark.parametrize("words", [("--segment", "5"), ("--compute",)])
-def test_a_dispute_names_the_segment_that_is_wrong(
-    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+@pytest.mark.parametrize("command", ["accept", "dispute"])
+def test_only_its_customer_decides_about_a_result(
+    tmp_path: Path, finished: tuple[PlantedTask, str], command: str
 ) -> None:
-    computes(monkeypatch, 5)
     planted, url = finished
-    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, *words, "--yes"))
-    assert done["segment"] == 5
-    assert answer(ogpu(tmp_path, url, "describe", planted.name))["disputed_segment"] == 5
-
-
-def test_no_dispute_names_what_is_not_there_or_is_right(
-    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computes(monkeypatch, None)
-    planted, url = finished
-    dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
-    beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))
-    assert f"computed segments 0 to {len(STATES) - 2}: name one of these" in beyond
-    assert "the whole trace is right" in refusal(ogpu(tmp_path, url, *dispute, "--compute"))
-    assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
-    both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
-    assert both.exit_code == 2
-
-
-def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tmp_path: Path) -> None:
-    def cheap(task: Task) -> Task:
-        (slot,) = task.slots
-        return replace(task, slots=(replace(slot, price=OGPU // 2, collateral=OGPU),))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
-    with chain_with(tmp_path, planted) as url:
-        dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    # a tenth of what is paid, and three judges at a tenth of the greatest price
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.1)
-    assert dry["brings_if_won"]["ogpu"] == "0.5"
-    assert dry["gone_if_lost"] == dry["bond"]
-
-
-def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
-    def hurry(task: Task) -> Task:
-        return replace(task, windows=replace(task.windows, dispute=0))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=hurry)
-    with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
-        said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
-        while not said.exit_code:
-            said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
-        assert "the time to dispute it was over after block 1:" in refusal(said)
+    said = refusal(ogpu(tmp_path, url, command, planted.name, "--key", "//Alice", "--dry-run"))
+    assert f"the task is {ss58.encode(BOB)}'s: only the key that submitted it decides about it" in said
 
 
 def test_the_result_is_accepted_by_who_watches_and_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:

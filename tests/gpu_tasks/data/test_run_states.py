@@ -10,13 +10,17 @@ from gpu_tasks.data.run_states import (
     VERSION,
     RunState,
     WrongRunStateError,
+    begins_as_stated,
     encode_run_state,
+    goes_on_from,
     read_run_state,
     root_of,
     state_index,
 )
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
+from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash
+from priced_tasks import a_task
 from task_chain import an_order
 
 ORDER = an_order(milestones=4, segments=10)
@@ -54,3 +58,35 @@ def test_what_was_not_stated_is_refused_with_what_is_wrong() -> None:
             read_run_state(_RUN_STATE.encode(changed), ORDER, 2, root)
     with pytest.raises(WrongRunStateError, match="it holds no state of a run"):
         read_run_state(b"anything", ORDER, 2, root)
+
+
+def milestone(number: int, digests: tuple[bytes, ...] = DIGESTS) -> Milestone:
+    """As it is stated of a run."""
+    return Milestone(number, root_of(digests[: state_index(ORDER, number) + 1]), 7, b"b" * 32)
+
+
+def other_from(index: int) -> tuple[bytes, ...]:
+    """A run that is another one from s(index) on."""
+    return (*DIGESTS[:index], *(state_hash(digest) for digest in DIGESTS[index:]))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_run_goes_on_from_a_milestone_whose_last_state_it_has(number: int) -> None:
+    end = state_index(ORDER, number)
+    assert goes_on_from(other_from(end + 1), ORDER, milestone(number))
+    assert not goes_on_from(other_from(end), ORDER, milestone(number))
+    assert not goes_on_from((other_from(0)[0], *DIGESTS[1:]), ORDER, milestone(number))
+
+
+def test_a_result_begins_with_its_leg_and_with_what_counts_of_that() -> None:
+    """Of legs that begin behind milestone 1, of which 3 counts: s(2) begins it, and s(7) is the end of milestone 3."""
+    task = replace(a_task(behind=1, done=2), order=ORDER)
+    begun = replace(task, begun_from=milestone(1).root)
+    held = HeldCheckpoint(milestone(3), b"h" * 32)
+    counted = replace(begun, checkpoint=held)
+    for stated, first_free in ((task, 0), (begun, 3), (replace(task, checkpoint=held), 8), (counted, 8)):
+        assert all(begins_as_stated(other_from(index), stated) for index in range(first_free, 11))
+        assert not any(begins_as_stated(other_from(index), stated) for index in range(first_free))
+    # what counted was of another run than the one that the leg goes on from
+    elsewhere = replace(counted, begun_from=milestone(1, other_from(1)).root)
+    assert not any(begins_as_stated(digests, elsewhere) for digests in (DIGESTS, other_from(1)))

@@ -11,9 +11,13 @@ from gpu_tasks.data.sealing import (
     SealKey,
     address_of,
     is_usable,
+    readers_of,
     seal,
 )
+from runtime.cryptography.hashing import blake2_256
 
+NONCE = "b9633be4e3d28fec5aed02b573654b53b24430af3ecf2ebd"
+BOX = "7ef2685ddf5d16afb135a6e96da3922acb8dd75ead1e24f42384636e6bd18a49"
 ALICE, BOB, EVE = (SealKey.from_seed(bytes([n]) * 32) for n in (1, 2, 3))
 
 
@@ -83,6 +87,30 @@ def test_who_has_boxes_of_other_keys_alone_is_left_out(monkeypatch: pytest.Monke
     assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == [BOB.public]
     with pytest.raises(SealError, match="not sealed to this key"):
         BOB.open(blob)
+
+
+def test_what_is_sealed_now_is_opened_by_programs_of_another_day() -> None:
+    """A blob lies for months: whoever changes its form gives it another version."""
+    key = bytes(range(32))
+    assert sealing._nonce_of(key).hex() == NONCE
+    assert blake2_256(sealing._box(key, ALICE.public)).hex() == BOX
+    blob = seal(b"x", [ALICE.public])
+    for version in (sealing.VERSION - 1, sealing.VERSION + 1):
+        with pytest.raises(SealError, match=f"sealed blob version {version} is unknown; this is version 3"):
+            ALICE.open(bytes([version]) + blob[1:])
+
+
+def test_boxes_show_neither_who_was_named_first_nor_who_was_named_twice() -> None:
+    readers = sorted((ALICE.public, BOB.public, EVE.public))
+    for named in (readers, readers[::-1], [*readers[1:], *readers]):
+        opened = ALICE.opened(seal(b"x", named))
+        assert opened.boxes == tuple(sealing._box(opened.key, reader) for reader in readers)
+
+
+def test_how_many_can_read_a_blob_is_seen_without_a_key() -> None:
+    assert readers_of(seal(b"x", [ALICE.public])) == 1
+    assert readers_of(seal(b"x", [ALICE.public, BOB.public, ALICE.public])) == 2
+    assert readers_of(b"anything") == 0
 
 
 def test_two_sealings_of_one_content_share_nothing() -> None:

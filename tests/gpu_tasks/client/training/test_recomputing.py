@@ -15,6 +15,7 @@ from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState
 from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.stepwise import states, stepwise
 from gpu_tasks.workloads.train_int8.form import TrainingForm
 from priced_tasks import a_task
@@ -106,6 +107,9 @@ def test_what_is_not_to_be_had_or_computed_is_said() -> None:
         first_wrong(task, blobs, "abacus")
     with pytest.raises(RunBlobError, match="does not know what the task computes"):
         first_wrong(replace(task, order=replace(task.order, workload=b"x" * 32)), blobs)
+    at_once = registry.form_named("textgen-int8").workload_id
+    with pytest.raises(RunBlobError, match="does not know what the task computes"):
+        first_wrong(replace(task, order=replace(task.order, workload=at_once)), blobs)
     with pytest.raises(RunBlobError, match="the input asks for 8 segments, and the task for 9"):
         first_wrong(replace(task, order=replace(task.order, segments=9)), blobs)
     with pytest.raises(RunBlobError, match="the input is another than was submitted"):

@@ -11,7 +11,7 @@ from gpu_tasks.market.training.events import FraudNotShown, FraudProven
 from gpu_tasks.market.training.fraud_claims import CLAIM_BLOCKS, claim_commitment, reward_of
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import JudgedFor, TaskState
+from gpu_tasks.market.training.tasks import Challenge, FraudClaim, JudgedFor, TaskState
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
@@ -98,18 +98,43 @@ def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
     assert [chain.market.records[keys.stash].failed for keys in gang] == [5 * slot.price for slot in chain.now().slots]
 
 
+def test_a_proof_brings_a_part_of_the_collateral_of_the_slot_that_it_is_about() -> None:
+    chain, _ = stated()
+    eve, bound = chain.keys[4], chain.chain.now()
+    market, (slot,) = bound[TrainingMarket], chain.now().slots
+    market.tasks[chain.task] = replace(chain.now(), slots=(slot, replace(slot, collateral=8 * OGPU)))
+    sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 1, PROOF, SALT)
+    market.claims[chain.task, eve.stash] = FraudClaim(sealed, 1)
+    signed(eve.provider, TrainingMarket.show_fraud(task=chain.task, place=1, proof=PROOF, salt=SALT))(bound)
+    task = market.tasks[chain.task]
+    assert task is not None
+    assert task.challenge == Challenge(eve.stash, 1, 7, BOND, 2 * OGPU)
+
+
 def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_again() -> None:
     chain, books, eve = challenged()
+    finished = chain.now().finished_at
     while chain.state() is TaskState.JUDGED:
         chain.chain.block(*judges_say(chain, says(TRACE)))
     task = chain.now()
     assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, True)
     assert task.finished_at == chain.chain.height
+    assert (task.challenge, task.judged_for, task.beacon_at) == (None, None, finished), "no other chance is drawn"
     assert task.deadline == task.finished_at + 10
     assert books.change(eve) == -BOND
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(chain.chain.now())
     chain.until(TaskState.ENDED)
     assert books.change(chain.keys[0]) == net(PAID)
+
+
+def test_an_end_that_was_offered_before_a_proof_is_not_taken_after_it() -> None:
+    """A liar whose proof was judged wrong by chance would buy itself off with an old signature."""
+    chain, _ = stated()
+    eve = chain.keys[4]
+    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    chain.do(eve, claim(chain, eve))
+    chain.do(eve, show(chain))
+    assert (chain.state(), chain.now().close) == (TaskState.JUDGED, None)
 
 
 def about_to_be_audited() -> tuple[TaskChain, Keys]:
@@ -231,6 +256,16 @@ def test_who_has_a_part_in_the_task_or_no_bond_makes_no_claim() -> None:
     refused(eve.provider, claim(chain, eve), ev.DoneAlready)(chain.chain.now())
 
 
+def test_a_customer_that_is_bonded_disputes_and_proves_nothing() -> None:
+    """Its dispute costs a bond for each slot; a proof would bring it a part of the collateral beside its cover."""
+    chain, _ = stated()
+    eve = chain.keys[4]
+    bound = chain.chain.now()
+    bound[TrainingMarket].tasks[chain.task] = replace(chain.now(), customer=eve.stash)
+    refused(eve.provider, claim(chain, eve), ev.NotEligible)(bound)
+    refused(eve.stash, claim(chain, eve), ev.NotEligible)(bound)
+
+
 def test_a_task_takes_so_many_claims_and_no_more() -> None:
     chain, _ = stated()
     chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in chain.keys[3:7]))
@@ -246,7 +281,9 @@ def test_who_claims_and_opens_nothing_keeps_no_other_proof_out() -> None:
         chain.chain.block()
     chain.do(eve, claim(chain, eve), ev.TooManyClaims)
     chain.do(eve, claim(chain, eve))
-    assert [event.burned for event in chain.chain.happened(FraudNotShown)] == [BOND]
+    (burned,) = chain.chain.happened(FraudNotShown)
+    assert burned.burned == BOND
+    assert burned.challenger in {keys.stash for keys in friends}
     assert sorted(books.change(keys) for keys in friends) == [-BOND, 0, 0, 0]
     chain.do(eve, show(chain))
     assert chain.state() is TaskState.JUDGED

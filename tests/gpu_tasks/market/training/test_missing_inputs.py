@@ -1,10 +1,12 @@
 """Inputs that a provider says are not to be had: who pays, and who goes on."""
 
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import FEE, Opinion, judges_say, says
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
@@ -57,11 +59,33 @@ def test_a_good_input_costs_who_reported_it_a_miss_and_the_standby_goes_on() -> 
     over(chain, says(INPUT)(alice))
     task = chain.now()
     assert (task.state, task.slots[0].provider) == (TaskState.STARTING, bob.stash)
+    assert task.judged_for is None, "nobody looks any more"
     assert books.change(alice) == -(PRICE // 4 + 3 * FEE)
     assert books.change(CUSTOMER) == 0
     assert chain.is_idle(alice)
     chain.start(bob)
     assert chain.state() is TaskState.RUNNING
+
+
+def test_a_case_about_an_input_is_of_what_the_task_says_and_who_gains_by_it_does_not_judge() -> None:
+    chain, _ = reported()
+    case, task = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)], chain.now()
+    assert case is not None
+    assert case.terms.sealed_at == task.order.sealed_at < task.submitted_at
+    assert case.terms.excluded == (chain.keys[1].stash,), "who would have the place"
+    assert case.terms.pot_max == FIRST_JUDGES * FEE
+    (event,) = chain.chain.happened(ev.TaskJudged)
+    assert event == ev.TaskJudged(chain.task, JudgedFor.INPUT)
+
+
+def test_an_end_that_was_offered_is_gone_while_judges_look_for_the_input() -> None:
+    chain = TaskChain(size=12)
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    assert chain.now().close is not None
+    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    assert chain.now().close is None
 
 
 def test_what_nobody_decides_costs_nobody_anything() -> None:

@@ -1,5 +1,7 @@
 """Which stretches of a trace are looked at: parts of a leg, drawn and named."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,16 @@ from gpu_tasks.market.training.showing import (
     PARTS_MAX,
     TraceStretch,
     drawn_parts,
+    judged_stretches,
     leg_segments,
     looked_at,
     looked_at_most,
     parts,
 )
+from gpu_tasks.market.training.tasks import Challenge, slot_case
 from gpu_tasks.traces.trace import SEGMENTS_MAX
+from priced_tasks import a_task
+from runtime.cryptography.hashing import blake2_256
 
 SLOT = b"s" * 32
 LEGS = st.tuples(st.integers(0, SEGMENTS_MAX), st.integers(0, SEGMENTS_MAX)).map(
@@ -63,6 +69,28 @@ def test_four_different_parts_are_drawn_and_each_as_often(leg: range) -> None:
     expected = draws * PARTS_DRAWN / len(parts(leg))
     assert set(seen) == set(parts(leg))
     assert all(abs(count - expected) < expected / 5 for count in seen.values())
+
+
+def test_what_is_drawn_is_what_others_draw() -> None:
+    """Chain, provider and judges draw by themselves, in programs of different ages."""
+    left, expected = list(range(100, 140, 2)), []
+    for number in range(PARTS_DRAWN):
+        ticket = blake2_256(b"ogpu/segment" + b"b" * 32 + SLOT + bytes((number,)))
+        expected.append(left.pop(int.from_bytes(ticket, "big") % len(left)))
+    assert [part.first for part in drawn_parts(b"b" * 32, SLOT, range(100, 140))] == sorted(expected)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_slot_shows_parts_of_its_own_leg_and_its_partners_others(place: int) -> None:
+    task = a_task(segments=400, milestones=4, behind=1, done=2, drawn=b"b" * 32, named=120)
+    expected = looked_at(b"b" * 32, slot_case(b"t" * 32, place), range(100, 400), 120)
+    assert judged_stretches(b"t" * 32, task, place) == expected
+    assert judged_stretches(b"t" * 32, replace(task, drawn=None), place) == ()
+
+
+def test_of_a_fraud_proof_its_segment_alone_is_judged() -> None:
+    task = a_task(segments=400, drawn=b"b" * 32, named=120, challenge=Challenge(b"x" * 32, 0, 7, 5, 5))
+    assert judged_stretches(b"t" * 32, task, 0) == (TraceStretch(7, 8),)
 
 
 def test_of_a_short_leg_all_is_looked_at() -> None:

@@ -13,6 +13,7 @@ from task_chain import (
     BOND,
     PRICE,
     RIGHT,
+    WRONG,
     TaskChain,
     an_offer,
     awarded,
@@ -192,7 +193,14 @@ def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None
     for number in (1, 2):
         chain.report(alice, number)
         chain.do(bob, hold(chain, number))
+    held = chain.now().checkpoint
+    assert held is not None
+    assert held.holder == bob.provider, "as its extrinsic is found again"
+    assert chain.chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 2, bob.provider)
     chain.count(2)
+    held = chain.now().checkpoint
+    assert held is not None
+    assert held.holder == CUSTOMER.stash
     chain.ask(hold(chain, 2), ev.NothingToHold)
     chain.until(TaskState.ASKING)
     earned = 7 * OGPU // 2
@@ -234,6 +242,24 @@ def test_a_standby_that_is_bound_no_more_is_asked_first_and_paid_for_what_is_lef
     assert books.change(bob) == stood_by + net(4 * OGPU)
 
 
+def test_milestones_of_a_rest_count_from_where_it_began() -> None:
+    chain, books = awarded()
+    alice, bob = chain.keys[:2]
+    work(chain, alice, milestones=2)
+    chain.until(TaskState.ASKING)
+    chain.start(bob)
+    chain.report(bob, 3, root=WRONG)
+    chain.ask(hold(chain, 3, WRONG))
+    assert chain.chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 3, CUSTOMER.stash)
+    task = chain.now()
+    assert (task.behind, task.done, task.owed, task.begun_from) == (2, 1, 1, RIGHT)
+    chain.ask(hold(chain, 3, WRONG), ev.NothingToHold)
+    chain.until(TaskState.COMMITTING)
+    task = chain.now()
+    assert (task.behind, task.milestones, task.begun_from) == (3, 1, WRONG)
+    assert books.change(bob) == net(7 * OGPU // 50) + net(2 * OGPU) - 2 * OGPU // 4
+
+
 def test_a_standby_that_is_busy_or_poor_does_not_take_over() -> None:
     chain, _ = awarded()
     alice, bob = chain.keys[:2]
@@ -258,6 +284,9 @@ def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_esc
     earned, stood_by = 7 * OGPU * 3 // 4, 7 * OGPU // 50
     left = money.escrow(task.rules, PRICE) - earned - stood_by
     assert (task.auction, task.behind, task.milestones) == (2, 3, 1)
+    assert (task.bids, task.revealed, task.started_at, task.reported_at) == (0, 0, 0, 0), "nobody has bid for the rest"
+    assert (reopened.auction, reopened.milestones) == (2, 1)
+    assert task.terms.collateral_min == money.collateral_min(task.rules, task.terms.price_max, 0)
     assert reopened.price_max == task.terms.price_max == money.affordable(task.rules, left)
     assert money.escrow(task.rules, task.terms.price_max) <= left
     assert task.terms.blocks_max == 25
@@ -267,6 +296,7 @@ def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_esc
     assert chain.now().slots[0].price == 3 * OGPU
     chain.start(third)
     finish_and_accept(chain, third)
+    assert chain.chain.happened(ev.TaskEnded)[-1].auctions == 2
     assert books.change(third) == net(3 * OGPU)
 
 

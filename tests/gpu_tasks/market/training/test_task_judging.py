@@ -5,24 +5,33 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.draws import BEACON_DELAY
-from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import PARTS_DRAWN, ShownStretch, TraceStretch, judged_stretches, refuted
-from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
+from gpu_tasks.market.training.tasks import TASK_DISPUTE, JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import traced_state
-from looked_at import DIGESTS, FEE, PAID, SEGMENTS, STOOD_BY, TRACE, Opinion, audited, disputed, judged, says, submitted
+from looked_at import (
+    FEE,
+    OFTEN,
+    PAID,
+    STOOD_BY,
+    Opinion,
+    audited,
+    disputed,
+    judged,
+    says,
+    submitted,
+)  # fmt: skip
 from runtime.cryptography.hashing import blake2_256
+from runtime.frame.holds import Hold
+from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
 from task_chain import BOND, COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
 
 
@@ -140,6 +149,42 @@ def test_a_dispute_that_judges_cannot_decide_moves_nothing() -> None:
     assert books.change(CUSTOMER) == -STOOD_BY
 
 
+def test_who_disputes_before_the_beacon_asks_is_judged_once() -> None:
+    """The chance of an audit is awaited no more: its judges sit already."""
+    for seed in range(20):
+        chain = TaskChain(size=12, constants=OFTEN)
+        chain.chain.chance.seed(seed)
+        finished = submitted(chain).now().finished_at
+        chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+        while chain.chain.height < finished + AUDIT_DELAYS[-1] + 2:
+            chain.chain.block()
+        values = [chain.chain.now()[Beacon].value_at(finished + delay) for delay in AUDIT_DELAYS]
+        assert (chain.state(), chain.now().judged_for) == (TaskState.JUDGED, JudgedFor.DISPUTE)
+        if is_audited([value for value in values if value], chain.task, chain.now().rules.audit_rate_ppm):
+            return
+    raise AssertionError("no beacon asks for an audit")
+
+
+def test_the_bond_of_a_dispute_goes_by_the_price_of_each_slot() -> None:
+    chain = submitted(TaskChain(size=12))
+    task = chain.now()
+    dear = replace(task.slots[0], price=2 * task.slots[0].price)
+    gang = replace(task, slots=(task.slots[0], dear))
+    bound = chain.chain.now()
+    bound[TrainingMarket].tasks[chain.task] = gang
+    signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(bound)
+    held = [bound[Balances].held_cases[CUSTOMER.stash, Hold(TASK_DISPUTE, slot_case(chain.task, n))] for n in (0, 1)]
+    assert held == [PAID // 10 + 3 * FEE, 2 * PAID // 10 + 3 * FEE]
+
+
+def test_an_end_that_was_offered_is_gone_once_judges_look() -> None:
+    chain = submitted(TaskChain(size=12))
+    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    assert chain.now().close is not None
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    assert chain.now().close is None
+
+
 def test_who_disputes_and_shows_the_judges_nothing_pays_all_the_same() -> None:
     chain, books = disputed()
     bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
@@ -157,6 +202,16 @@ def test_an_input_that_is_missing_costs_the_customer_its_bond_and_the_judges() -
     assert chain.pot == pot
     fees = 5 * FEE  # a pair that does not confirm, and the committee after it
     assert books.change(CUSTOMER) == -BOND - STOOD_BY - fees
+
+
+def test_judges_that_cost_more_than_is_held_for_the_work_cost_all_of_that() -> None:
+    numbers = {"TrainingMarket.judge_fee_ppm": 500_000, "TrainingMarket.audit_rate_ppm": 250_000}
+    chain, books = audited(numbers=numbers)
+    held = money.escrow(chain.now().rules, PRICE)
+    assert held < 3 * PRICE // 2, "what three of them are paid"
+    judged(chain, lambda _keys: Unanswerable())
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert books.change(CUSTOMER) == -held - BOND
 
 
 def test_partners_that_state_different_results_are_judged_without_anybody_asking() -> None:
@@ -185,117 +240,6 @@ def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
     devices = chain.chain.now()[Devices]
     assert devices.providers[alice.stash] is None
     assert devices.expelled_until[alice.stash] > chain.chain.height
-
-
-# ----------------------------------------------------------------------------------------------------------- traces
-
-
-def looked_at(chain: TaskChain) -> tuple[TraceStretch, ...]:
-    """What Alice's judges compute."""
-    return judged_stretches(chain.task, chain.now(), 0)
-
-
-def shown(chain: TaskChain) -> tuple[ShownStretch, ...]:
-    """What Alice has to show."""
-    return tuple(
-        ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end)) for each in looked_at(chain)
-    )
-
-
-def to_be_shown(segment: int | None = None) -> tuple[TaskChain, Books]:
-    """A task with a trace that is disputed, and the beacon has drawn its parts."""
-    chain, books = disputed(root=TRACE, segments=SEGMENTS, segment=segment)
-    assert chain.now().drawn is None
-    while chain.now().drawn is None:
-        chain.chain.block()
-    return chain, books
-
-
-def test_segments_are_drawn_by_a_beacon_that_nobody_knows_when_they_are_asked_for() -> None:
-    chain, _ = disputed(root=TRACE, segments=SEGMENTS)
-    assert chain.now().beacon_at == chain.chain.height + BEACON_DELAY
-
-
-def test_states_that_are_drawn_are_shown_and_then_judged() -> None:
-    chain, books = to_be_shown()
-    show = TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain))
-    chain.do(chain.keys[0], show)
-    refused(chain.keys[0].provider, show, ev.DoneAlready)(chain.chain.now())
-    chain.chain.block()
-    assert chain.state() is TaskState.JUDGED
-    judged(chain, says(TRACE))
-    assert books.change(chain.keys[0]) > 0
-
-
-def test_who_shows_nothing_has_lied_though_nobody_judges_it() -> None:
-    chain, books = to_be_shown()
-    chain.chain.blocks(7)
-    assert (chain.state(), chain.now().outcome) == (TaskState.ENDED, TaskOutcome.LIED)
-    assert books.change(chain.keys[0]) == -COLLATERAL
-    assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
-    assert not chain.chain.happened(CaseEnded)
-
-
-def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
-    chain, books = to_be_shown()
-    chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain)))
-    assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
-    assert books.change(chain.keys[0]) == -COLLATERAL
-
-
-def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
-    chain, _ = to_be_shown()
-    right = shown(chain)
-    assert len(right) == PARTS_DRAWN
-    other = next(number for number in range(SEGMENTS) if all(each.first != number for each in looked_at(chain)))
-    not_drawn = ShownStretch(traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
-    bent = replace(right[0], after=replace(right[0].after, digest=b"x" * 32))
-    unfounded = replace(right[0], before=replace(right[0].before, digest=b"x" * 32))
-    swapped = replace(right[0], before=right[0].after, after=right[0].before)
-    for wrong in (
-        (),
-        right[1:],
-        right[::-1],
-        (not_drawn, *right[1:]),
-        (bent, *right[1:]),
-        (swapped, *right[1:]),
-        (unfounded, *right[1:]),
-    ):
-        call = TrainingMarket.show(task=chain.task, place=0, stretches=wrong)
-        refused(chain.keys[0].provider, call, ev.NotShown)(chain.chain.now())
-    call = TrainingMarket.show(task=chain.task, place=0, stretches=right)
-    refused(chain.keys[1].provider, call, ev.NotSlotOwner)(chain.chain.now())
-    refused(CUSTOMER.stash, call, ev.NotSlotOwner)(chain.chain.now())
-
-
-def test_the_segment_that_a_customer_names_is_shown_beside_those_that_are_drawn() -> None:
-    drawn = {each.first for each in looked_at(to_be_shown()[0])}
-    for segment in range(SEGMENTS):
-        chain, books = to_be_shown(segment)
-        wanted = shown(chain)
-        assert sorted(each.first for each in looked_at(chain)) == sorted({*drawn, segment}), "once each"
-        if segment in drawn:
-            continue
-        lacking = TrainingMarket.show(task=chain.task, place=0, stretches=wanted[:-1])
-        refused(chain.keys[0].provider, lacking, ev.NotShown)(chain.chain.now())
-        chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=wanted))
-        assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
-        assert books.change(chain.keys[0]) == -COLLATERAL
-
-
-@pytest.mark.parametrize(("segments", "segment"), [(SEGMENTS, SEGMENTS), (SEGMENTS, 65_535), (0, 0)])
-def test_no_segment_is_named_that_is_not_there(segments: int, segment: int) -> None:
-    chain = submitted(TaskChain(size=12), segments=segments)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment), ev.NoSuchSegment)
-
-
-def test_nobody_is_disputed_for_a_segment_that_another_one_ran() -> None:
-    chain = submitted(TaskChain(size=12), root=TRACE, segments=SEGMENTS)
-    taken_over = replace(chain.now(), behind=2)
-    chain.chain.block(lambda bound: bound[TrainingMarket].tasks.__setitem__(chain.task, taken_over))
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2 - 1), ev.NoSuchSegment)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2))
-    assert chain.now().named == SEGMENTS // 2
 
 
 def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> None:

@@ -1,5 +1,7 @@
 """A task from its order to its payment, as it should go."""
 
+import pytest
+
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.events import (
@@ -10,13 +12,15 @@ from gpu_tasks.market.training.events import (
     TaskEnded,
     WrongTaskState,
 )
+from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.selection import BidFate, select
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.runtime import Bound
 from runtime.pallets.pots import TREASURY
 from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
-from task_chain import COLLATERAL, PRICE, TaskChain, an_offer, hold, with_offers
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, an_offer, hold, with_offers
 
 BIDS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
@@ -153,6 +157,19 @@ def test_a_bid_takes_its_device_out_of_every_draw_until_it_has_lost() -> None:
     assert [event.burned for event in chain.chain.happened(BidEnded)] == [0]
 
 
+def test_of_many_bids_all_that_lost_are_set_free() -> None:
+    """A block has room for a few of them: the rest waits for the next."""
+    chain = TaskChain(size=2 * CLEARED_MAX + 3)
+    chain.submit()
+    books = Books(chain)
+    chain.auction(with_offers(chain.keys, *(6 * OGPU + place * OGPU // 100 for place in range(len(chain.keys)))))
+    losers = chain.keys[2:]
+    assert not all(chain.is_idle(keys) for keys in losers)
+    chain.chain.blocks(3)
+    assert all(chain.is_idle(keys) for keys in losers)
+    assert [books.change(keys) for keys in losers] == [0] * len(losers)
+
+
 def test_a_bond_that_is_not_opened_burns_and_nobody_has_it() -> None:
     chain = TaskChain()
     before = {keys: chain.wealth(keys.stash) for keys in chain.keys}
@@ -248,6 +265,25 @@ def test_a_record_goes_and_its_deposit_comes_back() -> None:
     assert not list(chain.market.bids.under(auction_id(chain.task, 1)))
     assert chain.market.awards[auction_id(chain.task, 1)] is None
     assert [event.outcome for event in chain.chain.happened(TaskEnded)] == [TaskOutcome.ON_TIME]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_deposit_that_comes_back_is_the_one_that_was_locked(times: int) -> None:
+    """A chain may ask for more, or for less, while tasks are there."""
+    chain = done(awarded())
+    locked = chain.now().deposit
+
+    def change(bound: Bound) -> None:
+        market = bound[TrainingMarket]
+        market.context.parameters.change(TrainingMarket.task_deposit, market.task_deposit * times // 2)
+
+    chain.chain.block(change)
+    assert chain.market.task_deposit == locked * times // 2
+    chain.until(TaskState.ENDED)
+    before = chain.free(CUSTOMER.stash)
+    while chain.market.tasks[chain.task] is not None:
+        chain.chain.block()
+    assert chain.free(CUSTOMER.stash) == before + locked
 
 
 def test_what_a_task_goes_by_does_not_change_with_the_parameters() -> None:

@@ -122,6 +122,38 @@ def test_what_this_machine_cannot_promise(run: MeasuredRun, more: dict[str, Any]
         offer_for(given["task"], run, given["policy"], SLOT_MS, given["means"])
 
 
+def fits(task: Task, run: MeasuredRun = RUN) -> bool:
+    """Whether it is bid for, as far as this machine's speed goes."""
+    try:
+        offer_for(task, run, POLICY, SLOT_MS, MEANS)
+    except UnfitError:
+        return False
+    return True
+
+
+def test_judges_have_the_time_that_the_longest_segments_take() -> None:
+    # five of eight segments, of half a second each and half of that as slack
+    assert [fits(a_task(run_blocks=blocks)) for blocks in (3, 4)] == [False, True]
+    uneven = MeasuredRun((*range(8), 80), 50_000, 1_000)  # its last segment is 73 steps
+    assert [fits(a_task(run_blocks=blocks), uneven) for blocks in (27, 28)] == [False, True]
+
+
+def test_what_is_asked_may_be_all_that_there_is() -> None:
+    assert [fits(a_task(run_blocks=RUN_BLOCKS_MAX + more)) for more in (0, 1)] == [True, False]
+    blocks = promised_blocks(a_task(), RUN, SLOT_MS)
+    price = asked_price(POLICY, blocks, SLOT_MS, a_task().rules.settlement_fee)
+    for less, is_fit in ((0, True), (1, False)):
+        assert fits(a_task(terms=TaskTerms(PRICE, 0, 0, blocks - less, 1))) is is_fit
+        assert fits(a_task(terms=TaskTerms(price - less, 0, 0, blocks, 1))) is is_fit
+    large = replace(RUN, state_bytes=STATE_BYTES_MAX)
+    assert fits(a_task(), large)
+    assert not fits(a_task(), replace(large, state_bytes=STATE_BYTES_MAX + 1))
+    steps = replace(RUN, boundaries=tuple(range(9)), step_us=bid_terms.STEP_US_MAX)
+    roomy = a_task(run_blocks=RUN_BLOCKS_MAX, terms=TaskTerms(10 * OGPU, 0, 0, 10**6, 1))
+    assert fits(roomy, steps)
+    assert not fits(roomy, replace(steps, step_us=bid_terms.STEP_US_MAX + 1))
+
+
 def test_judges_of_a_long_run_have_long() -> None:
     slow = replace(RUN, step_us=bid_terms.STEP_US_MAX)
     judged = (

@@ -8,14 +8,15 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.placement import COPIES
 from gpu_tasks.data.run_states import encode_run_state, root_of, state_index
 from gpu_tasks.data.sealing import SealError, SealKey, address_of
 from gpu_tasks.market.api import InputReader
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Standby, Task
+from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Slot, Standby, Task, TaskResult
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks import checkpoint_blobs
-from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run, spread
+from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, is_sound, seal_run, spread
 from gpu_tasks.traces.trace import state_hash
 from priced_tasks import a_task
 from provider_chain import seal_key
@@ -121,8 +122,8 @@ def test_a_run_is_brought_to_others_alone(monkeypatch: pytest.MonkeyPatch) -> No
     blob = sealed(store)
     there = parts(store)
 
-    async def put(*_: object, **__: object) -> None:
-        """Somebody takes it."""
+    async def put(what: bytes, _stores: list[str], *, copies: int) -> None:
+        assert (what, copies) == (blob, COPIES), "as many as of an input"
 
     def noted(known: dict[bytes, Provider]) -> list[tuple[bytes, str]]:
         asked.append(set(known))
@@ -133,6 +134,34 @@ def test_a_run_is_brought_to_others_alone(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(checkpoint_blobs, "stores_for", lambda *_: [])
     asyncio.run(spread(there, address_of(blob)))
     assert asked == [{keys.stash for keys in (STANDBY, JUDGE, OTHER, NEWER)}]
+
+
+@pytest.mark.parametrize("maker", [OWN, STANDBY, JUDGE, OTHER])
+def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
+    """Who would have it by its address may be away, or drip."""
+    made, asked = Store(), list[list[str]]()
+    blob = sealed(made)
+    there = parts(Store(), of=STANDBY)
+    known = {keys.stash: Provider(public(keys), f"http://127.0.0.1:{port}".encode(), 0)
+             for port, keys in enumerate((OWN, STANDBY, JUDGE, OTHER), 1)}  # fmt: skip
+
+    async def providers() -> dict[bytes, Provider]:
+        return known
+
+    async def get(_address: bytes, endpoints: list[str]) -> bytes:
+        asked.append(endpoints)
+        return blob
+
+    there.chain.providers = providers  # type: ignore[method-assign]
+    there.blobs.get = get  # type: ignore[method-assign, assignment]
+    milestone = Milestone(1, root_of(DIGESTS[: state_index(task().order, 1) + 1]), 7, address_of(blob))
+    asyncio.run(fetch_run(there, task(), milestone, [b"gone" * 8, maker.stash]))
+    slot = replace(Slot(maker.stash, b"d" * 32, 5, 50, 100), result=TaskResult(milestone.root, milestone.blob, 7))
+    asyncio.run(is_sound(there, task(), slot, public(CUSTOMER)))
+    for order in asked:
+        assert order[0] == known[maker.stash].endpoint.decode()
+        assert sorted(order) == sorted(each.endpoint.decode() for each in known.values()), "each once"
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("root", [root_of(DIGESTS[:3]), root_of(DIGESTS[1:4])])

@@ -73,6 +73,18 @@ def test_an_opinion_is_shown_once_the_final_chain_holds_its_own_commitment(is_ow
     assert told == ([] if is_own else ["not_final"])
 
 
+def test_nothing_is_left_of_a_case_that_is_over() -> None:
+    """A judge sits in one case after another, for months: what it remembers of each must go with it."""
+    case, other = a_case(), a_case(bench=1)
+    duty = TaskJudgeDuty(cast(Parts, SimpleNamespace()))
+    for each in (case, other):
+        duty._searches[case_key(each)] = Search(Lacking.STATES)
+        duty._seen_final.add(case_key(each))
+    duty.end(case_key(case))
+    assert (set(duty._searches), duty._seen_final) == ({case_key(other)}, {case_key(other)})
+    duty.end(case_key(case))  # the journal may say so again
+
+
 @pytest.mark.parametrize("lacks", [Lacking.INPUT, Lacking.STATES])
 def test_nothing_is_given_up_while_there_is_time(lacks: Lacking) -> None:
     early = NEWEST + GIVE_UP_BLOCKS + 1

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from gpu_tasks.data.sealing import readers_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.showing import TraceStretch
 from gpu_tasks.market.training.tasks import Challenge, Slot, Task, slot_case
@@ -44,6 +45,7 @@ def shown(
     answers = StateAnswers(parts_of(task), cast(TaskBook, SimpleNamespace(run=lambda name, _: {TASK: run}.get(name))))
     judge = Identity.of(JUDGE.stash, keypair(JUDGE), GENESIS_HASH)
     sealed = asyncio.run(answers.answer(question(judge, CASE, TraceStretch(first, first + 1 if end is None else end))))
+    assert readers_of(sealed) == 1, "for who asked alone"
     return SHOWN_STATE.decode(seal_key(JUDGE).open(sealed))
 
 

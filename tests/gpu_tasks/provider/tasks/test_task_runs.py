@@ -41,7 +41,8 @@ class Disk:
         store = SimpleNamespace(get=self.stored.get, put=self._put)
         workshop = SimpleNamespace(begin=self._begin)
         journal = SimpleNamespace(open_tasks=lambda: iter(()))
-        self.parts = cast(Parts, SimpleNamespace(store=store, workshop=workshop, journal=journal))
+        chain = SimpleNamespace(stash_of=self._stash_of)
+        self.parts = cast(Parts, SimpleNamespace(store=store, workshop=workshop, journal=journal, chain=chain))
         replaced: dict[str, Callable[..., Any]] = {
             "form_of": lambda *_: None,
             "open_task": self._opened,
@@ -50,6 +51,9 @@ class Disk:
         }
         for name, stand_in in replaced.items():
             monkeypatch.setattr(task_runs, name, stand_in)
+
+    async def _stash_of(self, provider_key: bytes) -> bytes | None:
+        return b"s" * 32 if provider_key == b"k" * 32 else None
 
     def _put(self, blob: bytes, *, is_own: bool) -> None:
         assert is_own, "others' blobs make room for newer ones"
@@ -106,6 +110,12 @@ def test_a_checkpoint_is_had_of_who_holds_it_or_works_and_looked_at(disk: Disk) 
     prepared(disk, replace(LATER_LEG, slots=partners))
     assert disk.keepers == [b"h" * 32, b"p" * 32, b"q" * 32]
     assert disk.checked == [(STATES[2], 2)]
+
+
+def test_a_checkpoint_that_was_signed_for_with_a_provider_key_is_asked_of_its_stash(disk: Disk) -> None:
+    """Stores are known by stash: the one store that surely has it was asked last, and on a large chain not at all."""
+    prepared(disk, replace(LATER_LEG, checkpoint=HeldCheckpoint(MILESTONE, b"k" * 32)))
+    assert disk.keepers == [b"s" * 32]
 
 
 def test_a_measurement_doubles_its_steps_until_it_takes_long_enough(disk: Disk) -> None:

@@ -1,0 +1,198 @@
+"""Runs with a trace: what is drawn or named of it, who shows it until when, and what comes of showing nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.showing import PARTS_DRAWN, ShownStretch, TraceStretch, judged_stretches, refuted
+from gpu_tasks.market.training.tasks import JudgedFor, TaskState
+from gpu_tasks.market.training.terms import covered
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import traced_state
+from looked_at import (
+    DIGESTS,
+    SEGMENTS,
+    STOOD_BY,
+    TRACE,
+    disputed,
+    judged,
+    says,
+    submitted,
+)  # fmt: skip
+from runtime.pallets.beacon import Beacon
+from scripts.chains.market_chain import CUSTOMER, OGPU, refused
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, with_offers
+
+
+def looked_at(chain: TaskChain, place: int = 0) -> tuple[TraceStretch, ...]:
+    """What the judges of a slot compute, Alice's unless another is named."""
+    return judged_stretches(chain.task, chain.now(), place)
+
+
+def shown(chain: TaskChain, place: int = 0) -> tuple[ShownStretch, ...]:
+    """What who has it has to show."""
+    return tuple(
+        ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
+        for each in looked_at(chain, place)
+    )
+
+
+def to_be_shown(segment: int | None = None) -> tuple[TaskChain, Books]:
+    """A task with a trace that is disputed, and the beacon has drawn its parts."""
+    chain, books = disputed(root=TRACE, segments=SEGMENTS, segment=segment)
+    assert chain.now().drawn is None
+    while chain.now().drawn is None:
+        chain.chain.block()
+    return chain, books
+
+
+def test_segments_are_drawn_by_a_beacon_that_nobody_knows_when_they_are_asked_for() -> None:
+    chain, _ = disputed(root=TRACE, segments=SEGMENTS)
+    assert chain.now().beacon_at == chain.chain.height + BEACON_DELAY
+
+
+def test_nothing_is_shown_before_it_is_drawn() -> None:
+    """Whoever shows nothing then would have shown all that is asked for, and the judges would find no state."""
+    chain, _ = disputed(root=TRACE, segments=SEGMENTS)
+    call = TrainingMarket.show(task=chain.task, place=0, stretches=())
+    refused(chain.keys[0].provider, call, ev.WrongTaskState)(chain.chain.now())
+
+
+def test_who_is_drawn_hears_until_when_it_may_show() -> None:
+    chain, _ = to_be_shown()
+    (drawn,) = chain.chain.happened(ev.SegmentsDrawn)
+    assert (drawn.task, drawn.why) == (chain.task, JudgedFor.DISPUTE)
+    assert drawn.show_until == chain.now().deadline == chain.chain.height + 6
+
+
+def test_parts_whose_beacon_was_forgotten_are_drawn_anew() -> None:
+    """Else whoever stands finality still knows what is drawn, of a value that is no beacon's."""
+    chain, _ = disputed(root=TRACE, segments=SEGMENTS)
+    first = chain.now().beacon_at
+
+    def forget(bound: Any) -> None:
+        values = bound[Beacon].values
+        for height, _ in list(values.items()):
+            del values[height]
+
+    while chain.now().beacon_at == first:
+        assert chain.now().drawn is None
+        chain.chain.block(forget)
+    while chain.now().drawn is None:
+        chain.chain.block()
+    assert chain.now().drawn == chain.chain.now()[Beacon].value_at(chain.now().beacon_at)
+
+
+def test_states_that_are_drawn_are_shown_and_then_judged() -> None:
+    chain, books = to_be_shown()
+    show = TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain))
+    chain.do(chain.keys[0], show)
+    refused(chain.keys[0].provider, show, ev.DoneAlready)(chain.chain.now())
+    chain.chain.block()
+    assert chain.state() is TaskState.JUDGED
+    judged(chain, says(TRACE))
+    assert books.change(chain.keys[0]) > 0
+
+
+def test_who_shows_nothing_has_lied_though_nobody_judges_it() -> None:
+    chain, books = to_be_shown()
+    chain.chain.blocks(7)
+    assert (chain.state(), chain.now().outcome) == (TaskState.ENDED, TaskOutcome.LIED)
+    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
+    assert not chain.chain.happened(CaseEnded)
+
+
+@pytest.mark.parametrize("shows", [0, 1])
+def test_of_a_gang_each_shows_its_own_and_who_does_not_has_lied(shows: int) -> None:
+    chain = TaskChain(size=14)
+    chain.submit(slots=2, segments=SEGMENTS)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 8 * OGPU))
+    gang = chain.keys[:2]
+    for place, keys in enumerate(gang):
+        chain.start(keys, place)
+    for place, keys in enumerate(gang):
+        chain.finish(keys, place, TRACE)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    while chain.now().drawn is None:
+        chain.chain.block()
+    own, others = shown(chain, shows), shown(chain, 1 - shows)
+    assert own != others, "each has its own draw"
+    chain.do(gang[shows], TrainingMarket.show(task=chain.task, place=shows, stretches=others), ev.NotShown)
+    chain.do(gang[shows], TrainingMarket.show(task=chain.task, place=shows, stretches=own))
+    assert not chain.chain.happened(ev.TaskJudged), "its partner has time"
+    chain.chain.block()
+    assert chain.state() is TaskState.SHOWING
+    chain.until(TaskState.JUDGED)
+    assert (chain.now().cases, chain.now().slots[1 - shows].outcome) == (1, TaskOutcome.LIED)
+    judged(chain, says(TRACE))
+    found = chain.now().slots
+    assert (found[shows].outcome, found[1 - shows].outcome) == (TaskOutcome.DISPUTED_FALSELY, TaskOutcome.LIED)
+
+
+def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
+    chain, books = to_be_shown()
+    chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain)))
+    assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
+    assert books.change(chain.keys[0]) == -COLLATERAL
+
+
+def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
+    chain, _ = to_be_shown()
+    right = shown(chain)
+    assert len(right) == PARTS_DRAWN
+    other = next(number for number in range(SEGMENTS) if all(each.first != number for each in looked_at(chain)))
+    not_drawn = ShownStretch(traced_state(DIGESTS, other), traced_state(DIGESTS, other + 1))
+    bent = replace(right[0], after=replace(right[0].after, digest=b"x" * 32))
+    unfounded = replace(right[0], before=replace(right[0].before, digest=b"x" * 32))
+    swapped = replace(right[0], before=right[0].after, after=right[0].before)
+    for wrong in (
+        (),
+        right[1:],
+        right[::-1],
+        (not_drawn, *right[1:]),
+        (bent, *right[1:]),
+        (swapped, *right[1:]),
+        (unfounded, *right[1:]),
+    ):
+        call = TrainingMarket.show(task=chain.task, place=0, stretches=wrong)
+        refused(chain.keys[0].provider, call, ev.NotShown)(chain.chain.now())
+    call = TrainingMarket.show(task=chain.task, place=0, stretches=right)
+    refused(chain.keys[1].provider, call, ev.NotSlotOwner)(chain.chain.now())
+    refused(CUSTOMER.stash, call, ev.NotSlotOwner)(chain.chain.now())
+
+
+def test_the_segment_that_a_customer_names_is_shown_beside_those_that_are_drawn() -> None:
+    drawn = {each.first for each in looked_at(to_be_shown()[0])}
+    for segment in range(SEGMENTS):
+        chain, books = to_be_shown(segment)
+        wanted = shown(chain)
+        assert sorted(each.first for each in looked_at(chain)) == sorted({*drawn, segment}), "once each"
+        if segment in drawn:
+            continue
+        lacking = TrainingMarket.show(task=chain.task, place=0, stretches=wanted[:-1])
+        refused(chain.keys[0].provider, lacking, ev.NotShown)(chain.chain.now())
+        chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=wanted))
+        assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
+        assert books.change(chain.keys[0]) == -COLLATERAL
+
+
+@pytest.mark.parametrize(("segments", "segment"), [(SEGMENTS, SEGMENTS), (SEGMENTS, 65_535), (0, 0)])
+def test_no_segment_is_named_that_is_not_there(segments: int, segment: int) -> None:
+    chain = submitted(TaskChain(size=12), segments=segments)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment), ev.NoSuchSegment)
+
+
+def test_nobody_is_disputed_for_a_segment_that_another_one_ran() -> None:
+    chain = submitted(TaskChain(size=12), root=TRACE, segments=SEGMENTS)
+    taken_over = replace(chain.now(), behind=2)
+    chain.chain.block(lambda bound: bound[TrainingMarket].tasks.__setitem__(chain.task, taken_over))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2 - 1), ev.NoSuchSegment)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2))
+    assert chain.now().named == SEGMENTS // 2
