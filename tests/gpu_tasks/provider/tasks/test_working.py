@@ -1,7 +1,7 @@
 """What a daemon does beside the chain for a task, and when it calls one over: a node's word alone changes nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -45,15 +45,25 @@ class Scene:
         self.sent: list[StepMessage] = []
         self.started: list[Any] = []
         self.heard = Heard()
+        self.watched: list[Any] = []
         chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids, case=self._case)
         parts = SimpleNamespace(
             chain=chain, identity=SimpleNamespace(stash=ME), telemetry=self.heard,
             workshop=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(append=self.noted.append),
-            earnings=SimpleNamespace(note=lambda *_, **__: None),
+            earnings=SimpleNamespace(note=lambda *_, **__: None), watch=self,
         )  # fmt: skip
         book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)
         self.duty = WorkDuty(cast(Parts, parts), cast(TaskBook, book), lambda: drains)
         self.waits: list[str] = []
+
+    def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
+        self.watched.append(("begin", task, place, device, reader))
+
+    def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
+        self.watched.append(("progress", task, done, total, step_us))
+
+    def end(self, task: bytes) -> None:
+        self.watched.append(("end", task))
 
     async def _tasks(self, _ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
         return {} if self.final is None or not final else {TASK: self.final}
@@ -80,6 +90,34 @@ def test_a_bid_is_over_once_the_final_chain_says_so(is_final: bool) -> None:
     scene = Scene(None if is_final else a_task(state=TaskState.RUNNING, slots=(MINE,)))
     asyncio.run(scene.duty._end_if_final(KEY, entry(), View(9, ())))
     assert bool(scene.noted) is is_final
+    assert scene.watched == ([("end", TASK)] if is_final else [])
+
+
+@pytest.mark.parametrize(("slots", "place"), [((MINE,), 0), ((THEIRS, MINE), 1), ((THEIRS,), None)])
+def test_who_has_a_slot_lets_its_customer_watch_and_nobody_else_does(
+    slots: tuple[Slot, ...], place: int | None
+) -> None:
+    scene = Scene()
+    asked = SimpleNamespace(reply_key=b"k" * 32)
+    run: Any = SimpleNamespace(asked=asked, is_whole=False, boundaries=(0, 8), step_us=9)
+
+    async def compute_next(tell: Callable[[int], None]) -> None:
+        tell(4)
+        run.is_whole = True
+
+    async def prepared(*_: object) -> Any:
+        return run
+
+    async def none_to_note(*_: object) -> None:
+        pass
+
+    run.compute_next = compute_next
+    scene.duty.book = cast(TaskBook, SimpleNamespace(prepare=prepared))
+    scene.duty._note_milestones = cast(Any, none_to_note)  # type: ignore[method-assign]
+    task = a_task(state=TaskState.RUNNING, slots=slots, standby=None if place is not None else STANDBY)
+    asyncio.run(scene.duty._run(OwnTask(KEY, task, None), task, entry(), has_more=True))
+    begun = [] if place is None else [("begin", TASK, place, DEVICE, b"k" * 32)]
+    assert scene.watched == [*begun, ("progress", TASK, 4, 8, 9)]
 
 
 @pytest.mark.parametrize("stands_at", [4, 5])
