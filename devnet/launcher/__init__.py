@@ -5,6 +5,7 @@ In reading order:
 * `errors`, `folder`, `free_ports`: what goes wrong, in words; where a devnet lies; ports that stay free
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
+* `dockerd`: a container engine of one's own
 * `status`: where the nodes stand
 * `lifecycle`: the devnet up, ready and down as a whole
 * `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as people run them

@@ -15,7 +15,9 @@ from gpu_tasks.provider.execution.containers.spec import MIB, ContainerSpec
 USER_ID = 65534
 """Nobody's; nothing on a machine belongs to it."""
 USER = f"{USER_ID}:{USER_ID}"
-HOLDER_MEMORY_BYTES = 8 * MIB
+HOLDER_MEMORY_BYTES = 32 * MIB
+HOLDER_PROCESSES = 32
+"""The holder needs none of it; the engine's own program, which begins in the same limits, does."""
 OOM_SCORE = 800
 """When the machine runs out of memory, containers go first."""
 CPU_SLACK_SECONDS = 60
@@ -77,7 +79,7 @@ def holder_config(image_id: str, volumes: Mapping[str, str], labels: Mapping[str
         "Memory": HOLDER_MEMORY_BYTES,
         "MemorySwap": HOLDER_MEMORY_BYTES,
         "NanoCpus": 10_000_000,
-        "PidsLimit": 2,
+        "PidsLimit": HOLDER_PROCESSES,
         "Mounts": [_mount(name, folder, is_read_only=False) for folder, name in sorted(volumes.items())],
         "NetworkMode": NO_NETWORK,
     }

@@ -101,6 +101,7 @@ class ContainerEngine:
             await self._signal(container.name, "SIGTERM")
             await asyncio.wait({container.end}, timeout=grace_seconds)
         if not container.end.done():
+            container.hurry.set()
             await self._signal(container.name, "SIGKILL")
         return await self.wait(container)
 
@@ -113,6 +114,7 @@ class ContainerEngine:
     async def remove(self, container: RunningContainer) -> None:
         """End it at once and take it away, volumes and all; ContainerError with what stayed."""
         container.stop_wanted.set()
+        container.hurry.set()
         try:
             await self._parts.remove(container.spec.container_id)
         finally:
@@ -149,13 +151,13 @@ class ContainerEngine:
 
     async def _watch(self, container: RunningContainer, stream: EngineStream) -> ContainerEnd:
         """Hold the time limit, read the log, and know the end."""
-        began, is_over = time.monotonic(), asyncio.Event()
-        said = asyncio.create_task(pump(stream.frames(), container.log, is_over))
+        began = time.monotonic()
+        said = asyncio.create_task(pump(stream.frames(), container.log, container.hurry))
         try:
             is_late = await self._until_over(container)
             seconds = time.monotonic() - began
             end = await self._end_of(container, seconds, is_late=is_late)
-            is_over.set()
+            container.hurry.set()
             await asyncio.wait({said}, timeout=LOG_END_SECONDS)
         finally:
             said.cancel()
@@ -172,6 +174,7 @@ class ContainerEngine:
             await asyncio.wait({ended}, timeout=container.spec.limits.wall_seconds)
             if ended.done():
                 return False
+            container.hurry.set()
             await self._signal(container.name, "SIGKILL")
             await asyncio.wait({ended}, timeout=KILL_SECONDS)
             return True

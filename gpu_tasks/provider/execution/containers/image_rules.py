@@ -6,7 +6,7 @@ by the hooks of the GPU toolkit outside of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gpu_tasks.provider.execution.containers.labels import PREFIX
@@ -67,7 +67,7 @@ def check_size(size: int, size_max: int) -> None:
 def _environment(variables: object) -> dict[str, str]:
     if variables is None:
         return {}
-    if not isinstance(variables, Sequence) or not all(isinstance(line, str) for line in variables):
+    if not isinstance(variables, list) or not all(isinstance(line, str) for line in variables):
         raise refused("its environment is no list of texts", "build it again")
     pairs = [line.partition("=") for line in variables]
     return {name: value for name, _, value in pairs}

@@ -152,16 +152,16 @@ def keep_log(folder: Path, container_id: str, lines: Sequence[ContainerLine]) ->
     return path
 
 
-async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, is_over: asyncio.Event) -> None:
-    """Frames of the attached streams to the log, at the pace while the program runs, until they end."""
+async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, hurry: asyncio.Event) -> None:
+    """Frames of the attached streams to the log until they end; at the pace, until there is a hurry."""
     pace = Pace()
     try:
         async for stream, data in frames:
             log.feed(STREAMS.get(stream, "out"), data)
             delay = pace.delay_after(data)
-            if delay and not is_over.is_set():
+            if delay and not hurry.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(is_over.wait(), delay)
+                    await asyncio.wait_for(hurry.wait(), delay)
             else:
                 await asyncio.sleep(0)
     finally:

@@ -45,5 +45,7 @@ class RunningContainer:
     log: ContainerLog
     stop_wanted: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     """Set by who stops it, before it is."""
+    hurry: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    """Set once it is ended: an engine waits for who reads slowly what it said last."""
     end: asyncio.Future[ContainerEnd] = field(default_factory=_new_end, repr=False)
     """How it ended, once it has."""

@@ -100,8 +100,8 @@ class ContainerLimits:
 
 BOUNDS: dict[str, tuple[int, int]] = {
     "cpu_thousandths": (10, 512_000),
-    "memory_bytes": (8 * MIB, 4_096 * GIB),
-    "processes": (4, 65_536),
+    "memory_bytes": (16 * MIB, 4_096 * GIB),
+    "processes": (16, 65_536),
     "wall_seconds": (1, 30 * 24 * 3_600),
     "log_bytes": (4 * KIB, 64 * MIB),
     "workspace_bytes": (MIB, 4_096 * GIB),
