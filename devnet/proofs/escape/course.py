@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from devnet.measuring.timeline import Timeline
 from devnet.proofs.escape.attempt import EscapeAttempt, EscapeChecks
-from devnet.proofs.escape.scene import EscapeScene, free_disk, pid_of, process_count, resident_bytes
+from devnet.proofs.escape.scene import EscapeScene, used_disk, pid_of, process_count, resident_bytes
 from gpu_tasks.provider.execution.containers.programs import run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import MIB
@@ -16,7 +16,7 @@ from gpu_tasks.provider.execution.containers.spec import MIB
 WELL_SECONDS = 10.0
 PROCESSES_SLACK = 8
 MEMORY_SLACK_BYTES = 200 * MIB
-DISK_SLACK_BYTES = 200 * MIB
+DISK_SLACK_BYTES = 64 * MIB
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ async def _tried(scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
 
 
 def _state(scene: EscapeScene) -> _State:
-    return _State(pid_of("dockerd"), process_count(), resident_bytes(), free_disk(scene.folder))
+    return _State(pid_of("dockerd"), process_count(), resident_bytes(), used_disk(scene.folder))
 
 
 async def _harm(scene: EscapeScene, before: _State) -> list[str]:
@@ -93,8 +93,8 @@ async def _harm(scene: EscapeScene, before: _State) -> list[str]:
         found.append(f"harm: {after.processes} processes, {before.processes} before")
     if after.memory > before.memory + MEMORY_SLACK_BYTES:
         found.append(f"harm: {after.memory // MIB} MiB of memory, {before.memory // MIB} before")
-    if after.disk < before.disk - DISK_SLACK_BYTES:
-        found.append(f"harm: {(before.disk - after.disk) // MIB} MiB of disk are gone")
+    if after.disk > before.disk + DISK_SLACK_BYTES:
+        found.append(f"harm: {(after.disk - before.disk) // MIB} MiB of disk are taken")
     left = await scene.ask_engine(lambda client: [*client.containers(all=True), *(client.volumes()["Volumes"] or [])])
     loops = [line for line in (await run_program("losetup", "--all")).splitlines() if str(scene.folder) in line]
     if left or loops or scene.engine.containers:

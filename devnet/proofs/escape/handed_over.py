@@ -22,7 +22,7 @@ from devnet.proofs.escape.scene import (
     POLICY,
     REPOSITORY,
     EscapeScene,
-    free_disk,
+    used_disk,
     pid_of,
     resident_bytes,
 )
@@ -50,7 +50,7 @@ _OUTPUTS = {
 async def hand_over_bad_outputs(scene: EscapeScene, checks: EscapeChecks) -> None:
     """Leave links, pipes, holes, too many files, deep folders and bad names in /out."""
     for what, script in _OUTPUTS.items():
-        disk, began = free_disk(scene.folder), time.monotonic()
+        disk, began = used_disk(scene.folder), time.monotonic()
         async with scene.container("sh", "-c", script) as container:
             ran = await scene.ended(container)
             sink = io.BytesIO()
@@ -62,7 +62,7 @@ async def hand_over_bad_outputs(scene: EscapeScene, checks: EscapeChecks) -> Non
                 said = f"TAKEN {archive.files} files: {ran.text[:100]}"
         checks.that(not said.startswith("TAKEN"), what, said)
         checks.that(sink.tell() < LIMITS.output_bytes + MIB and time.monotonic() - began < 15, f"{what}: soon refused")
-        checks.that(disk - free_disk(scene.folder) < 64 * MIB, f"{what}: no disk taken")
+        checks.that(used_disk(scene.folder) - disk < 8 * MIB, f"{what}: no disk taken")
     script = "mkdir /out/d; echo b >/out/d/b; echo a >/out/a; chmod 4777 /out/a"
     hashes = []
     for text in (script, "echo a >/out/a; mkdir /out/d; sleep 1; echo b >/out/d/b; chmod 755 /out/a"):

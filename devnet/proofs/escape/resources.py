@@ -10,7 +10,7 @@ from devnet.proofs.escape.scene import (
     LIMITS,
     EscapeScene,
     cpu_seconds,
-    free_disk,
+    used_disk,
     pid_of,
     process_count,
     resident_bytes,
@@ -18,22 +18,22 @@ from devnet.proofs.escape.scene import (
 from gpu_tasks.provider.execution.containers.running import EndReason
 from gpu_tasks.provider.execution.containers.spec import MIB
 
-DISK_SLACK_BYTES = 96 * MIB
-"""What the machine may write beside, over a few seconds."""
+DISK_SLACK_BYTES = 16 * MIB
+"""What an engine writes down of a container, and more."""
 FLOOD_SECONDS = 6.0
 
 
 @attempt
 async def fill_the_disk(scene: EscapeScene, checks: EscapeChecks) -> None:
     """Write until it is full, everywhere: /workspace, /out, /tmp, /dev/shm, the root."""
-    before = free_disk(scene.folder)
+    before = used_disk(scene.folder)
     places = "/workspace /out /tmp /dev/shm / /etc /bin /in /secrets /dev /run"
     script = (
         f"for p in {places}; do dd if=/dev/zero of=$p/full bs=65536 count=4096 2>/dev/null; done; ls -l /*/full /full"
     )
     async with scene.container("sh", "-c", script, limits={"memory_bytes": 256 * MIB}) as container:
         ran = await scene.ended(container)
-        used = before - free_disk(scene.folder)
+        used = used_disk(scene.folder) - before
     sizes = {line.split()[-1]: int(line.split()[4]) for line in ran.text.splitlines() if line.startswith("-")}
     limits = {
         "/workspace/full": LIMITS.workspace_bytes,
@@ -136,13 +136,13 @@ async def flood_the_log(scene: EscapeScene, checks: EscapeChecks) -> None:
     """Say short lines, long lines and no lines, as fast as it goes."""
     engine_pid = pid_of("dockerd")
     for script in ("yes", "yes $(head -c 100000 /bin/busybox | tail -c 90000 | head -c 60000)", "cat /dev/zero"):
-        memory, engine_memory, disk = resident_bytes(), resident_bytes(engine_pid), free_disk(scene.folder)
+        memory, engine_memory, disk = resident_bytes(), resident_bytes(engine_pid), used_disk(scene.folder)
         cpu, engine_cpu = cpu_seconds(), cpu_seconds(engine_pid)
         async with scene.container("sh", "-c", script, limits={"cpu_thousandths": 2_000}) as container:
             await asyncio.sleep(FLOOD_SECONDS)
             lines = container.log.lines
             kept = sum(len(line.text) for line in lines)
-            seen, disk_used = container.log.bytes_seen, disk - free_disk(scene.folder)
+            seen, disk_used = container.log.bytes_seen, used_disk(scene.folder) - disk
             ours, theirs = (cpu_seconds() - cpu) / FLOOD_SECONDS, (cpu_seconds(engine_pid) - engine_cpu) / FLOOD_SECONDS
             grown, engine_grown = resident_bytes() - memory, resident_bytes(engine_pid) - engine_memory
         name = script[:14]

@@ -30,7 +30,7 @@ LIMITS = {
 """What the engine says of its control groups."""
 
 
-class Standing(Enum):
+class AbilityStanding(Enum):
     """How a thing stands."""
 
     GOOD = "good"
@@ -43,7 +43,7 @@ class AbilityItem:
     """One thing that containers need."""
 
     name: str
-    standing: Standing
+    standing: AbilityStanding
     says: str
     """What was found."""
     then: str = ""
@@ -64,15 +64,15 @@ class ContainerAbility:
 
 
 def _good(name: str, says: str) -> AbilityItem:
-    return AbilityItem(name, Standing.GOOD, says)
+    return AbilityItem(name, AbilityStanding.GOOD, says)
 
 
 def _limited(name: str, says: str, then: str) -> AbilityItem:
-    return AbilityItem(name, Standing.LIMITED, says, then)
+    return AbilityItem(name, AbilityStanding.LIMITED, says, then)
 
 
 def _missing(name: str, says: str, then: str) -> AbilityItem:
-    return AbilityItem(name, Standing.MISSING, says, then)
+    return AbilityItem(name, AbilityStanding.MISSING, says, then)
 
 
 async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
@@ -105,8 +105,8 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
     )
     return ContainerAbility(
         items,
-        "; ".join(f"{item.name}: {item.says}" for item in items if item.standing is Standing.MISSING),
-        "" if toolkit.standing is Standing.GOOD else toolkit.says,
+        "; ".join(f"{item.name}: {item.says}" for item in items if item.standing is AbilityStanding.MISSING),
+        "" if toolkit.standing is AbilityStanding.GOOD else toolkit.says,
         outward,
         str(info.get("Architecture") or ""),
     )

@@ -22,7 +22,7 @@ from gpu_tasks.provider.execution.containers.labels import owner_of
 from gpu_tasks.provider.execution.containers.logs import ContainerLog, keep_log, pump
 from gpu_tasks.provider.execution.containers.networks import Networks
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
-from gpu_tasks.provider.execution.containers.parts import Parts
+from gpu_tasks.provider.execution.containers.parts import ContainerParts
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, EndReason, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import (
@@ -52,7 +52,7 @@ class ContainerEngine:
         door: DockerDoor,
         ability: ContainerAbility,
         images: Images,
-        parts: Parts,
+        parts: ContainerParts,
         policy: ContainerPolicy,
         logs_folder: Path,
     ) -> None:
@@ -237,7 +237,7 @@ async def open_engine(
         leftovers = await remove_leftovers(door, owner, networks, workspaces)
         holder_image = await _holder_image(door, ability.machine)
         images = Images(door, policy, ability.machine)
-        parts = Parts(door, owner, workspaces, networks, policy, holder_image)
+        parts = ContainerParts(door, owner, workspaces, networks, policy, holder_image)
         engine = ContainerEngine(door, ability, images, parts, policy, folder / "container-logs")
     except BaseException:
         await door.close()

@@ -13,7 +13,7 @@ import docker
 from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
 from gpu_tasks.provider.execution.containers.laying import copied_in, input_files
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits, write_outputs
-from gpu_tasks.provider.execution.containers.parts import Parts
+from gpu_tasks.provider.execution.containers.parts import ContainerParts
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.running import RunningContainer
 from gpu_tasks.provider.execution.containers.streams import EngineStream, open_stream
@@ -44,7 +44,7 @@ class Shell:
 class Inside:
     """Programs and files of running containers of one engine."""
 
-    def __init__(self, door: DockerDoor, parts: Parts) -> None:
+    def __init__(self, door: DockerDoor, parts: ContainerParts) -> None:
         """`parts` lays files in."""
         self._door = door
         self._parts = parts

@@ -66,6 +66,7 @@ class Networks:
                 check_duplicate=True,
             ),
         )
+        await _check_engines_rules(bridge)
         for program, rule in _rules(bridge, self._comment(container_id)):
             await run_program(program, *_WAIT, "-I", *rule)
         return name
@@ -108,7 +109,25 @@ async def why_not_outbound() -> str:
         await run_program("iptables", *_WAIT, "-S", DOCKER_CHAIN)
     except ContainerError as error:
         return f"the engine keeps no rules of its own ({error.why})"
+    return await _why_rules_are_not_asked()
+
+
+async def _why_rules_are_not_asked() -> str:
+    """Rules in the engine's chain count only where the kernel asks that chain before all others."""
+    first = [line for line in (await run_program("iptables", *_WAIT, "-S", "FORWARD")).splitlines() if "-A" in line][:1]
+    if first != [f"-A FORWARD -j {DOCKER_CHAIN}"]:
+        return f"{DOCKER_CHAIN} is not the first thing that the kernel asks about forwarded packets"
     return ""
+
+
+async def _check_engines_rules(bridge: str) -> None:
+    """ContainerError unless this engine has made rules for the bridge: another one may have left its chains."""
+    why = await _why_rules_are_not_asked()
+    hidden = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
+    if not why and not any(f"! -o {bridge} " in line and "MASQUERADE" in line for line in hidden.splitlines()):
+        why = "the engine makes no rules for its networks (it runs with --iptables=false)"
+    if why:
+        raise ContainerError("open the network to a container", why, "offer containers without a network")
 
 
 def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:

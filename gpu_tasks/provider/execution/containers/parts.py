@@ -23,7 +23,7 @@ SECRET_BLOCK_BYTES = 8 * KIB
 TASK, HOLDER = "task", "holder"
 
 
-class Parts:
+class ContainerParts:
     """Makes and removes what belongs to a container's id."""
 
     def __init__(

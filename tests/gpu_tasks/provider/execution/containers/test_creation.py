@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.provider.execution.containers.ability import Standing, judge_toolkit, why_unreachable
+from gpu_tasks.provider.execution.containers.ability import AbilityStanding, judge_toolkit, why_unreachable
 from gpu_tasks.provider.execution.containers.creation import check_made, holder_config, task_config
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageByDigest
@@ -112,12 +112,12 @@ def test_an_engine_that_drops_a_limit_and_warns() -> None:
     ],
 )
 def test_the_toolkits_version(said: str, is_good: bool) -> None:
-    assert (judge_toolkit(said).standing is Standing.GOOD) == is_good
+    assert (judge_toolkit(said).standing is AbilityStanding.GOOD) == is_good
 
 
 def test_a_socket_that_is_not_there() -> None:
     item = why_unreachable("unix:///nowhere/engine.sock")
     assert item is not None
-    assert item.standing is Standing.MISSING
+    assert item.standing is AbilityStanding.MISSING
     assert "not installed" in item.says or "/nowhere/engine.sock" in item.says
     assert item.then

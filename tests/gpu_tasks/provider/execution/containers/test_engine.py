@@ -16,7 +16,7 @@ from devnet.proofs.escape.archives import MadeImage, busybox_files
 
 docker = pytest.importorskip("docker", reason="the library docker is not installed")
 
-from gpu_tasks.provider.execution.containers.ability import Standing, look_at_engine  # noqa: E402 docker may be missing
+from gpu_tasks.provider.execution.containers.ability import AbilityStanding, look_at_engine  # noqa: E402 docker may be missing
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.outputs import OutputLimits  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError  # noqa: E402
@@ -163,7 +163,10 @@ def test_ends(tmp_path: Path, address: str) -> None:
         with pytest.raises(ContainerRefusedError, match="there already"):
             await engine.start(task("id"))
         await engine.remove(late)
-        await engine.remove(await engine.start(task("id")))
+        missing = await engine.start(task("no-such-program"))
+        assert (await engine.wait(missing)).exit_code == 127
+        assert "no-such-program" in str(missing.log.lines[0])
+        await engine.remove(missing)
 
     with_engine(tmp_path, address, act)
 
@@ -179,7 +182,6 @@ def test_ends(tmp_path: Path, address: str) -> None:
         ({"gpus": ("GPU-1",)}, "toolkit"),
         ({"network": NetworkAccess.OUTBOUND}, "network|rules"),
         ({"inputs": {"a": bytes(2 * MIB)}, "limits": replace(LIMITS, input_bytes=MIB)}, "input_bytes"),
-        ({"command": ("no-such-program",)}, "no-such-program"),
     ],
 )
 def test_what_does_not_start_leaves_nothing(tmp_path: Path, address: str, changes: dict[str, Any], why: str) -> None:
@@ -242,6 +244,6 @@ def test_what_this_machine_can_do(address: str) -> None:
     names = [item.name for item in ability.items]
     assert ability.why_not == ""
     assert len(set(names)) == len(names)
-    assert all(item.says and (item.then or item.standing is Standing.GOOD) for item in ability.items)
+    assert all(item.says and (item.then or item.standing is AbilityStanding.GOOD) for item in ability.items)
     assert {"engine", "storage", "limit of memory", "system calls", "user namespace", "GPUs", "network"} <= set(names)
     assert ability.why_no_outbound  # this engine keeps no rules of the kernel

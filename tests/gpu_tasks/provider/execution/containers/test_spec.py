@@ -18,6 +18,12 @@ POLICY = ContainerPolicy(images=("hub.example/a",), outbound=True, gpus=("GPU-1"
 SPEC = ContainerSpec("task-0", ImageByDigest("hub.example:5000/a/b", "0" * 64))
 
 
+def changed(name: str, value: object) -> ContainerLimits:
+    limits = ContainerLimits()
+    object.__setattr__(limits, name, value)
+    return limits
+
+
 def test_a_plain_specification_passes() -> None:
     check_spec(SPEC, POLICY)
     check_spec(replace(SPEC, gpus=("GPU-1",), network=NetworkAccess.OUTBOUND), POLICY)
@@ -34,7 +40,7 @@ def test_a_limit_out_of_its_bounds_is_refused(name: str) -> None:
     least, most = BOUNDS[name]
     for value in (least - 1, most + 1, 0, -1, True, float(least), None):
         with pytest.raises(ContainerRefusedError, match=name):
-            check_spec(replace(SPEC, limits=replace(ContainerLimits(), **{name: value})), POLICY)
+            check_spec(replace(SPEC, limits=changed(name, value)), POLICY)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
