@@ -22,9 +22,9 @@ from devnet.proofs.escape.scene import (
     POLICY,
     REPOSITORY,
     EscapeScene,
-    used_disk,
     pid_of,
     resident_bytes,
+    used_disk,
 )
 from gpu_tasks.provider.execution.containers.engine import open_engine
 from gpu_tasks.provider.execution.containers.programs import run_program

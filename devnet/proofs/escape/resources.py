@@ -10,10 +10,10 @@ from devnet.proofs.escape.scene import (
     LIMITS,
     EscapeScene,
     cpu_seconds,
-    used_disk,
     pid_of,
     process_count,
     resident_bytes,
+    used_disk,
 )
 from gpu_tasks.provider.execution.containers.running import EndReason
 from gpu_tasks.provider.execution.containers.spec import MIB

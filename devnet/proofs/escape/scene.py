@@ -200,7 +200,8 @@ def pushed(address: str, image: ImageArchive) -> str:
 
 def used_disk(folder: Path) -> int:
     """Bytes that lie below a folder, what is mounted there left out; others of the machine may write meanwhile."""
-    done = subprocess.run(["du", "-skx", str(folder)], capture_output=True, text=True, check=False)
+    command = ["du", "-skx", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout.split()[0]) * 1_024
 
 

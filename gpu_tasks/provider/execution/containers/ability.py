@@ -140,6 +140,9 @@ def _engine(info: Mapping[str, Any]) -> AbilityItem:
 
 def _storage(info: Mapping[str, Any]) -> AbilityItem:
     driver = str(info.get("Driver"))
+    if any("io.containerd.snapshotter" in str(line) for line in info.get("DriverStatus") or []):
+        then = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
+        return _missing("storage", "images lie in containerd's store, under other ids than their own", then)
     if driver == "vfs":
         return _limited("storage", "vfs copies every layer of every image", "use overlay2")
     return _good("storage", driver)

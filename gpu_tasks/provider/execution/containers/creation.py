@@ -91,8 +91,18 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     if warnings:
         raise ContainerError("limit a container", "; ".join(map(str, warnings))[:300], "see `ogpu-provider doctor`")
     wanted, got = asked["HostConfig"], found.get("HostConfig") or {}
-    for name in ("Memory", "MemorySwap", "NanoCpus", "PidsLimit", "NetworkMode", "CapDrop", "IpcMode", "SecurityOpt"):
-        if got.get(name) != wanted[name]:
+    for name in (
+        "Memory",
+        "MemorySwap",
+        "NanoCpus",
+        "PidsLimit",
+        "NetworkMode",
+        "CapDrop",
+        "IpcMode",
+        "SecurityOpt",
+        "ReadonlyRootfs",
+    ):
+        if got.get(name, False) != wanted.get(name, False):
             raise ContainerError(
                 "limit a container", f"the engine made {name} {got.get(name)!r}", "see `ogpu-provider doctor`"
             )

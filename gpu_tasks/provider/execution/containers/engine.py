@@ -63,6 +63,7 @@ class ContainerEngine:
         self._policy = policy
         self._logs_folder = logs_folder
         self._containers: dict[str, RunningContainer] = {}
+        self._starting: set[str] = set()
         self.ability = ability
         self.inside = Inside(door, parts)
         self.leftovers = Leftovers()
@@ -77,16 +78,13 @@ class ContainerEngine:
         """Start it; ContainerRefusedError for what is not run here, ContainerError. Nothing is left of a failure."""
         check_spec(spec, self._policy)
         self._check_ability(spec)
-        if spec.container_id in self._containers:
+        if spec.container_id in self._containers or spec.container_id in self._starting:
             raise ContainerRefusedError("run a container", f"{spec.container_id} is there already", "remove it first")
-        image_id = await self._images.ready(spec.image, spec.limits.image_bytes)
+        self._starting.add(spec.container_id)
         try:
-            await self._parts.make(spec, image_id)
-            container = await self._begin(spec)
-        except BaseException:
-            with contextlib.suppress(ContainerError):
-                await asyncio.shield(self._parts.remove(spec.container_id))
-            raise
+            container = await self._started(spec)
+        finally:
+            self._starting.discard(spec.container_id)
         self._containers[spec.container_id] = container
         return container
 
@@ -135,6 +133,16 @@ class ContainerEngine:
         if spec.network is NetworkAccess.OUTBOUND and self.ability.why_no_outbound:
             why = self.ability.why_no_outbound
             raise ContainerRefusedError("open the network to a container", why, "ask without a network")
+
+    async def _started(self, spec: ContainerSpec) -> RunningContainer:
+        image_id = await self._images.ready(spec.image, spec.limits.image_bytes)
+        try:
+            await self._parts.make(spec, image_id)
+            return await self._begin(spec)
+        except BaseException:
+            with contextlib.suppress(ContainerError):
+                await asyncio.shield(self._parts.remove(spec.container_id))
+            raise
 
     async def _begin(self, spec: ContainerSpec) -> RunningContainer:
         name, holder = self._parts.task_name(spec.container_id), self._parts.holder_name(spec.container_id)
@@ -197,6 +205,8 @@ class ContainerEngine:
         except ContainerError:
             reason = EndReason.STOPPED if container.stop_wanted.is_set() else EndReason.ENGINE_LOST
             return ContainerEnd(reason, -1, seconds)
+        if (found.get("State") or {}).get("Running"):
+            await self._signal(name, "SIGKILL")  # its end was not told, and nobody holds its time any more
         return end_of(found.get("State") or {}, seconds, is_late=is_late, is_stopped=container.stop_wanted.is_set())
 
     async def _signal(self, name: str, signal: str) -> None:

@@ -34,12 +34,13 @@ class Images:
         self._door = door
         self._policy = policy
         self._machine = machine
-        self._turn = asyncio.Lock()
+        self._turns: dict[str, asyncio.Lock] = {}
 
     async def ready(self, image: ImageByDigest | ImageArchive, size_max: int) -> str:
         """The id of an image that may be run; ContainerRefusedError, ContainerError."""
         check_allowed(image, self._policy)
-        async with self._turn:  # two at once would load one image twice, and count one disk twice
+        # Two at once would bring one image twice; another image does not wait.
+        async with self._turns.setdefault(image.sha256, asyncio.Lock()):
             found = await self._find(image)
             if found is None:
                 found = await self._bring(image, size_max)

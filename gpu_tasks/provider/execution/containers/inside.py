@@ -92,7 +92,7 @@ class Inside:
         most = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
         if folder not in most:
             raise ContainerRefusedError("copy into a container", f"{folder!r} is not out or workspace", "use these")
-        found = input_files(files, most[folder])
+        found = await asyncio.to_thread(input_files, files, most[folder])
         await self._parts.lay(container.spec.container_id, copied_in(folder, found))
 
     async def copy_out(

@@ -33,6 +33,20 @@ CLOSED_RANGES = (
 DOCKER_CHAIN = "DOCKER-USER"
 """Docker's own chain for rules of others: it is asked before Docker's."""
 _WAIT = ("-w", "10")
+CONNECTIONS_MAX = 512
+"""At once, of one container: the kernel's table of connections is the machine's."""
+_TOO_MANY = (
+    "-m",
+    "conntrack",
+    "--ctstate",
+    "NEW",
+    "-m",
+    "connlimit",
+    "--connlimit-above",
+    str(CONNECTIONS_MAX),
+    "--connlimit-mask",
+    "0",
+)
 _ANSWERS = ("-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED")
 
 
@@ -137,6 +151,7 @@ def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:
     rules: list[tuple[str, tuple[str, ...]]] = [
         ("iptables", (DOCKER_CHAIN, *inward, "-d", closed, *said, "-j", "DROP")) for closed in CLOSED_RANGES
     ]
+    rules.append(("iptables", (DOCKER_CHAIN, *inward, *_TOO_MANY, *said, "-j", "DROP")))
     # Nobody comes in from outside either: what is forwarded to the bridge must answer something.
     rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *said, "-j", "DROP")))
     rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *_ANSWERS, *said, "-j", "RETURN")))

@@ -5,6 +5,7 @@ Volumes, the holder that keeps them there, what is laid into them, the network, 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 
@@ -53,7 +54,7 @@ class ContainerParts:
 
     async def make(self, spec: ContainerSpec, image_id: str) -> None:
         """Everything but the start; ContainerError, ContainerRefusedError, and the caller removes what there is."""
-        files = input_files(spec.inputs, spec.limits.input_bytes)
+        files = await asyncio.to_thread(input_files, spec.inputs, spec.limits.input_bytes)
         volumes = await self._make_volumes(spec, sum(-(-file.size // (4 * KIB)) * 4 * KIB for file in files))
         labels = self._owner.labels(spec.container_id)
         config = holder_config(self._holder_image, volumes, labels)

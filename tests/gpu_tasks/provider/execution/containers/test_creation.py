@@ -67,6 +67,7 @@ def test_what_was_asked_for_was_made() -> None:
     [
         {"Memory": 0},
         {"MemorySwap": -1},
+        {"ReadonlyRootfs": False},
         {"PidsLimit": None},
         {"NanoCpus": 0},
         {"CapDrop": None},

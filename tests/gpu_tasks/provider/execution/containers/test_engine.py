@@ -193,6 +193,15 @@ def test_what_does_not_start_leaves_nothing(tmp_path: Path, address: str, change
     with_engine(tmp_path, address, act)
 
 
+def test_an_id_is_started_once(tmp_path: Path, address: str) -> None:
+    async def act(engine: ContainerEngine) -> None:
+        both = await asyncio.gather(*(engine.start(task("sleep", "60")) for _ in range(2)), return_exceptions=True)
+        assert [type(found).__name__ for found in both] == ["RunningContainer", "ContainerRefusedError"]
+        assert len(things(address)) == 4  # the container, its holder and two volumes: the refusal removed nothing
+
+    with_engine(tmp_path, address, act)
+
+
 def test_who_is_cancelled_leaves_nothing(tmp_path: Path, address: str) -> None:
     async def act(engine: ContainerEngine) -> None:
         for delay in (0.05, 0.3, 0.8):
