@@ -3,10 +3,17 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.provider.execution.containers.ability import AbilityStanding, judge_toolkit, why_unreachable
 from gpu_tasks.provider.execution.containers.creation import check_made, holder_config, task_config
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageByDigest
+
+pytest.importorskip("docker", reason="the library docker is not installed")
+
+from gpu_tasks.provider.execution.containers.ability import (
+    AbilityStanding,
+    judge_toolkit,
+    why_unreachable,
+)
 
 SPEC = ContainerSpec("task-0", ImageByDigest("a", "0" * 64), ("x",), {"A": "b"}, secrets={"key": b"hush"})
 VOLUMES = {"in": "v-in", "out": "v-out", "secrets": "v-secrets", "workspace": "v-workspace"}

@@ -7,10 +7,11 @@ import pytest
 
 from gpu_tasks.provider.execution.containers.labels import Owner, owner_of
 from gpu_tasks.provider.execution.containers.laying import copied_in, input_files, laid_in
-from gpu_tasks.provider.execution.containers.networks import CLOSED_RANGES
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
 
 pytest.importorskip("docker", reason="the library docker is not installed")
+
+from gpu_tasks.provider.execution.containers.networks import CLOSED_RANGES
 
 
 def members(data: bytes) -> dict[str, tarfile.TarInfo]:
