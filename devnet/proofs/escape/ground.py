@@ -22,12 +22,12 @@ METADATA, PRIVATE = "169.254.169.254", "10.99.0.2"
 WORLD_PORT, MACHINE_PORT, LOOPBACK_PORT = 80, 8099, 8098
 _WORLD = "world"
 _PACKAGES = "docker.io iptables busybox-static docker-registry e2fsprogs iproute2 util-linux gcc libc6-dev"
-_PROGRAMS = "dockerd iptables busybox docker-registry mkfs.ext4 ip unshare gcc"
+_PROGRAMS = "dockerd docker-init iptables busybox docker-registry mkfs.ext4 ip unshare gcc"
 
 
 def install() -> None:
     """What is missing, where this is root and apt is there; DevnetError otherwise."""
-    missing = [name for name in _PROGRAMS.split() if not _is_there(name)]
+    missing = missing_programs()
     if not missing:
         return
     if os.geteuid() != 0 or not _is_there("apt-get"):
@@ -38,6 +38,11 @@ def install() -> None:
     still = [name for name in missing if not _is_there(name)]
     if still:
         raise DevnetError(f"still missing after apt-get: {', '.join(still)}")
+
+
+def missing_programs() -> list[str]:
+    """What the run needs and this machine has not."""
+    return [name for name in _PROGRAMS.split() if not _is_there(name)]
 
 
 def is_inside() -> bool:
