@@ -17,7 +17,8 @@ USER_ID = 65534
 USER = f"{USER_ID}:{USER_ID}"
 HOLDER_MEMORY_BYTES = 32 * MIB
 HOLDER_PROCESSES = 32
-"""The holder needs none of it; the engine's own program, which begins in the same limits, does."""
+HOLDER_NANO_CPUS = 1_000_000_000
+"""The holder needs none of these; the engine's own program, which begins in the same limits, does."""
 OOM_SCORE = 800
 """When the machine runs out of memory, containers go first."""
 CPU_SLACK_SECONDS = 60
@@ -78,7 +79,7 @@ def holder_config(image_id: str, volumes: Mapping[str, str], labels: Mapping[str
         **_closed(),
         "Memory": HOLDER_MEMORY_BYTES,
         "MemorySwap": HOLDER_MEMORY_BYTES,
-        "NanoCpus": 10_000_000,
+        "NanoCpus": HOLDER_NANO_CPUS,
         "PidsLimit": HOLDER_PROCESSES,
         "Mounts": [_mount(name, folder, is_read_only=False) for folder, name in sorted(volumes.items())],
         "NetworkMode": NO_NETWORK,
