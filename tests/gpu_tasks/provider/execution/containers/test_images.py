@@ -92,6 +92,15 @@ def test_a_packed_layer_is_refused() -> None:
             checked(image)
 
 
+def test_a_layer_of_other_bytes_is_refused() -> None:
+    image = made()
+    assert isinstance(image.content, bytes)
+    other = image.content.replace(b"a" * 3_000, b"b" * 3_000)
+    assert other != image.content
+    with pytest.raises(ContainerRefusedError, match="plain tar"):
+        checked(replace(image, content=other))
+
+
 def test_bytes_and_files_count_towards_the_limit() -> None:
     checked(made(), 10_000)
     with pytest.raises(ContainerRefusedError, match="limit is 3000"):
