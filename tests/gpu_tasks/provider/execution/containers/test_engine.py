@@ -1,6 +1,7 @@
 """Against an engine of our own: `dockerd` in a folder, without a network. Skipped elsewhere, with the reason."""
 
 import asyncio
+import contextlib
 import io
 import tarfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -204,12 +205,12 @@ def test_an_id_is_started_once(tmp_path: Path, address: str) -> None:
 
 def test_who_is_cancelled_leaves_nothing(tmp_path: Path, address: str) -> None:
     async def act(engine: ContainerEngine) -> None:
-        for delay in (0.05, 0.3, 0.8):
+        for delay in (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
             starting = asyncio.create_task(engine.start(task("sleep", "60")))
             await asyncio.sleep(delay)
             starting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await starting
+            with contextlib.suppress(asyncio.CancelledError):
+                await engine.remove(await starting)  # on a quick machine it has started by now
             assert things(address) == []
 
     with_engine(tmp_path, address, act)
