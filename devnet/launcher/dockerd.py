@@ -22,6 +22,8 @@ START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _NEEDED = ("dockerd", "containerd", "runc")
+FOLDER_LETTERS_MAX = 70
+"""The kernel lets a socket's path have 107, and containerd's lies deep."""
 ADDRESS_POOL = "base=10.213.0.0/16,size=24"
 
 
@@ -40,6 +42,8 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
     """The address of an engine that runs while the block does; its folder is emptied before and removed after."""
     if why := why_no_engine():
         raise DevnetError(f"no container engine: {why}")
+    if len(str(folder)) > FOLDER_LETTERS_MAX:
+        raise DevnetError(f"no container engine: {folder} is too long for the sockets in it; name a shorter folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     address = f"unix://{folder / 'engine.sock'}"
