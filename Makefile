@@ -23,7 +23,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: telemetry help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood liars auction ladder conformance house lock package clean weights
+.PHONY: telemetry help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all
 
 flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses: blocks, RPC, memory hold
 	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--attacks $(ATTACKS))
+
+escape: ## a stranger's container tries to leave its limits in 27 ways, ONLY=name,name chooses; root, a dockerd of its own; out/escape.json
+	@$(PY) -m devnet.proofs.escape $(if $(ONLY),--only $(ONLY))
 
 liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
 	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))

@@ -6,6 +6,7 @@ In reading order:
 * `broker`: Mosquitto, where it is installed
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
+* `dockerd`: a container engine of one's own
 * `status`: where the nodes stand
 * `lifecycle`: the devnet up, ready and down as a whole
 * `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as people run them

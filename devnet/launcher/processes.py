@@ -68,7 +68,7 @@ def start(process: Process, *, detach: bool = False) -> int:
             stderr=log,
             start_new_session=True,
             env=source_path(),
-            preexec_fn=None if detach else _die_with(os.getpid()),  # noqa: PLW1509  # before any thread is made
+            preexec_fn=None if detach else dying_with(os.getpid()),  # noqa: PLW1509  # before any thread is made
         )
     _CHILDREN[child.pid] = child
     starts = _record(process).get("starts", 0) + 1
@@ -185,12 +185,12 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _die_with(parent: int) -> Callable[[], None]:
-    """What the child does first: ask the system for SIGKILL when its parent dies, by whatever cause."""
+def dying_with(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
+    """What a child does first: ask the system for a signal when its parent dies, by whatever cause."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def ask() -> None:
-        libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        libc.prctl(_PARENT_DEATH_SIGNAL, number)
         if os.getppid() != parent:
             os._exit(1)
 

@@ -13,4 +13,5 @@ In reading order:
 * `starting`: which backend computes on which hardware
 * `line`: who is next on a device: races before judgements
 * `workshop`: all devices side by side
+* `containers`: strangers' programs, in containers that they cannot leave
 """

@@ -1,0 +1,190 @@
+"""`python -m benchmarks.containers`: what a container costs beside a bare process; out/containers.json.
+
+Start, end, removal, CPU of the engine and of the provider, memory while it runs, and how much slower a program is in
+it. Needs root, Docker and busybox; an engine of its own in a temporary folder, without a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from devnet.launcher.dockerd import own_engine
+from devnet.measuring.report import write
+from devnet.proofs.escape.archives import MadeImage, busybox_files
+from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
+from gpu_tasks.provider.execution.containers.spec import MIB, ContainerLimits, ContainerPolicy, ContainerSpec
+from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind
+
+ENGINE_GROUP = Path("/sys/fs/cgroup/cpuacct/ogpu-benchmark")
+ENGINE_PROGRAMS = ("dockerd", "containerd", "containerd-shim", "docker-init", "pause")
+LIMITS = ContainerLimits(cpu_thousandths=2_000, wall_seconds=300, memory_bytes=128 * MIB)
+STEPS = {
+    "computes": "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done",
+    "calls the kernel": "dd if=/dev/zero of=/dev/null bs=1 count=1500000 2>/dev/null",
+    "starts processes": "i=0; while [ $i -lt 1500 ]; do busybox true; i=$((i+1)); done",
+}
+MANY = 5
+
+
+def main() -> int:
+    """Measure and write."""
+    parser = argparse.ArgumentParser("benchmarks.containers", description="What a container costs.")
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    report: dict[str, Any] = {"bare": {"start_ms": _bare(rounds)}}
+    with tempfile.TemporaryDirectory(prefix="ogpu-containers-") as name, own_engine(Path(name) / "engine") as address:
+        with _engine_apart() as engine_cpu:
+            for kind in WorkspaceKind:
+                report[kind.value] = asyncio.run(_contained(address, Path(name), kind, rounds, engine_cpu))
+        report["slower"] = asyncio.run(_slower(address, Path(name)))
+    path = write("containers", report)
+    memory, bare = report["memory"], report["bare"]["start_ms"]
+    print(
+        f"containers: start {memory['start_ms']} ms, at best {memory['start_ms_best']} (bare process {bare} ms), "
+        f"removal {memory['remove_ms']} ms, {memory['engine_cpu_ms']} ms of the engine's CPU, "
+        f"{memory['provider_cpu_ms']} ms of the provider's, {memory['resident_mib']} MiB each; {path}"
+    )
+    return 0
+
+
+def _bare(rounds: int) -> float:
+    found = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        subprocess.run(["/bin/busybox", "true"], check=True)
+        found.append(time.perf_counter() - began)
+    return _middle(found)
+
+
+async def _contained(
+    address: str, folder: Path, kind: WorkspaceKind, rounds: int, engine_cpu: Callable[[], float]
+) -> dict[str, float]:
+    engine = await open_engine(folder / kind.value, ContainerPolicy(any_archive=True), address, kind)
+    try:
+        spec = ContainerSpec("bench", MadeImage(busybox_files()).archive(), ("true",), limits=LIMITS)
+        await _round(engine, spec)  # brings the image
+        own, others = time.process_time(), engine_cpu()
+        times = [await _round(engine, spec) for _ in range(rounds)]
+        own, others = time.process_time() - own, engine_cpu() - others
+        found = {name: _middle([taken[name] for taken in times]) for name in times[0]}
+        found |= {f"{name}_best": round(min(taken[name] for taken in times) * 1_000, 1) for name in times[0]}
+        found["provider_cpu_ms"] = round(own / rounds * 1_000, 1)
+        found["engine_cpu_ms"] = round(others / rounds * 1_000, 1)
+        before = _resident()
+        for number in range(MANY):
+            await engine.start(replace(spec, container_id=f"bench-{number}", command=("sleep", "300")))
+        found["resident_mib"] = round((_resident() - before) / MANY / MIB, 1)
+        return found
+    finally:
+        await engine.close()
+
+
+async def _round(engine: ContainerEngine, spec: ContainerSpec) -> dict[str, float]:
+    began = time.perf_counter()
+    container = await engine.start(spec)
+    started = time.perf_counter()
+    await engine.wait(container)
+    ended = time.perf_counter()
+    await engine.outputs(container, io.BytesIO())
+    fetched = time.perf_counter()
+    await engine.remove(container)
+    removed = time.perf_counter()
+    return {
+        "start_ms": started - began,
+        "end_ms": ended - started,
+        "outputs_ms": fetched - ended,
+        "remove_ms": removed - fetched,
+    }
+
+
+async def _slower(address: str, folder: Path) -> dict[str, float]:
+    """Seconds in a container over seconds outside of it, the best of three each, measured in turns."""
+    engine = await open_engine(folder / "slower", ContainerPolicy(any_archive=True), address, WorkspaceKind.MEMORY)
+    try:
+        spec = ContainerSpec("bench", MadeImage(busybox_files()).archive(), ("sleep", "300"), limits=LIMITS)
+        container = await engine.start(spec)
+        found = {}
+        for name, script in STEPS.items():
+            bare, contained = [], []
+            for _ in range(3):
+                bare.append(await _timed(partial(_run_bare, script)))
+                run = ["busybox", "sh", "-c", script]
+                contained.append(await _timed(partial(engine.inside.run, container, run, 120, 1_000)))
+            nothing = await _timed(partial(engine.inside.run, container, ["busybox", "true"], 20, 10))
+            found[name] = round((min(contained) - nothing) / min(bare), 2)
+        return found
+    finally:
+        await engine.close()
+
+
+async def _run_bare(script: str) -> None:
+    process = await asyncio.create_subprocess_exec("/bin/busybox", "sh", "-c", script)
+    await process.wait()
+
+
+async def _timed(act: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    await act()
+    return time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def _engine_apart() -> Iterator[Callable[[], float]]:
+    """The engine and all that it starts, containers apart, in a control group that counts their CPU (version 1)."""
+    usage = ENGINE_GROUP / "cpuacct.usage"
+    with contextlib.suppress(OSError):
+        ENGINE_GROUP.mkdir(exist_ok=True)
+        for pid in _pids():
+            (ENGINE_GROUP / "cgroup.procs").write_text(str(pid))
+    try:
+        yield lambda: int(usage.read_text()) / 1e9 if usage.exists() else 0.0
+    finally:
+        with contextlib.suppress(OSError):
+            for line in (ENGINE_GROUP / "cgroup.procs").read_text().split():
+                (ENGINE_GROUP.parent / "cgroup.procs").write_text(line)
+            ENGINE_GROUP.rmdir()
+
+
+def _pids() -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdecimal() and (entry / "comm").read_text().strip().startswith(ENGINE_PROGRAMS):
+                found.append(int(entry.name))
+    return found
+
+
+def _resident() -> int:
+    """Memory of the engine's programs: shared pages count in parts."""
+    total = 0
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1]) * 1_024
+    return total
+
+
+def _middle(seconds: list[float]) -> float:
+    """Milliseconds."""
+    return round(statistics.median(seconds) * 1_000, 1)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        sys.exit("containers: only root can start a container engine")
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""A container engine of one's own: a `dockerd` in a folder, on a socket there, beside whatever engine the machine has.
+
+Always: it ends with the program that started it. Without a network it changes nothing of the machine's; with one it
+sets bridges and rules of the kernel, so it wants a network namespace of its own (`unshare --net`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.processes import dying_with
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+_NEEDED = ("dockerd", "containerd", "runc")
+FOLDER_LETTERS_MAX = 70
+"""The kernel lets a socket's path have 107, and containerd's lies deep."""
+ADDRESS_POOL = "base=10.213.0.0/16,size=24"
+
+
+def why_no_engine() -> str:
+    """Why no engine can be started here; empty if one can."""
+    if os.geteuid() != 0:
+        return "only root can start a container engine"
+    missing = [name for name in _NEEDED if shutil.which(name) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)} (apt-get install docker.io iptables)"
+    return ""
+
+
+@contextlib.contextmanager
+def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
+    """The address of an engine that runs while the block does; its folder is emptied before and removed after."""
+    if why := why_no_engine():
+        raise DevnetError(f"no container engine: {why}")
+    if len(str(folder)) > FOLDER_LETTERS_MAX:
+        raise DevnetError(f"no container engine: {folder} is too long for the sockets in it; name a shorter folder")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    address = f"unix://{folder / 'engine.sock'}"
+    closed = ["--ip-forward=false", "--iptables=false", "--ip6tables=false", "--ip-masq=false"]
+    with (folder / "engine.log").open("ab") as log:
+        engine = subprocess.Popen(  # this machine's own program, found by the system
+            [  # noqa: S607
+                "dockerd",
+                f"--data-root={folder / 'data'}",
+                f"--exec-root={folder / 'run'}",
+                f"--pidfile={folder / 'engine.pid'}",
+                f"--host={address}",
+                "--storage-driver=overlay2",
+                "--bridge=none",
+                f"--default-address-pool={ADDRESS_POOL}",
+                *([] if has_network else closed),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=dying_with(os.getpid(), signal.SIGTERM),  # noqa: PLW1509  # before any thread is made
+        )
+    try:
+        _wait_for(engine, folder)
+        yield address
+    finally:
+        _end(engine)
+        _unmount(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(engine: subprocess.Popen[bytes], folder: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    log = folder / "engine.log"
+    while b"API listen on" not in log.read_bytes():
+        if engine.poll() is not None or time.monotonic() > end:
+            last = log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise DevnetError(f"the container engine does not start: {' / '.join(last)[-600:]}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _end(engine: subprocess.Popen[bytes]) -> None:
+    engine.terminate()
+    try:
+        engine.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        engine.kill()
+        engine.wait()
+
+
+def _unmount(folder: Path) -> None:
+    """What an engine that was killed leaves mounted; the deepest first."""
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in sorted((place for place in mounted if place.startswith(f"{folder.resolve()}/")), reverse=True):
+        subprocess.run(["umount", "--lazy", place], check=False, capture_output=True)  # noqa: S607 as above

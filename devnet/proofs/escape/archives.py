@@ -1,0 +1,109 @@
+"""Images of a few files, as archives: what a customer may hand over, right or wrong."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import platform
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devnet.launcher.errors import DevnetError
+from gpu_tasks.provider.execution.containers.spec import ImageArchive
+
+PROBE_SOURCE = Path(__file__).with_name("probe.c")
+APPLETS = "sh ls cat id echo sleep dd yes mount env head find touch mkdir ln mkfifo seq stat wget ps kill tail chmod"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """A file of an image; a folder without content, a device with `device`."""
+
+    name: str
+    content: bytes | None = None
+    mode: int = 0o755
+    link: str = ""
+    device: tuple[bytes, int, int] | None = None
+    """`tarfile`'s type, major, minor."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeImage:
+    """An image that is made here."""
+
+    files: tuple[ImageFile, ...]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+    def archive(self, *, is_packed: bool = False, layer: bytes | None = None) -> ImageArchive:
+        """As `docker save` writes it; `is_packed` has its layer compressed, `layer` is another than the files'."""
+        plain = layer_of(self.files) if layer is None else layer
+        image = {
+            "architecture": _MACHINES.get(platform.machine(), platform.machine()),
+            "os": "linux",
+            "config": {"Env": ["PATH=/bin"], **self.config},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(plain).hexdigest()}"]},
+        }
+        config = json.dumps(image).encode()
+        sha256 = hashlib.sha256(config).hexdigest()
+        manifest = [{"Config": f"{sha256}.json", "RepoTags": list(self.tags), "Layers": ["layer.tar"]}]
+        content = gzip.compress(plain, 9) if is_packed else plain
+        parts = {f"{sha256}.json": config, "layer.tar": content, "manifest.json": json.dumps(manifest).encode()}
+        return ImageArchive(layer_of(ImageFile(name, part, 0o644) for name, part in parts.items()), sha256)
+
+
+def layer_of(files: Iterable[ImageFile]) -> bytes:
+    """A plain tar."""
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for file in files:
+            header = tarfile.TarInfo(file.name)
+            header.mode = file.mode
+            if file.device is not None:
+                header.type, header.devmajor, header.devminor = file.device
+            elif file.link:
+                header.type, header.linkname = tarfile.SYMTYPE, file.link
+            elif file.content is None:
+                header.type = tarfile.DIRTYPE
+            else:
+                header.size = len(file.content)
+            archive.addfile(header, io.BytesIO(file.content or b""))
+    return sink.getvalue()
+
+
+def busybox_files() -> tuple[ImageFile, ...]:
+    """A shell and what goes with it; DevnetError where busybox is not installed."""
+    path = next((place for place in map(Path, ("/bin/busybox", "/usr/bin/busybox")) if place.exists()), None)
+    if path is None:
+        raise DevnetError("there is no busybox: apt-get install busybox-static")
+    folders = [ImageFile(name) for name in ("bin", "etc", "tmp")]
+    links = [ImageFile(f"bin/{applet}", mode=0o777, link="busybox") for applet in APPLETS.split()]
+    return (*folders, ImageFile("bin/busybox", path.read_bytes()), *links)
+
+
+def probe_files(folder: Path) -> tuple[ImageFile, ...]:
+    """The program that tries the kernel, compiled here; DevnetError without a C compiler."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise DevnetError("there is no gcc: apt-get install gcc libc6-dev")
+    target = folder / "probe"
+    done = subprocess.run(
+        [compiler, "-static", "-O1", "-o", str(target), str(PROBE_SOURCE)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise DevnetError(f"the probe does not compile: {done.stderr[-500:]}")
+    content = target.read_bytes()
+    return (
+        ImageFile("bin/probe", content),
+        ImageFile("bin/probe-as-root", content, 0o6755),
+        ImageFile("image-disk", mode=0o666, device=(tarfile.BLKTYPE, 254, 0)),
+        ImageFile("image-memory", mode=0o666, device=(tarfile.CHRTYPE, 1, 1)),
+    )

@@ -1,0 +1,235 @@
+"""An engine with a provider's things around it, and how a stranger's program is run there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import docker
+
+from devnet.launcher import processes
+from devnet.launcher.errors import DevnetError
+from devnet.proofs.escape.archives import MadeImage, busybox_files, probe_files
+from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
+from gpu_tasks.provider.execution.containers.running import ContainerEnd, RunningContainer
+from gpu_tasks.provider.execution.containers.spec import (
+    MIB,
+    ContainerLimits,
+    ContainerPolicy,
+    ContainerSpec,
+    ImageArchive,
+)
+
+LIMITS = ContainerLimits(
+    cpu_thousandths=500,
+    memory_bytes=64 * MIB,
+    processes=32,
+    wall_seconds=20,
+    log_bytes=64 * 1024,
+    workspace_bytes=16 * MIB,
+    output_bytes=16 * MIB,
+    output_files=100,
+    input_bytes=MIB,
+    tmp_bytes=4 * MIB,
+    open_files=256,
+)
+REGISTRY_PORT = 5000
+REGISTRY_SECONDS = 20.0
+T = TypeVar("T")
+REPOSITORY, OTHER_REPOSITORY = (f"localhost:{REGISTRY_PORT}/{name}" for name in ("stranger", "other"))
+POLICY = ContainerPolicy(images=(REPOSITORY,), any_archive=True, outbound=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RanProgram:
+    """How a program ended, and what it said."""
+
+    end: ContainerEnd
+    text: str
+    log_size: int
+    lines_seen: int
+
+    def done(self) -> list[str]:
+        """What the probe managed to do."""
+        return [line.removesuffix(": DONE") for line in self.text.splitlines() if line.endswith(": DONE")]
+
+    def refused(self) -> int:
+        """How much it was refused."""
+        return sum(": refused " in line for line in self.text.splitlines())
+
+    def number(self, word: str) -> int:
+        """The last number after a word; -1 where it was never said."""
+        found = [line.split()[1] for line in self.text.splitlines() if line.split()[:1] == [word]]
+        return int(found[-1]) if found else -1
+
+
+@dataclass(slots=True)
+class EscapeScene:
+    """What attempts work with."""
+
+    engine: ContainerEngine
+    address: str
+    folder: Path
+    image: ImageArchive
+    registry_digest: str
+    """Of the same image, in a registry that runs here."""
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    """What no stranger may ever read: it stands in the provider's key file."""
+    count: int = 0
+
+    @property
+    def key_file(self) -> Path:
+        """The provider's."""
+        return self.folder / "provider.key"
+
+    def spec(self, *command: str, **options: Any) -> ContainerSpec:
+        """A program; `limits` are changes of the scene's."""
+        self.count += 1
+        limits = replace(LIMITS, **options.pop("limits", {}))
+        return ContainerSpec(
+            f"escape-{self.count}", options.pop("image", self.image), command, limits=limits, **options
+        )
+
+    @contextlib.asynccontextmanager
+    async def container(self, *command: str, **options: Any) -> AsyncIterator[RunningContainer]:
+        """A program that runs while the block does."""
+        container = await self.engine.start(self.spec(*command, **options))
+        try:
+            yield container
+        finally:
+            await self.engine.remove(container)
+
+    async def run(self, *command: str, **options: Any) -> RanProgram:
+        """A program, to its end."""
+        async with self.container(*command, **options) as container:
+            return await self.ended(container)
+
+    async def ended(self, container: RunningContainer) -> RanProgram:
+        """How a program ends."""
+        end = await self.engine.wait(container)
+        lines = container.log.lines
+        text = "\n".join(line.text for line in lines)
+        return RanProgram(end, text, sum(len(line.text) for line in lines), container.log.lines_seen)
+
+    async def ask_engine(self, work: Callable[[docker.APIClient], T]) -> T:
+        """What the engine says, asked beside the provider."""
+        return await asyncio.to_thread(lambda: work(client_of(self.address)))
+
+    async def shell(self, script: str, **options: Any) -> RanProgram:
+        """Lines of a shell."""
+        return await self.run("sh", "-c", script, **options)
+
+
+@contextlib.asynccontextmanager
+async def scene_at(address: str, folder: Path) -> AsyncIterator[EscapeScene]:
+    """Open an engine with the folder of a provider, and a registry beside it."""
+    image = MadeImage((*busybox_files(), *probe_files(folder))).archive()
+    with registry(folder):
+        digest = await asyncio.to_thread(pushed, address, image)
+        async with _provider(address, folder, image, digest) as scene:
+            yield scene
+
+
+@contextlib.asynccontextmanager
+async def _provider(address: str, folder: Path, image: ImageArchive, digest: str) -> AsyncIterator[EscapeScene]:
+    engine = await open_engine(folder / "provider", POLICY, address)
+    try:
+        scene = EscapeScene(engine, address, folder, image, digest)
+        scene.key_file.write_text(scene.secret)
+        scene.key_file.chmod(0o600)
+        yield scene
+    finally:
+        await engine.close()
+
+
+@contextlib.contextmanager
+def registry(folder: Path) -> Iterator[None]:
+    """A registry of images on the machine's loopback, which engines trust without a certificate."""
+    settings = {
+        "version": "0.1",
+        "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}},
+        "http": {"addr": f"127.0.0.1:{REGISTRY_PORT}"},
+    }
+    (folder / "registry.json").write_text(json.dumps(settings))  # JSON is YAML
+    with (folder / "registry.log").open("ab") as log:
+        command = ["docker-registry", "serve", str(folder / "registry.json")]
+        serving = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + REGISTRY_SECONDS
+        while not processes.listens(REGISTRY_PORT):
+            if serving.poll() is not None or time.monotonic() > end:
+                raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
+            time.sleep(0.05)
+        yield
+    finally:
+        serving.terminate()
+        serving.wait()
+
+
+def client_of(address: str) -> docker.APIClient:
+    """Another client of the engine than the provider's."""
+    return docker.APIClient(base_url=address, version="auto", timeout=60)
+
+
+def pushed(address: str, image: ImageArchive) -> str:
+    """Bring an image into the registry, and forget it in the engine: its digest there, 64 hexadecimal digits."""
+    assert isinstance(image.content, bytes)
+    client = client_of(address)
+    for _ in client.load_image(iter([image.content])):
+        pass
+    digests: set[str] = set()
+    for name in (REPOSITORY, OTHER_REPOSITORY):
+        client.tag(f"sha256:{image.sha256}", name, tag="pushed")
+        said = list(client.push(name, tag="pushed", stream=True, decode=True))
+        digests |= {str(line["aux"]["Digest"]) for line in said if "aux" in line}
+    for name in (REPOSITORY, OTHER_REPOSITORY):
+        client.remove_image(f"{name}:pushed")
+    if len(digests) != 1:
+        raise DevnetError(f"the registry does not take an image: {digests}")
+    return digests.pop().removeprefix("sha256:")
+
+
+def used_disk(folder: Path) -> int:
+    """Bytes that lie below a folder, what is mounted there left out; others of the machine may write meanwhile."""
+    command = ["du", "-skx", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return int(done.stdout.split()[0]) * 1_024
+
+
+def process_count() -> int:
+    """All that this machine, or this run's part of it, has."""
+    return sum(entry.name.isdecimal() for entry in Path("/proc").iterdir())
+
+
+def resident_bytes(pid: int | None = None) -> int:
+    """Memory of a process, this one by default; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def cpu_seconds(pid: int | None = None) -> float:
+    """User and system time of a process, this one by default; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid or 'self'}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def pid_of(program: str) -> int | None:
+    """The first process with that name."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdecimal() and (entry / "comm").read_text().strip() == program:
+                return int(entry.name)
+    return None

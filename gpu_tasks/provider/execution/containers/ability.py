@@ -1,0 +1,233 @@
+"""What this machine's engine can and cannot do, and why: values that a command prints, and that the engine obeys."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS, open_door
+from gpu_tasks.provider.execution.containers.networks import why_not_outbound
+from gpu_tasks.provider.execution.containers.programs import is_there, run_program
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.containers.spec import GIB
+from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, best_kind, has_noswap
+
+TOOLKIT_LEAST = (1, 17, 8)
+"""NVIDIA's container toolkit; the one before lets an image's LD_PRELOAD run outside (CVE-2025-23266)."""
+DISK_LEAST_BYTES = 10 * GIB
+LIMITS = {
+    "MemoryLimit": "memory",
+    "SwapLimit": "swap",
+    "CpuCfsQuota": "CPU",
+    "PidsLimit": "processes",
+}
+"""What the engine says of its control groups."""
+
+
+class AbilityStanding(Enum):
+    """How a thing stands."""
+
+    GOOD = "good"
+    LIMITED = "limited"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class AbilityItem:
+    """One thing that containers need."""
+
+    name: str
+    standing: AbilityStanding
+    says: str
+    """What was found."""
+    then: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAbility:
+    """All of it. Containers run where nothing that they cannot do without is missing."""
+
+    items: tuple[AbilityItem, ...]
+    why_not: str
+    """Why no container runs here; empty if they do."""
+    why_no_gpu: str = ""
+    why_no_outbound: str = ""
+    machine: str = ""
+    """The engine's architecture, as it names it."""
+
+
+def _good(name: str, says: str) -> AbilityItem:
+    return AbilityItem(name, AbilityStanding.GOOD, says)
+
+
+def _limited(name: str, says: str, then: str) -> AbilityItem:
+    return AbilityItem(name, AbilityStanding.LIMITED, says, then)
+
+
+def _missing(name: str, says: str, then: str) -> AbilityItem:
+    return AbilityItem(name, AbilityStanding.MISSING, says, then)
+
+
+async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
+    """Ask the engine and the machine; no error: what is not there is said."""
+    if (item := why_unreachable(address)) is not None:
+        return _without(item)
+    try:
+        door = await open_door(address)
+    except ContainerError as error:
+        return _without(_missing("engine", error.why, "start it: `systemctl start docker`"))
+    try:
+        info = await door.call("ask the engine about itself", lambda client: client.info())
+    except ContainerError as error:
+        return _without(_missing("engine", error.why, "look at its log: `journalctl -u docker`"))
+    finally:
+        await door.close()
+    toolkit = await _toolkit()
+    outward = await why_not_outbound()
+    items = (
+        _engine(info),
+        _storage(info),
+        *_limits(info),
+        _seccomp(info),
+        _user_namespace(info),
+        _workspaces(),
+        _swap(),
+        _disk(info),
+        toolkit,
+        _limited("network", outward, "containers without a network run") if outward else _good("network", "outbound"),
+    )
+    return ContainerAbility(
+        items,
+        "; ".join(f"{item.name}: {item.says}" for item in items if item.standing is AbilityStanding.MISSING),
+        "" if toolkit.standing is AbilityStanding.GOOD else toolkit.says,
+        outward,
+        str(info.get("Architecture") or ""),
+    )
+
+
+def why_unreachable(address: str) -> AbilityItem | None:
+    """What stands between this process and the engine's socket; None if nothing does."""
+    path = Path(address.removeprefix("unix://"))
+    try:
+        is_socket = path.is_socket()
+    except PermissionError:
+        is_socket = True  # a folder on the way is closed: the same answer as a closed socket
+    if not is_socket:
+        if shutil.which("dockerd") is None and not is_there("dockerd"):
+            return _missing("engine", "Docker is not installed", "apt-get install docker.io iptables")
+        return _missing("engine", f"it does not run: there is no socket {path}", "systemctl start docker")
+    if not os.access(path, os.R_OK | os.W_OK):
+        return _missing(
+            "engine", f"no permission for {path}", "add the daemon's user to the group docker (as good as root)"
+        )
+    return None
+
+
+def _without(item: AbilityItem) -> ContainerAbility:
+    return ContainerAbility((item,), f"{item.name}: {item.says}", item.says, item.says)
+
+
+def _engine(info: Mapping[str, Any]) -> AbilityItem:
+    return _good("engine", f"Docker {info.get('ServerVersion')} with {info.get('DefaultRuntime')}")
+
+
+def _storage(info: Mapping[str, Any]) -> AbilityItem:
+    driver = str(info.get("Driver"))
+    if any("io.containerd.snapshotter" in str(line) for line in info.get("DriverStatus") or []):
+        then = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
+        return _missing("storage", "images lie in containerd's store, under other ids than their own", then)
+    if driver == "vfs":
+        return _limited("storage", "vfs copies every layer of every image", "use overlay2")
+    return _good("storage", driver)
+
+
+def _limits(info: Mapping[str, Any]) -> tuple[AbilityItem, ...]:
+    version = f"control groups v{info.get('CgroupVersion') or '?'}"
+    found = []
+    for key, name in LIMITS.items():
+        # Version 2 counts swap apart and always: engines say nothing of it.
+        if info.get(key) or (key == "SwapLimit" and info.get("CgroupVersion") == "2"):
+            found.append(_good(f"limit of {name}", version))
+        else:
+            then = (
+                "boot with cgroup_enable=memory swapaccount=1" if key in {"MemoryLimit", "SwapLimit"} else "see Docker"
+            )
+            found.append(_missing(f"limit of {name}", f"{version} do not enforce it here", then))
+    return tuple(found)
+
+
+def _seccomp(info: Mapping[str, Any]) -> AbilityItem:
+    options = [str(option) for option in info.get("SecurityOptions") or []]
+    mine = [option for option in options if option.startswith("name=seccomp")]
+    if not mine or "unconfined" in mine[0]:
+        return _missing("system calls", "the engine filters none (seccomp)", "run it with its default profile")
+    more = ", ".join(option.split(",")[0].removeprefix("name=") for option in options if option not in mine)
+    return _good("system calls", "filtered by the default profile" + (f"; {more}" if more else ""))
+
+
+def _user_namespace(info: Mapping[str, Any]) -> AbilityItem:
+    if any(str(option).startswith("name=userns") for option in info.get("SecurityOptions") or []):
+        return _good("user namespace", "users of containers are nobody outside")
+    if any(str(option).startswith("name=rootless") for option in info.get("SecurityOptions") or []):
+        return _good("user namespace", "the engine is not root")
+    then = 'put "userns-remap": "default" into /etc/docker/daemon.json'
+    return _limited("user namespace", "none: a container's user 65534 is the machine's", then)
+
+
+def _workspaces() -> AbilityItem:
+    if best_kind() is WorkspaceKind.FILE:
+        return _good("workspaces", "files with a file system each")
+    return _limited("workspaces", "in memory: no root, losetup, mkfs.ext4 or /dev/loop-control", "bid for small ones")
+
+
+def _swap() -> AbilityItem:
+    try:
+        has_swap = len(Path("/proc/swaps").read_text().splitlines()) > 1
+    except OSError:
+        has_swap = False
+    if has_swap and not has_noswap():
+        return _limited("secrets", "they may reach the swap space before Linux 6.4", "encrypt it, or `swapoff -a`")
+    return _good("secrets", "in memory alone")
+
+
+def _disk(info: Mapping[str, Any]) -> AbilityItem:
+    root = str(info.get("DockerRootDir") or "/")
+    try:
+        free = shutil.disk_usage(root).free
+    except OSError:
+        return _limited("disk for images", f"{root} cannot be looked at", "look with `df`")
+    says = f"{free // GIB} GiB free under {root}"
+    if free < DISK_LEAST_BYTES:
+        return _limited("disk for images", says, f"free {DISK_LEAST_BYTES // GIB} GiB: `docker image prune`")
+    return _good("disk for images", says)
+
+
+async def _toolkit() -> AbilityItem:
+    then = f"install nvidia-container-toolkit {'.'.join(map(str, TOOLKIT_LEAST))} or newer"
+    programs = [name for name in ("nvidia-ctk", "nvidia-container-toolkit") if is_there(name)]
+    if not programs:
+        return _limited("GPUs", "NVIDIA's container toolkit is not installed", then)
+    try:
+        said = await run_program(programs[0], "--version")
+    except ContainerError as error:
+        return _limited("GPUs", error.why, then)
+    return judge_toolkit(said, then)
+
+
+def judge_toolkit(said: str, then: str = "") -> AbilityItem:
+    """How NVIDIA's toolkit stands, by what it says of its version."""
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)(-\S+)?", said)
+    if found is None:
+        return _limited("GPUs", "NVIDIA's container toolkit does not say its version", then)
+    version = tuple(int(part) for part in found.groups()[:3])
+    shown = f"NVIDIA's container toolkit {found[0]}"
+    if version < TOOLKIT_LEAST or (version == TOOLKIT_LEAST and found[4]):
+        return _limited("GPUs", f"{shown} lets an image run code outside of its container (CVE-2025-23266)", then)
+    return _good("GPUs", shown)

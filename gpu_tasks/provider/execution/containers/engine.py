@@ -1,0 +1,262 @@
+"""A stranger's program in a container: started, watched, ended, and taken away without a trace.
+
+Always: everything that is made carries the owner's label and name, so that the next daemon finds it; what fails
+half-way is removed before the error is told; the time limit holds whether anybody waits or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gpu_tasks.provider.execution.containers.ability import ContainerAbility, look_at_engine
+from gpu_tasks.provider.execution.containers.cleaning import Leftovers, remove_leftovers
+from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS, DockerDoor, open_door
+from gpu_tasks.provider.execution.containers.holder import holder_archive
+from gpu_tasks.provider.execution.containers.images import Images
+from gpu_tasks.provider.execution.containers.inside import Inside
+from gpu_tasks.provider.execution.containers.labels import owner_of
+from gpu_tasks.provider.execution.containers.logs import ContainerLog, keep_log, pump
+from gpu_tasks.provider.execution.containers.networks import Networks
+from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
+from gpu_tasks.provider.execution.containers.parts import ContainerParts
+from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
+from gpu_tasks.provider.execution.containers.running import ContainerEnd, EndReason, RunningContainer
+from gpu_tasks.provider.execution.containers.spec import (
+    MIB,
+    ContainerPolicy,
+    ContainerSpec,
+    ImageArchive,
+    NetworkAccess,
+    check_spec,
+)
+from gpu_tasks.provider.execution.containers.streams import EngineStream, open_stream
+from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, Workspaces, best_kind
+
+STOP_SECONDS = 10.0
+"""A program that is stopped has so long to end by itself."""
+KILL_SECONDS = 60.0
+"""An engine that does not end a container in this time is lost."""
+LOG_END_SECONDS = 10.0
+"""The rest of what a program said is read for so long after its end."""
+
+
+class ContainerEngine:
+    """Containers of one provider's daemon. Make it with `open_engine`; `close` it."""
+
+    def __init__(
+        self,
+        door: DockerDoor,
+        ability: ContainerAbility,
+        images: Images,
+        parts: ContainerParts,
+        policy: ContainerPolicy,
+        logs_folder: Path,
+    ) -> None:
+        """As `open_engine` puts it together."""
+        self._door = door
+        self._images = images
+        self._parts = parts
+        self._policy = policy
+        self._logs_folder = logs_folder
+        self._containers: dict[str, RunningContainer] = {}
+        self._starting: set[str] = set()
+        self.ability = ability
+        self.inside = Inside(door, parts)
+        self.leftovers = Leftovers()
+        """What was removed at the start."""
+
+    @property
+    def containers(self) -> dict[str, RunningContainer]:
+        """Those that are not removed, by their ids."""
+        return dict(self._containers)
+
+    async def start(self, spec: ContainerSpec) -> RunningContainer:
+        """Start it; ContainerRefusedError for what is not run here, ContainerError. Nothing is left of a failure."""
+        check_spec(spec, self._policy)
+        self._check_ability(spec)
+        if spec.container_id in self._containers or spec.container_id in self._starting:
+            raise ContainerRefusedError("run a container", f"{spec.container_id} is there already", "remove it first")
+        self._starting.add(spec.container_id)
+        try:
+            container = await self._started(spec)
+        finally:
+            self._starting.discard(spec.container_id)
+        self._containers[spec.container_id] = container
+        return container
+
+    async def wait(self, container: RunningContainer) -> ContainerEnd:
+        """How it ended, once it has; who is cancelled leaves it running."""
+        return await asyncio.shield(container.end)
+
+    async def stop(self, container: RunningContainer, grace_seconds: float = STOP_SECONDS) -> ContainerEnd:
+        """Ask the program to end, and end it after the grace."""
+        if not container.end.done():
+            container.stop_wanted.set()
+            await self._signal(container.name, "SIGTERM")
+            await asyncio.wait({container.end}, timeout=grace_seconds)
+        if not container.end.done():
+            container.hurry.set()
+            await self._signal(container.name, "SIGKILL")
+        return await self.wait(container)
+
+    async def outputs(self, container: RunningContainer, sink: BinaryIO) -> OutputArchive:
+        """Write what lies in /out as a canonical archive; ContainerRefusedError for what is not taken."""
+        limits = container.spec.limits
+        most = OutputLimits(limits.output_files, limits.output_bytes)
+        return await self.inside.copy_out(container, "out", most, sink)
+
+    async def remove(self, container: RunningContainer) -> None:
+        """End it at once and take it away, volumes and all; ContainerError with what stayed."""
+        container.stop_wanted.set()
+        container.hurry.set()
+        try:
+            await self._parts.remove(container.spec.container_id)
+        finally:
+            await asyncio.wait({container.end}, timeout=KILL_SECONDS)
+        self._containers.pop(container.spec.container_id, None)
+
+    async def close(self) -> None:
+        """Remove every container, and hang up."""
+        for container in list(self._containers.values()):
+            with contextlib.suppress(ContainerError):
+                await self.remove(container)
+            container.end.cancel()
+        await self._door.close()
+
+    def _check_ability(self, spec: ContainerSpec) -> None:
+        if spec.gpus and self.ability.why_no_gpu:
+            raise ContainerRefusedError("give a container a GPU", self.ability.why_no_gpu, "ask for none here")
+        if spec.network is NetworkAccess.OUTBOUND and self.ability.why_no_outbound:
+            why = self.ability.why_no_outbound
+            raise ContainerRefusedError("open the network to a container", why, "ask without a network")
+
+    async def _started(self, spec: ContainerSpec) -> RunningContainer:
+        image_id = await self._images.ready(spec.image, spec.limits.image_bytes)
+        try:
+            await self._parts.make(spec, image_id)
+            return await self._begin(spec)
+        except BaseException:
+            with contextlib.suppress(ContainerError):
+                await asyncio.shield(self._parts.remove(spec.container_id))
+            raise
+
+    async def _begin(self, spec: ContainerSpec) -> RunningContainer:
+        name, holder = self._parts.task_name(spec.container_id), self._parts.holder_name(spec.container_id)
+        # Attached before it starts: what it says first is not lost.
+        stream = await open_stream(self._door.socket_path, f"/containers/{name}/attach?stream=1&stdout=1&stderr=1")
+        try:
+            await self._door.call("start a container", lambda client: client.start(name))
+        except BaseException:
+            stream.close()
+            raise
+        container = RunningContainer(spec, name, holder, ContainerLog(spec.limits.log_bytes))
+        container.end = asyncio.ensure_future(self._watch(container, stream))
+        return container
+
+    async def _watch(self, container: RunningContainer, stream: EngineStream) -> ContainerEnd:
+        """Hold the time limit, read the log, and know the end."""
+        began = time.monotonic()
+        said = asyncio.create_task(pump(stream.frames(), container.log, container.hurry))
+        try:
+            is_late = await self._until_over(container)
+            seconds = time.monotonic() - began
+            end = await self._end_of(container, seconds, is_late=is_late)
+            container.hurry.set()
+            await asyncio.wait({said}, timeout=LOG_END_SECONDS)
+        finally:
+            said.cancel()
+            stream.close()
+            container.log.close()
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(keep_log, self._logs_folder, container.spec.container_id, container.log.lines)
+        return end
+
+    async def _until_over(self, container: RunningContainer) -> bool:
+        """Wait for the end, which the time limit brings at the latest: whether it did."""
+        ended = asyncio.create_task(self._ended(container.name))
+        try:
+            await asyncio.wait({ended}, timeout=container.spec.limits.wall_seconds)
+            if ended.done():
+                return False
+            container.hurry.set()
+            await self._signal(container.name, "SIGKILL")
+            await asyncio.wait({ended}, timeout=KILL_SECONDS)
+            return True
+        finally:
+            ended.cancel()
+
+    async def _ended(self, name: str) -> None:
+        """Until the engine says that a container does not run; it says nothing more, or hangs up."""
+        with contextlib.suppress(ContainerError, TimeoutError):
+            waiting = await open_stream(self._door.socket_path, f"/containers/{name}/wait?condition=not-running")
+            try:
+                await waiting.read()
+            finally:
+                waiting.close()
+
+    async def _end_of(self, container: RunningContainer, seconds: float, *, is_late: bool) -> ContainerEnd:
+        try:
+            name = container.name
+            found = await self._door.call("look at a container", lambda client: client.inspect_container(name))
+        except ContainerError:
+            reason = EndReason.STOPPED if container.stop_wanted.is_set() else EndReason.ENGINE_LOST
+            return ContainerEnd(reason, -1, seconds)
+        if (found.get("State") or {}).get("Running"):
+            await self._signal(name, "SIGKILL")  # its end was not told, and nobody holds its time any more
+        return end_of(found.get("State") or {}, seconds, is_late=is_late, is_stopped=container.stop_wanted.is_set())
+
+    async def _signal(self, name: str, signal: str) -> None:
+        """To a program that may be gone by now."""
+        with contextlib.suppress(ContainerError):
+            await self._door.call("end a container", lambda client: client.kill(name, signal))
+
+
+def end_of(state: dict[str, Any], seconds: float, *, is_late: bool, is_stopped: bool) -> ContainerEnd:
+    """What an engine's state of a container means."""
+    code = int(state.get("ExitCode", -1))
+    if state.get("Running"):
+        return ContainerEnd(EndReason.ENGINE_LOST, -1, seconds)
+    if is_late:
+        return ContainerEnd(EndReason.TIME_IS_UP, code, seconds)
+    if is_stopped:
+        return ContainerEnd(EndReason.STOPPED, code, seconds)
+    if state.get("OOMKilled"):
+        return ContainerEnd(EndReason.OUT_OF_MEMORY, code, seconds)
+    return ContainerEnd(EndReason.EXITED, code, seconds)
+
+
+async def open_engine(
+    folder: Path, policy: ContainerPolicy, address: str = DEFAULT_ADDRESS, kind: WorkspaceKind | None = None
+) -> ContainerEngine:
+    """Reach the engine, and remove what an earlier daemon of this folder left; ContainerError with the reason, OSError.
+
+    `folder` is the daemon's own, and one daemon's at a time.
+    """
+    ability = await look_at_engine(address)
+    if ability.why_not:
+        raise ContainerError("run containers", ability.why_not, "see `ogpu-provider doctor`")
+    owner = owner_of(folder)
+    door = await open_door(address)
+    try:
+        workspaces = Workspaces(door, owner, folder / "workspaces", kind or best_kind())
+        networks = Networks(door, owner)
+        leftovers = await remove_leftovers(door, owner, networks, workspaces)
+        holder_image = await _holder_image(door, ability.machine)
+        images = Images(door, policy, ability.machine)
+        parts = ContainerParts(door, owner, workspaces, networks, policy, holder_image)
+        engine = ContainerEngine(door, ability, images, parts, policy, folder / "container-logs")
+    except BaseException:
+        await door.close()
+        raise
+    engine.leftovers = leftovers
+    return engine
+
+
+async def _holder_image(door: DockerDoor, machine: str) -> str:
+    content, sha256 = holder_archive(machine)
+    policy = ContainerPolicy(any_archive=True)
+    return await Images(door, policy, machine).ready(ImageArchive(content, sha256), MIB)

@@ -1,0 +1,75 @@
+"""The image of the holder: a program that does nothing, in 129 bytes, beside every container.
+
+A sized volume in memory is there as long as a container has it mounted. The holder has it mounted before the stranger's
+program begins and after it ended, so secrets and inputs are laid in and outputs are taken out through a root folder
+that the stranger never wrote to. No registry is asked for it, and its id is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import tarfile
+
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+
+PROGRAM = "/pause"
+FOLDERS = ("in", "out", "secrets", "workspace")
+
+_LOAD_ADDRESS = 0x400000
+_HEADERS_BYTES = 64 + 56
+# x86-64: mov eax, 34 (pause); syscall; jmp to the start.
+# arm64: x0 to x3 = 0; x8 = 73 (ppoll); svc 0; branch to the svc's arguments.
+_CODE = {
+    "x86_64": (62, "amd64", bytes.fromhex("b822000000 0f05 ebf7")),
+    "aarch64": (
+        183,
+        "arm64",
+        struct.pack("<7I", 0xD2800000, 0xD2800001, 0xD2800002, 0xD2800003, 0xD2800928, 0xD4000001, 0x17FFFFFA),
+    ),
+}
+
+
+def program_for(machine: str) -> bytes:
+    """A static ELF program that waits for ever; ContainerError for a machine that there is none for."""
+    if machine not in _CODE:
+        raise ContainerError("hold volumes", f"no holder is known for {machine}", f"use one of {', '.join(_CODE)}")
+    number, _, code = _CODE[machine]
+    size = _HEADERS_BYTES + len(code)
+    identity = b"\x7fELF\x02\x01\x01" + bytes(9)
+    entry = _LOAD_ADDRESS + _HEADERS_BYTES
+    header = struct.pack("<HHIQQQIHHHHHH", 2, number, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, _LOAD_ADDRESS, _LOAD_ADDRESS, size, size, 0x1000)
+    return identity + header + segment + code
+
+
+def holder_archive(machine: str) -> tuple[bytes, str]:
+    """The holder's image as an archive, and its id; ContainerError as `program_for`."""
+    layer = _tar({PROGRAM.lstrip("/"): (program_for(machine), 0o555)}, FOLDERS)
+    config = {
+        "architecture": _CODE[machine][1],
+        "os": "linux",
+        "config": {"Entrypoint": [PROGRAM]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    config_bytes = json.dumps(config, sort_keys=True).encode()
+    image_id = hashlib.sha256(config_bytes).hexdigest()
+    manifest = json.dumps([{"Config": f"{image_id}.json", "RepoTags": None, "Layers": ["0.tar"]}]).encode()
+    files = {f"{image_id}.json": (config_bytes, 0o444), "0.tar": (layer, 0o444), "manifest.json": (manifest, 0o444)}
+    return _tar(files, ()), image_id
+
+
+def _tar(files: dict[str, tuple[bytes, int]], folders: tuple[str, ...]) -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for folder in folders:
+            header = tarfile.TarInfo(folder)
+            header.type, header.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(header)
+        for name, (content, mode) in files.items():
+            header = tarfile.TarInfo(name)
+            header.size, header.mode = len(content), mode
+            archive.addfile(header, io.BytesIO(content))
+    return sink.getvalue()

@@ -1,0 +1,176 @@
+"""Archives of images, checked whole before an engine sees a byte, and written anew with nothing else in them.
+
+What is known then: the configuration has the id that was asked for, each layer is the plain tar that the configuration
+names by hash, no file in it is sparse, and all of them together have a limit. So nothing unpacks to more than was
+counted, and no tag of this machine's images is moved to a stranger's.
+Format: the archive of `docker save` (manifest.json).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from gpu_tasks.provider.execution.containers.image_rules import check_config, check_platform, check_size, refused
+from gpu_tasks.provider.execution.containers.tar_entries import (
+    BLOCK,
+    CHUNK_BYTES,
+    EntryKind,
+    HashingReader,
+    Read,
+    TarStream,
+)
+
+DOCUMENT_BYTES_MAX = 1 << 20
+"""Of manifest and configuration."""
+LAYERS_MAX = 128
+ENTRIES_MAX = 1_000_000
+"""Files of all layers together: each takes an inode."""
+ENTRY_COST_BYTES = 256
+"""What the smallest entry is counted as."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedArchive:
+    """An archive that may be loaded."""
+
+    content: BinaryIO
+    config: bytes
+    layers: tuple[_Place, ...]
+    size: int
+    """Bytes of its files, unpacked."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """The archive as the engine gets it: one image, no tags."""
+        config_name = f"{hashlib.sha256(self.config).hexdigest()}.json"
+        names = [f"{number}.tar" for number in range(len(self.layers))]
+        manifest = [{"Config": config_name, "RepoTags": None, "Layers": names}]
+        yield from _member(config_name, self.config)
+        for name, place in zip(names, self.layers, strict=True):
+            yield _header(name, place.size)
+            yield from _slice(self.content, place)
+            yield bytes(-place.size % BLOCK)
+        yield from _member("manifest.json", json.dumps(manifest).encode())
+        yield bytes(2 * BLOCK)
+
+
+def check_archive(content: BinaryIO, sha256: str, size_max: int, machine: str) -> CheckedArchive:
+    """Read all of it; ContainerRefusedError with the reason unless it is the image that it should be."""
+    places = _places(content)
+    manifest = _document(content, places, "manifest.json")
+    if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
+        raise refused("its manifest does not name one image", "save one image, by its id")
+    config_bytes = _bytes(content, places, manifest[0].get("Config"))
+    if hashlib.sha256(config_bytes).hexdigest() != sha256:
+        raise refused(f"its configuration has another id than sha256:{sha256[:12]}…", "ask for the id that it has")
+    image = _parsed(config_bytes)
+    if not isinstance(image, dict) or not isinstance(image.get("config") or {}, dict):
+        raise refused("its configuration is none", "build it again")
+    check_platform(image.get("os"), image.get("architecture"), machine)
+    check_config(image.get("config") or {})
+    layers, size = _check_layers(content, places, manifest[0].get("Layers"), image, size_max)
+    return CheckedArchive(content, config_bytes, layers, size)
+
+
+def _check_layers(
+    content: BinaryIO, places: dict[str, _Place], names: object, image: dict[str, Any], size_max: int
+) -> tuple[tuple[_Place, ...], int]:
+    files = image.get("rootfs")
+    hashes = files.get("diff_ids") if isinstance(files, dict) else None
+    if not (isinstance(names, list) and isinstance(hashes, list) and len(names) == len(hashes) <= LAYERS_MAX):
+        raise refused("its layers are not those of its configuration", f"save it again; at most {LAYERS_MAX} layers")
+    found, size, entries = [], 0, 0
+    for name, expected in zip(names, hashes, strict=True):
+        place = _place(places, name)
+        reader = HashingReader(_bounded(content, place))
+        for entry in TarStream(reader):
+            size, entries = size + max(entry.size, ENTRY_COST_BYTES), entries + 1
+            check_size(size, size_max)
+            if entries > ENTRIES_MAX:
+                raise refused(f"it has more than {ENTRIES_MAX} files", "build it smaller")
+        if f"sha256:{reader.finish()}" != expected:
+            raise refused("a layer is not the plain tar that its configuration names", "save it uncompressed")
+        found.append(place)
+    return tuple(found), size
+
+
+def _places(content: BinaryIO) -> dict[str, _Place]:
+    """Where each file of the archive begins; links and folders are none."""
+    content.seek(0)
+    stream = TarStream(content.read)
+    found: dict[str, _Place] = {}
+    end = content.seek(0, io.SEEK_END)
+    content.seek(0)
+    for entry in stream:
+        if len(found) > 4 * LAYERS_MAX + 64:
+            raise refused("it has more files than an image", "save one image, by its id")
+        if entry.kind is EntryKind.FILE:
+            found[entry.name] = _Place(content.tell(), entry.size)
+        if content.tell() + entry.size > end:
+            raise refused("it ends within a file", "send it again")
+    return found
+
+
+def _place(places: dict[str, _Place], name: object) -> _Place:
+    if not isinstance(name, str) or name not in places:
+        raise refused("its manifest names a file that it does not have", "save it again, by its id")
+    return places[name]
+
+
+def _bytes(content: BinaryIO, places: dict[str, _Place], name: object) -> bytes:
+    place = _place(places, name)
+    if place.size > DOCUMENT_BYTES_MAX:
+        raise refused(f"{str(name)[:60]} is longer than {DOCUMENT_BYTES_MAX} bytes", "build it smaller")
+    return b"".join(_slice(content, place))
+
+
+def _document(content: BinaryIO, places: dict[str, _Place], name: str) -> Any:
+    return _parsed(_bytes(content, places, name))
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise refused("a document of it is no JSON", "save it again") from None
+
+
+def _slice(content: BinaryIO, place: _Place) -> Iterator[bytes]:
+    read = _bounded(content, place)
+    while piece := read(CHUNK_BYTES):
+        yield piece
+
+
+def _bounded(content: BinaryIO, place: _Place) -> Read:
+    left = place.size
+    content.seek(place.offset)
+
+    def read(count: int) -> bytes:
+        nonlocal left
+        data = content.read(min(count, left))
+        left -= len(data)
+        return data
+
+    return read
+
+
+def _header(name: str, size: int) -> bytes:
+    header = tarfile.TarInfo(name)
+    header.size = size
+    return header.tobuf(tarfile.GNU_FORMAT)
+
+
+def _member(name: str, content: bytes) -> Iterator[bytes]:
+    yield _header(name, len(content))
+    yield content + bytes(-len(content) % BLOCK)

@@ -1,0 +1,127 @@
+"""Images brought to the engine: pulled by digest or loaded from a checked archive, looked at, or sent away again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import docker
+
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.image_archive import CheckedArchive, check_archive
+from gpu_tasks.provider.execution.containers.image_rules import (
+    check_allowed,
+    check_config,
+    check_platform,
+    check_size,
+    refused,
+)
+from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
+from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ImageArchive, ImageByDigest
+
+PULL_SECONDS = 1_800.0
+
+
+class Images:
+    """The images of one engine, as the policy lets strangers use them."""
+
+    def __init__(self, door: DockerDoor, policy: ContainerPolicy, machine: str) -> None:
+        """`machine` is the engine's architecture, as it names it."""
+        self._door = door
+        self._policy = policy
+        self._machine = machine
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def ready(self, image: ImageByDigest | ImageArchive, size_max: int) -> str:
+        """The id of an image that may be run; ContainerRefusedError, ContainerError."""
+        check_allowed(image, self._policy)
+        # Two at once would bring one image twice; another image does not wait.
+        async with self._turns.setdefault(image.sha256, asyncio.Lock()):
+            found = await self._find(image)
+            if found is None:
+                found = await self._bring(image, size_max)
+                try:
+                    return self._checked(image, found, size_max)
+                except ContainerRefusedError:
+                    await self._remove(str(found["Id"]))
+                    raise
+            return self._checked(image, found, size_max)
+
+    async def _remove(self, image_id: str) -> None:
+        with contextlib.suppress(ContainerError):
+            await self._door.call("remove an image", lambda client: client.remove_image(image_id))
+
+    async def _find(self, image: ImageByDigest | ImageArchive) -> dict[str, Any] | None:
+        name = image.reference if isinstance(image, ImageByDigest) else f"sha256:{image.sha256}"
+        with contextlib.suppress(GoneError):
+            return await self._door.call("look for an image", lambda client: client.inspect_image(name))
+        return None
+
+    async def _bring(self, image: ImageByDigest | ImageArchive, size_max: int) -> dict[str, Any]:
+        if isinstance(image, ImageByDigest):
+            reference = image.reference
+            try:
+                async with asyncio.timeout(PULL_SECONDS):
+                    await self._door.wait("pull an image", lambda client: _pull(client, reference, size_max))
+            except TimeoutError:
+                raise ContainerError("pull an image", f"not here after {PULL_SECONDS:.0f} s", "try later") from None
+        else:
+            await self._door.wait("load an image", lambda client: self._load(client, image, size_max))
+        found = await self._find(image)
+        if found is None:
+            raise ContainerError("use an image", "the engine has it under another id", "see `ogpu-provider doctor`")
+        return found
+
+    def _load(self, client: docker.APIClient, image: ImageArchive, size_max: int) -> None:
+        with _opened(image.content) as content:
+            checked = check_archive(content, image.sha256, size_max, self._machine)
+            load(client, checked)
+
+    def _checked(self, image: ImageByDigest | ImageArchive, found: Mapping[str, Any], size_max: int) -> str:
+        check_platform(found.get("Os"), found.get("Architecture"), self._machine)
+        check_config(found.get("Config") or {})
+        check_size(int(found.get("Size") or 0), size_max)
+        if isinstance(image, ImageByDigest) and image.reference not in (found.get("RepoDigests") or []):
+            raise refused(f"the engine does not know it as {image.reference}", "pull it again")
+        return str(found["Id"])
+
+
+def load(client: docker.APIClient, archive: CheckedArchive) -> None:
+    """Give the engine a checked archive; ContainerError where it says no."""
+    for message in client.load_image(archive.pieces()):
+        if "error" in message:
+            raise ContainerError("load an image", str(message["error"])[:300], "save it again")
+
+
+def _pull(client: docker.APIClient, reference: str, size_max: int) -> None:
+    """Stop as soon as more is announced than the limit: the engine ends a pull that nobody reads."""
+    announced: dict[str, int] = {}
+    messages = client.pull(reference, stream=True, decode=True, auth_config={})
+    try:
+        check_progress(messages, announced, size_max)
+    finally:
+        getattr(messages, "close", lambda: None)()
+
+
+def check_progress(messages: Iterable[Mapping[str, Any]], announced: dict[str, int], size_max: int) -> None:
+    """Read what an engine says of a pull; ContainerError, ContainerRefusedError for one that is too large."""
+    for message in messages:
+        if "error" in message:
+            raise ContainerError("pull an image", str(message["error"])[:300], "name repository and digest")
+        detail = message.get("progressDetail") or {}
+        if message.get("status") in {"Downloading", "Extracting"}:
+            announced[str(message.get("id"))] = int(detail.get("total") or detail.get("current") or 0)
+            check_size(sum(announced.values()), size_max)
+
+
+def _opened(content: bytes | Path) -> BinaryIO:
+    if isinstance(content, bytes):
+        return io.BytesIO(content)
+    try:
+        return content.open("rb")
+    except OSError as error:
+        raise ContainerError("read an archive", str(error), "fetch it again") from None

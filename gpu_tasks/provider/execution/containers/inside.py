@@ -1,0 +1,118 @@
+"""What is done in a container that runs: programs beside the first, files in and out of its own folders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import docker
+
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
+from gpu_tasks.provider.execution.containers.laying import copied_in, input_files
+from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits, write_outputs
+from gpu_tasks.provider.execution.containers.parts import ContainerParts
+from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
+from gpu_tasks.provider.execution.containers.running import RunningContainer
+from gpu_tasks.provider.execution.containers.streams import EngineStream, open_stream
+
+OWN_FOLDERS = ("out", "workspace")
+COPY_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSaid:
+    """How a program in a container ended, and what it said."""
+
+    exit_code: int
+    out: bytes
+    err: bytes
+    is_cut: bool
+    """It said more than was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A program on a terminal: its stream, and how to tell it the size of the window."""
+
+    stream: EngineStream
+    exec_id: str
+
+
+class Inside:
+    """Programs and files of running containers of one engine."""
+
+    def __init__(self, door: DockerDoor, parts: ContainerParts) -> None:
+        """`parts` lays files in."""
+        self._door = door
+        self._parts = parts
+
+    async def run(
+        self, container: RunningContainer, command: Sequence[str], seconds: float, bytes_max: int
+    ) -> ProgramSaid:
+        """Run a program to its end; ContainerError after so many seconds (it lives on until the container ends)."""
+        made = await self._door.call(
+            "run a program", lambda client: client.exec_create(container.name, list(command), stdin=False, tty=False)
+        )
+        stream = await open_stream(self._door.socket_path, f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False})
+        said, is_cut = {1: b"", 2: b""}, False
+        try:
+            async with asyncio.timeout(seconds):
+                async for number, data in stream.frames():
+                    room = bytes_max - len(said[1]) - len(said[2])
+                    said[1 if number == 1 else 2] += data[:room]
+                    is_cut = is_cut or len(data) > room
+        except TimeoutError:
+            raise ContainerError("run a program", f"no end after {seconds:.0f} s", "stop the container") from None
+        finally:
+            stream.close()
+        found = await self._door.call("look at a program", lambda client: client.exec_inspect(made["Id"]))
+        code = found.get("ExitCode")
+        return ProgramSaid(-1 if code is None else int(code), said[1], said[2], is_cut)
+
+    async def open_shell(self, container: RunningContainer, command: Sequence[str]) -> Shell:
+        """A program on a terminal, read and written as raw bytes; who opened it closes its stream."""
+        made = await self._door.call(
+            "open a shell", lambda client: client.exec_create(container.name, list(command), stdin=True, tty=True)
+        )
+        exec_id = str(made["Id"])
+        return Shell(
+            await open_stream(self._door.socket_path, f"/exec/{exec_id}/start", {"Detach": False, "Tty": True}), exec_id
+        )
+
+    async def resize(self, shell: Shell, rows: int, columns: int) -> None:
+        """Tell a terminal its size."""
+        await self._door.call("resize", lambda client: client.exec_resize(shell.exec_id, height=rows, width=columns))
+
+    async def copy_in(self, container: RunningContainer, folder: str, files: Mapping[str, bytes | Path]) -> None:
+        """Put files and folders into /workspace or /out; no more than the folder's limit."""
+        limits = container.spec.limits
+        most = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
+        if folder not in most:
+            raise ContainerRefusedError("copy into a container", f"{folder!r} is not out or workspace", "use these")
+        found = await asyncio.to_thread(input_files, files, most[folder])
+        await self._parts.lay(container.spec.container_id, copied_in(folder, found))
+
+    async def copy_out(
+        self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO
+    ) -> OutputArchive:
+        """The archive of a folder or file in /out or /workspace, while the container runs or after it ended."""
+        parts = path.strip("/").split("/")
+        if parts[0] not in OWN_FOLDERS or any(part in {"", ".", ".."} for part in parts) or "\0" in path:
+            raise ContainerRefusedError("copy out of a container", f"{path[:80]!r} is not in /out or /workspace", "")
+
+        def copy(client: docker.APIClient) -> OutputArchive:
+            pieces, _ = client.get_archive(container.holder, f"/{'/'.join(parts)}", COPY_CHUNK_BYTES)
+            return _closing(pieces, parts[-1], limits, sink)
+
+        return await self._door.wait("copy out of a container", copy)
+
+
+def _closing(pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO) -> OutputArchive:
+    """Whatever happens, the engine is not left with a stream that nobody reads."""
+    try:
+        return write_outputs(pieces, folder, limits, sink)
+    finally:
+        getattr(pieces, "close", lambda: None)()

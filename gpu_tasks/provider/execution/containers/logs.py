@@ -1,0 +1,177 @@
+"""What a program says, as lines: the last ones are kept, followers read at their own pace, a flood slows the program.
+
+Nothing of it goes through the engine's log files. One coroutine reads the attached streams, no faster than the rates
+here; while it waits, the engine's pipe fills (a megabyte), and then the program waits. So a flood costs memory for
+`log_bytes`, no disk, and a bounded part of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LINE_BYTES_MAX = 4_096
+"""A longer line is cut into several."""
+LINE_COST_BYTES = 128
+"""What a kept line takes beside its text: empty lines fill a log too."""
+BYTES_PER_SECOND = 1 << 20
+LINES_PER_SECOND = 4_000
+BURST_SECONDS = 1.0
+STREAMS = {1: "out", 2: "err"}
+LOGS_MAX = 100
+"""Files that are kept; older ones go."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLine:
+    """One line, without its end."""
+
+    number: int
+    """From 0; a gap is what was left out."""
+    stream: str
+    """"out" or "err"."""
+    seconds: float
+    """Since the container started."""
+    text: str
+
+    def __str__(self) -> str:
+        """For a file: letters that a terminal acts on are written out."""
+        shown = "".join(
+            letter if letter.isprintable() or letter == "\t" else repr(letter)[1:-1] for letter in self.text
+        )
+        return f"{self.seconds:.3f} {self.stream} {shown}"
+
+
+class ContainerLog:
+    """The lines of one container. `feed` and `close` belong to the event loop."""
+
+    def __init__(self, bytes_max: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`bytes_max` of kept text, costs included."""
+        self._bytes_max = bytes_max
+        self._clock = clock
+        self._began = clock()
+        self._kept: deque[ContainerLine] = deque()
+        self._size = 0
+        self._next = 0
+        self._open_lines = {"out": b"", "err": b""}
+        self._news = asyncio.Event()
+        self.is_closed = False
+        self.bytes_seen = 0
+
+    @property
+    def lines(self) -> tuple[ContainerLine, ...]:
+        """What is kept."""
+        return tuple(self._kept)
+
+    @property
+    def lines_seen(self) -> int:
+        """Of which `lines` are the last."""
+        return self._next
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """More of a stream."""
+        self.bytes_seen += len(data)
+        *ended, rest = (self._open_lines[stream] + data).split(b"\n")
+        for line in ended:
+            for piece in _pieces(line):
+                self._add(stream, piece)
+        *long, rest = _pieces(rest)
+        for piece in long:
+            self._add(stream, piece)
+        self._open_lines[stream] = rest
+        self._tell()
+
+    def close(self) -> None:
+        """The program says no more."""
+        for stream, rest in self._open_lines.items():
+            if rest:
+                self._add(stream, rest)
+        self._open_lines = {"out": b"", "err": b""}
+        self.is_closed = True
+        self._tell()
+
+    async def follow(self, since: int = 0) -> AsyncIterator[ContainerLine]:
+        """Lines from a number on, as they come, until the program says no more; what is no longer kept is a gap."""
+        while True:
+            news = self._news
+            for line in self._from(since):
+                since = line.number + 1
+                yield line
+            if self._next <= since:
+                if self.is_closed:
+                    return
+                await news.wait()
+
+    def _from(self, number: int) -> list[ContainerLine]:
+        first = self._kept[0].number if self._kept else self._next
+        skipped = max(0, number - first)
+        return [self._kept[place] for place in range(skipped, len(self._kept))]
+
+    def _add(self, stream: str, data: bytes) -> None:
+        text = data.decode(errors="replace").removesuffix("\r")
+        self._kept.append(ContainerLine(self._next, stream, round(self._clock() - self._began, 3), text))
+        self._next += 1
+        self._size += _cost(text)
+        while self._size > self._bytes_max:
+            self._size -= _cost(self._kept.popleft().text)
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class Pace:
+    """How long the reader must wait, so that no more comes than the rates allow."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """A burst is free."""
+        self._clock = clock
+        self._due = clock()
+
+    def delay_after(self, data: bytes) -> float:
+        """Seconds to wait after this was read."""
+        now = self._clock()
+        cost = max(len(data) / BYTES_PER_SECOND, data.count(b"\n") / LINES_PER_SECOND)
+        self._due = max(self._due, now - BURST_SECONDS) + cost
+        return max(0.0, self._due - now)
+
+
+def keep_log(folder: Path, container_id: str, lines: Sequence[ContainerLine]) -> Path:
+    """Write a container's last lines for the provider to read; OSError. Letters of terminals are written out."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{container_id}.log"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    old = sorted(folder.glob("*.log"), key=lambda log: log.stat().st_mtime, reverse=True)[LOGS_MAX:]
+    for log in old:
+        log.unlink()
+    return path
+
+
+async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, hurry: asyncio.Event) -> None:
+    """Frames of the attached streams to the log until they end; at the pace, until there is a hurry."""
+    pace = Pace()
+    try:
+        async for stream, data in frames:
+            log.feed(STREAMS.get(stream, "out"), data)
+            delay = pace.delay_after(data)
+            if delay and not hurry.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(hurry.wait(), delay)
+            else:
+                await asyncio.sleep(0)
+    finally:
+        log.close()
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    """At least one piece, each short enough."""
+    return [line[start : start + LINE_BYTES_MAX] for start in range(0, max(1, len(line)), LINE_BYTES_MAX)]
+
+
+def _cost(text: str) -> int:
+    return len(text) + LINE_COST_BYTES

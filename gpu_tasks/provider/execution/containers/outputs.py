@@ -1,0 +1,118 @@
+"""What a container leaves in a folder, as one archive with one hash: the same files give the same bytes.
+
+Canonical: a tar (pax) in the order of a walk (names of a folder as bytes, rising), owner and times 0, modes 644 and
+755 only. Always: plain files and folders, no name that leads elsewhere or that a terminal takes for a command, and
+nothing is read beyond the limits: an engine unrolls a sparse file, so sizes are looked at before contents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
+from gpu_tasks.provider.execution.containers.tar_entries import BLOCK, EntryKind, PieceReader, TarEntry, TarStream
+
+NAME_BYTES_MAX = 255
+"""Of a whole path."""
+DEPTH_MAX = 16
+_FOLDER_MODE, _FILE_MODE, _PROGRAM_MODE = 0o755, 0o644, 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLimits:
+    """How much may be taken out."""
+
+    files: int
+    """Folders count."""
+    file_bytes: int
+    """Of all contents together."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputArchive:
+    """What was written."""
+
+    blake2_256: bytes
+    """Of the archive."""
+    size: int
+    files: int
+    """Folders are not counted."""
+
+
+def _refused(why: str, then: str) -> ContainerRefusedError:
+    return ContainerRefusedError("take the outputs", why, then)
+
+
+def write_outputs(pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO) -> OutputArchive:
+    """Make the archive of a folder that an engine sends as tar; ContainerRefusedError, OSError of the sink.
+
+    `folder` is the name that the engine's entries begin with; the archive's names begin below it.
+    """
+    writer = _Writer(sink)
+    stream, last = TarStream(PieceReader(pieces)), None
+    entries = files = size = 0
+    for entry in stream:
+        path = _path(entry, folder)
+        if path is None:
+            continue
+        place = tuple(part.encode() for part in path.split("/"))
+        if last is not None and place <= last:
+            raise ContainerRefusedError("take the outputs", f"the engine sends {path!r} out of turn", "report this")
+        last = place
+        entries, size, files = entries + 1, size + entry.size, files + (entry.kind is EntryKind.FILE)
+        if entries > limits.files:
+            raise _refused(f"there are more than {limits.files} files and folders", "pack them, or raise output_files")
+        if size > limits.file_bytes:
+            raise _refused(f"the files have more than {limits.file_bytes} bytes (holes count)", "raise output_bytes")
+        writer.add(entry, path, stream)
+    return OutputArchive(writer.finish(), writer.size, files)
+
+
+class _Writer:
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self._hash = hashlib.blake2b(digest_size=32)
+        self.size = 0
+
+    def add(self, entry: TarEntry, path: str, stream: TarStream) -> None:
+        header = tarfile.TarInfo(path)
+        if entry.kind is EntryKind.FOLDER:
+            header.type, header.mode = tarfile.DIRTYPE, _FOLDER_MODE
+        else:
+            header.size, header.mode = entry.size, _PROGRAM_MODE if entry.mode & 0o100 else _FILE_MODE
+        self._write(header.tobuf(tarfile.PAX_FORMAT))
+        for piece in stream.content():
+            self._write(piece)
+        self._write(bytes(-entry.size % BLOCK))
+
+    def finish(self) -> bytes:
+        self._write(bytes(2 * BLOCK))
+        return self._hash.digest()
+
+    def _write(self, data: bytes) -> None:
+        self._sink.write(data)
+        self._hash.update(data)
+        self.size += len(data)
+
+
+def _path(entry: TarEntry, folder: str) -> str | None:
+    """The entry's name below the folder; its own, where it is a file alone; None for the folder itself."""
+    name = entry.name.removesuffix("/") if entry.kind is EntryKind.FOLDER else entry.name
+    shown = repr(name[:80])
+    if entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
+        raise _refused(f"{shown} is {entry.kind.value}", "leave plain files and folders")
+    if name == folder:
+        return None if entry.kind is EntryKind.FOLDER else folder
+    path = name.removeprefix(f"{folder}/")
+    parts = path.split("/")
+    if not name.startswith(f"{folder}/") or any(part in {"", ".", ".."} for part in parts):
+        raise _refused(f"the name {shown} leads elsewhere", "leave plain names")
+    if len(parts) > DEPTH_MAX or len(path.encode()) > NAME_BYTES_MAX:
+        raise _refused(f"the name {shown} is too deep or too long", f"{DEPTH_MAX} folders, {NAME_BYTES_MAX} bytes")
+    if not path.isprintable():
+        raise _refused(f"the name {shown} has letters that cannot be printed", "leave plain names")
+    return path

@@ -1,0 +1,120 @@
+"""The parts of one container in the engine, made in their order and removed in the other.
+
+Volumes, the holder that keeps them there, what is laid into them, the network, and the container itself, not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from gpu_tasks.provider.execution.containers.creation import NO_NETWORK, check_made, holder_config, task_config
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.holder import FOLDERS
+from gpu_tasks.provider.execution.containers.labels import Owner
+from gpu_tasks.provider.execution.containers.laying import input_files, laid_in
+from gpu_tasks.provider.execution.containers.networks import Networks
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.containers.spec import KIB, ContainerPolicy, ContainerSpec, NetworkAccess
+from gpu_tasks.provider.execution.containers.workspaces import INPUT_SLACK_BYTES, Workspaces
+
+SECRET_BLOCK_BYTES = 8 * KIB
+"""What a secret's file takes at least."""
+TASK, HOLDER = "task", "holder"
+
+
+class ContainerParts:
+    """Makes and removes what belongs to a container's id."""
+
+    def __init__(
+        self,
+        door: DockerDoor,
+        owner: Owner,
+        workspaces: Workspaces,
+        networks: Networks,
+        policy: ContainerPolicy,
+        holder_image: str,
+    ) -> None:
+        """`holder_image` is an id."""
+        self._door = door
+        self._owner = owner
+        self._workspaces = workspaces
+        self._networks = networks
+        self._policy = policy
+        self._holder_image = holder_image
+
+    def task_name(self, container_id: str) -> str:
+        """The stranger's container."""
+        return self._owner.name_of(container_id, TASK)
+
+    def holder_name(self, container_id: str) -> str:
+        """The holder of its volumes."""
+        return self._owner.name_of(container_id, HOLDER)
+
+    async def make(self, spec: ContainerSpec, image_id: str) -> None:
+        """Everything but the start; ContainerError, ContainerRefusedError, and the caller removes what there is."""
+        files = await asyncio.to_thread(input_files, spec.inputs, spec.limits.input_bytes)
+        volumes = await self._make_volumes(spec, sum(-(-file.size // (4 * KIB)) * 4 * KIB for file in files))
+        labels = self._owner.labels(spec.container_id)
+        config = holder_config(self._holder_image, volumes, labels)
+        holder = self.holder_name(spec.container_id)
+        await self._create(holder, config)
+        await self._door.call("start a holder", lambda client: client.start(holder))
+        await self.lay(spec.container_id, laid_in(tuple(volumes), files, spec.secrets))
+        is_outbound = spec.network is NetworkAccess.OUTBOUND
+        network = await self._networks.make(spec.container_id) if is_outbound else NO_NETWORK
+        task = task_config(spec, image_id, volumes, labels, network, self._policy.name_servers)
+        await self._create(self.task_name(spec.container_id), task)
+
+    async def lay(self, container_id: str, pieces: Iterator[bytes]) -> None:
+        """Unpack a tar stream over the volumes."""
+        holder = self.holder_name(container_id)
+        await self._door.call("lay in files", lambda client: client.put_archive(holder, "/", pieces))
+
+    async def remove(self, container_id: str) -> None:
+        """Remove all of it, as much as there is; ContainerError with everything that stayed."""
+        failures: list[str] = []
+        for name in (self.task_name(container_id), self.holder_name(container_id)):
+            with _noted(failures):
+                await self._remove_container(name)
+        with _noted(failures):
+            await self._networks.remove(container_id)
+        for folder in FOLDERS:
+            with _noted(failures):
+                await self._workspaces.remove(container_id, folder)
+        if failures:
+            raise ContainerError("remove a container", "; ".join(failures)[:1_000], "the next start tries again")
+
+    async def _make_volumes(self, spec: ContainerSpec, input_bytes: int) -> dict[str, str]:
+        limits, made = spec.limits, {}
+        sizes = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
+        if spec.inputs:
+            sizes["in"] = input_bytes + input_bytes // 16 + INPUT_SLACK_BYTES
+        for folder, size in sizes.items():
+            made[folder] = await self._workspaces.make(spec.container_id, folder, size)
+        if spec.secrets:
+            size = sum(len(content) + SECRET_BLOCK_BYTES for content in spec.secrets.values()) + 64 * KIB
+            made["secrets"] = await self._workspaces.make_in_memory(spec.container_id, "secrets", size)
+        return made
+
+    async def _create(self, name: str, config: dict[str, object]) -> None:
+        made = await self._door.call(
+            "make a container", lambda client: client.create_container_from_config(config, name=name)
+        )
+        found = await self._door.call("look at a container", lambda client: client.inspect_container(name))
+        check_made(config, made.get("Warnings"), found)
+
+    async def _remove_container(self, name: str) -> None:
+        with contextlib.suppress(GoneError):
+            await self._door.call(
+                "remove a container", lambda client: client.remove_container(name, v=True, force=True)
+            )
+
+
+@contextlib.contextmanager
+def _noted(failures: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except (ContainerError, OSError) as error:
+        failures.append(str(error))

@@ -1,0 +1,51 @@
+"""Programs of this machine that the engine's keeper calls: iptables, losetup, mkfs. No shell, a limit of time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+
+PROGRAM_SECONDS = 60.0
+_SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def is_there(name: str) -> bool:
+    """Whether the machine has a program, in the folders of the system alone."""
+    return shutil.which(name, path=_SYSTEM_PATH) is not None
+
+
+async def run_program(name: str, *arguments: str) -> str:
+    """What a program of the system says; ContainerError with its own words if it fails, is missing or hangs."""
+    path = shutil.which(name, path=_SYSTEM_PATH)
+    if path is None:
+        raise ContainerError(f"run {name}", "it is not installed", f"install the package that has {name}")
+    process = await asyncio.create_subprocess_exec(
+        path,
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": _SYSTEM_PATH, "LC_ALL": "C"},
+    )
+    try:
+        async with asyncio.timeout(PROGRAM_SECONDS):
+            out, err = await process.communicate()
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        if isinstance(error, TimeoutError):
+            raise ContainerError(f"run {name}", f"no end after {PROGRAM_SECONDS:.0f} s") from None
+        raise
+    if process.returncode:
+        raise ContainerError(f"run {name}", (err or out).decode(errors="replace").strip()[:300] or "it failed")
+    return out.decode(errors="replace")
+
+
+def is_root() -> bool:
+    """Whether this process may change the machine's devices and network."""
+    return os.geteuid() == 0

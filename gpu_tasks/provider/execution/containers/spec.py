@@ -1,0 +1,233 @@
+"""What is to run in a container: values that are checked before anything is asked of the engine.
+
+Always: each limit has a name and bounds, and there is no way to say "unlimited". A secret is in no text that this
+module makes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+
+from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
+
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+ENVIRONMENT_MAX = 256
+ENVIRONMENT_BYTES_MAX = 64 * KIB
+COMMAND_BYTES_MAX = 64 * KIB
+SECRETS_MAX = 64
+SECRET_BYTES_MAX = MIB
+"""Of all secrets together: keys and passwords, not data."""
+INPUTS_MAX = 1_024
+GPUS_MAX = 16
+
+LOADER_PREFIXES = ("LD_", "NVIDIA_", "DYLD_", "GLIBC_", "GCONV_", "MALLOC_", "CUDA_INJECTION", "OCI_", "DOCKER_")
+LOADER_NAMES = frozenset(
+    {"BASH_ENV", "ENV", "LOCPATH", "NLSPATH", "RES_OPTIONS", "HOSTALIASES", "TZDIR", "PROMPT_COMMAND"}
+)
+"""Variables that a loader, a shell or the hooks of a GPU toolkit act on before the program runs: the hook of
+CVE-2025-23266 inherited LD_PRELOAD from the image, outside of the container."""
+
+ID_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
+NAME_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+VARIABLE_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+REPOSITORY_FORM = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*")
+SHA256_FORM = re.compile(r"[0-9a-f]{64}")
+GPU_FORM = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{1,80}")
+
+
+class NetworkAccess(Enum):
+    """What a container may reach."""
+
+    NONE = "none"
+    OUTBOUND = "outbound"
+    """Public addresses; never this machine, its networks, other containers or a cloud's metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageByDigest:
+    """An image of a registry. A tag means something else tomorrow; a digest does not."""
+
+    repository: str
+    sha256: str
+    """64 hexadecimal digits."""
+
+    @property
+    def reference(self) -> str:
+        """As an engine pulls it."""
+        return f"{self.repository}@sha256:{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageArchive:
+    """An image as `docker save` writes it, with the id that it must have."""
+
+    content: bytes | Path = field(repr=False)
+    sha256: str
+    """Of the image's configuration: its id, 64 hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLimits:
+    """What a container may use. `BOUNDS` has the least and the greatest of each."""
+
+    cpu_thousandths: int = 1_000
+    """Of a core: 500 is half of one."""
+    memory_bytes: int = 512 * MIB
+    """With all that it writes to memory: shared memory and temporary folders count."""
+    processes: int = 128
+    """Threads are processes here."""
+    wall_seconds: int = 3_600
+    log_bytes: int = MIB
+    """Kept of both streams together, the last ones."""
+    workspace_bytes: int = 64 * MIB
+    """/workspace."""
+    output_bytes: int = 64 * MIB
+    """/out."""
+    output_files: int = 1_024
+    input_bytes: int = 64 * MIB
+    """/in."""
+    tmp_bytes: int = 16 * MIB
+    """Of the two temporary folders, so much each."""
+    open_files: int = 1_024
+    """Of one process."""
+    image_bytes: int = 16 * GIB
+    """Unpacked."""
+
+
+BOUNDS: dict[str, tuple[int, int]] = {
+    "cpu_thousandths": (10, 512_000),
+    "memory_bytes": (16 * MIB, 4_096 * GIB),
+    "processes": (16, 65_536),
+    "wall_seconds": (1, 30 * 24 * 3_600),
+    "log_bytes": (4 * KIB, 64 * MIB),
+    "workspace_bytes": (MIB, 4_096 * GIB),
+    "output_bytes": (MIB, 4_096 * GIB),
+    "output_files": (1, 100_000),
+    "input_bytes": (MIB, 4_096 * GIB),
+    "tmp_bytes": (64 * KIB, 64 * GIB),
+    "open_files": (16, 1_048_576),
+    "image_bytes": (64 * KIB, 256 * GIB),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """A program of a customer, and what it is given."""
+
+    container_id: str
+    """Task and place; it labels everything that is made for it."""
+    image: ImageByDigest | ImageArchive
+    command: tuple[str, ...] = ()
+    """Arguments of the image's entry point; none: the image's own."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Files of /secrets, in memory alone."""
+    inputs: Mapping[str, bytes | Path] = field(default_factory=dict, repr=False)
+    """Files and folders of /in, which the program cannot change."""
+    gpus: tuple[str, ...] = ()
+    """NVML's identifiers."""
+    network: NetworkAccess = NetworkAccess.NONE
+    limits: ContainerLimits = field(default_factory=ContainerLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPolicy:
+    """What a provider lets strangers do."""
+
+    images: tuple[str, ...] = ()
+    """Repositories, or repositories with a digest ("name@sha256:…"); archives: by "sha256:…" of their id."""
+    any_archive: bool = False
+    """Archives of any id run too."""
+    outbound: bool = False
+    greatest: ContainerLimits = field(
+        default_factory=lambda: ContainerLimits(**{name: greatest for name, (_, greatest) in BOUNDS.items()})
+    )
+    """At most so much for a container."""
+    gpus: tuple[str, ...] = ()
+    """Those that containers may be given."""
+    name_servers: tuple[str, ...] = ("9.9.9.9", "1.1.1.1")
+    """Public ones: those of this machine's network are out of reach."""
+
+
+def _no(why: str, then: str) -> ContainerRefusedError:
+    return ContainerRefusedError("run a container", why, then)
+
+
+def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
+    """ContainerRefusedError unless the spec is well formed and within the policy; the image is not looked at."""
+    if not ID_FORM.fullmatch(spec.container_id):
+        raise _no("its id has other letters than a to z, 0 to 9 and -, or more than 48", "name it by task and place")
+    _check_image(spec.image)
+    check_limits(spec.limits, policy.greatest)
+    _check_command(spec.command)
+    check_environment(spec.environment, "the task's environment")
+    _check_files(spec)
+    _check_gpus(spec.gpus, policy.gpus)
+    if spec.network is NetworkAccess.OUTBOUND and not policy.outbound:
+        raise _no("it wants to reach the network, and the provider's policy allows no container to", "ask without")
+
+
+def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
+    """ContainerRefusedError for a limit that is out of its bounds or beyond the provider's."""
+    for limit in fields(ContainerLimits):
+        value, (least, most) = getattr(limits, limit.name), BOUNDS[limit.name]
+        most = min(most, getattr(greatest, limit.name))
+        if type(value) is not int or not least <= value <= most:
+            raise _no(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}")
+
+
+def is_loader_variable(name: str) -> bool:
+    """Whether a variable changes what runs before, or instead of, the program."""
+    return name.upper().startswith(LOADER_PREFIXES) or name.upper() in LOADER_NAMES
+
+
+def check_environment(environment: Mapping[str, str], whose: str) -> None:
+    """ContainerRefusedError for variables of loaders, for names that are none, for too much of it."""
+    if len(environment) > ENVIRONMENT_MAX:
+        raise _no(f"{whose} has {len(environment)} variables", f"have at most {ENVIRONMENT_MAX}")
+    if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
+        raise _no(f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs")
+    for name, value in environment.items():
+        if is_loader_variable(name):
+            raise _no(f"{whose} sets {name:.60}, which loaders act on", "set it in the program, once it runs")
+        if not VARIABLE_FORM.fullmatch(name) or "\0" in value:
+            raise _no(f"{whose} has a variable {name[:60]!r}", "use letters, digits and _")
+
+
+def _check_image(image: ImageByDigest | ImageArchive) -> None:
+    if not SHA256_FORM.fullmatch(image.sha256):
+        raise _no("the image's SHA-256 is not 64 hexadecimal digits", "name images by digest, not by tag")
+    if isinstance(image, ImageByDigest) and not (
+        len(image.repository) <= 200 and REPOSITORY_FORM.fullmatch(image.repository)
+    ):
+        raise _no(f"{image.repository[:60]!r} is no repository", "write host/name, without tag and digest")
+
+
+def _check_command(command: tuple[str, ...]) -> None:
+    if sum(len(word.encode()) + 1 for word in command) > COMMAND_BYTES_MAX:
+        raise _no(f"the command is longer than {COMMAND_BYTES_MAX} bytes", "put the program into inputs")
+    if any("\0" in word for word in command):
+        raise _no("the command has a zero byte", "remove it")
+
+
+def _check_files(spec: ContainerSpec) -> None:
+    for what, names, most in (("secrets", spec.secrets, SECRETS_MAX), ("inputs", spec.inputs, INPUTS_MAX)):
+        if len(names) > most:
+            raise _no(f"{len(names)} {what}", f"have at most {most}")
+        for name in names:
+            if not NAME_FORM.fullmatch(name):
+                raise _no(f"a name among its {what} is {name[:60]!r}", "use letters, digits, _ . and -, no path")
+    if sum(map(len, spec.secrets.values())) > SECRET_BYTES_MAX:
+        raise _no(f"its secrets are longer than {SECRET_BYTES_MAX} bytes", "seal data as inputs")
+
+
+def _check_gpus(gpus: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    if len(set(gpus)) != len(gpus) or len(gpus) > GPUS_MAX:
+        raise _no("a GPU is named twice, or too many are", f"name at most {GPUS_MAX}")
+    for gpu in gpus:
+        if not GPU_FORM.fullmatch(gpu) or gpu not in allowed:
+            raise _no(f"GPU {gpu[:60]!r} is none that containers are given", "name those of the assignment")

@@ -1,0 +1,99 @@
+"""Raw streams of an engine: what a container says, and what is said to a program in it.
+
+The engine's API answers `attach` and `exec` by turning the connection into a stream. Here it is read without a thread:
+who does not read holds the engine back, and the engine the program.
+Format: POST with "Upgrade: tcp"; frames of one byte for the stream, three of zero, four of length (big-endian).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+
+READ_BYTES = 32 * 1024
+ANSWER_SECONDS = 30.0
+FRAME_HEADER_BYTES = 8
+
+
+class EngineStream:
+    """One hijacked connection. `close` it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """As `open_stream` makes it."""
+        self._reader = reader
+        self._writer = writer
+
+    async def frames(self) -> AsyncIterator[tuple[int, bytes]]:
+        """(1 or 2, bytes) for standard output or error, of a container without a terminal; ends with the program."""
+        while True:
+            try:
+                head = await self._reader.readexactly(FRAME_HEADER_BYTES)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return
+            left = int.from_bytes(head[4:], "big")
+            while left:
+                data = await self.read(min(left, READ_BYTES))
+                if not data:
+                    return
+                left -= len(data)
+                yield head[0], data
+
+    async def read(self, count: int = READ_BYTES) -> bytes:
+        """Up to so many raw bytes, as a terminal gets them; nothing at the end."""
+        try:
+            return await self._reader.read(count)
+        except ConnectionError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        """To the program's standard input. ConnectionError once it is gone."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def end_input(self) -> None:
+        """The program reads the end of its standard input."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+
+    def close(self) -> None:
+        """Hang up; the program is not told."""
+        self._writer.close()
+
+
+async def open_stream(socket_path: str, path: str, body: dict[str, Any] | None = None) -> EngineStream:
+    """POST to the engine, and take the connection over; ContainerError if it does not."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)
+    except (OSError, TimeoutError) as error:
+        raise ContainerError("reach the engine", str(error) or "no answer", "see `ogpu-provider doctor`") from None
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await _ask(reader, writer, path, body)
+    except BaseException:
+        writer.close()
+        raise
+    return EngineStream(reader, writer)
+
+
+async def _ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, body: dict[str, Any] | None
+) -> None:
+    content = b"" if body is None else json.dumps(body).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    writer.write(head.encode() + content)
+    try:
+        answer = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
+        raise ContainerError("open a stream", f"the engine hung up: {error}") from None
+    status = answer.split(b" ", 2)[1:2]
+    if status not in ([b"101"], [b"200"]):
+        said = (await reader.read(500)).decode(errors="replace")
+        raise ContainerError("open a stream", f"the engine says {answer[:60].decode(errors='replace')!r}: {said}")

@@ -1,0 +1,126 @@
+"""Volumes with a size: in memory, or a file with a file system of its own where the daemon is root.
+
+overlay2 on ext4 has no quota, so nothing that a stranger writes to lies there. The space of a file is taken when it is
+made: a workspace that was promised is there, and a full one fills nothing else. Secrets lie in memory alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import re
+from enum import Enum
+from pathlib import Path
+
+from gpu_tasks.provider.execution.containers.creation import USER_ID
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.labels import Owner
+from gpu_tasks.provider.execution.containers.programs import is_root, is_there, run_program
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.containers.spec import MIB
+
+LOOP_PROGRAMS = ("losetup", "mkfs.ext4", "debugfs")
+NOSWAP_KERNEL = (6, 4)
+INODE_BYTES = 16 * 1024
+"""One file for so many bytes, at most."""
+INPUT_SLACK_BYTES = 16 * MIB
+_LOOP_LINE = re.compile(r"^(/dev/loop\d+): .*\((.*)\)$")
+
+
+class WorkspaceKind(Enum):
+    """Where a workspace lies."""
+
+    MEMORY = "memory"
+    FILE = "file"
+
+
+def best_kind() -> WorkspaceKind:
+    """Files where they can be made."""
+    can = is_root() and all(map(is_there, LOOP_PROGRAMS)) and Path("/dev/loop-control").exists()
+    return WorkspaceKind.FILE if can else WorkspaceKind.MEMORY
+
+
+def has_noswap() -> bool:
+    """Whether the kernel keeps a folder in memory out of swap space (Linux 6.4)."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    return found is not None and (int(found[1]), int(found[2])) >= NOSWAP_KERNEL
+
+
+class Workspaces:
+    """The volumes of one owner."""
+
+    def __init__(self, door: DockerDoor, owner: Owner, folder: Path, kind: WorkspaceKind) -> None:
+        """Files lie in `folder`, which holds nothing else."""
+        self._door = door
+        self._owner = owner
+        self._folder = folder
+        self.kind = kind
+
+    async def make(self, container_id: str, part: str, size: int) -> str:
+        """The name of a new volume of so many bytes; ContainerError, OSError when the disk is full."""
+        if self.kind is WorkspaceKind.MEMORY:
+            return await self.make_in_memory(container_id, part, size)
+        path = self._folder / f"{self._owner.name_of(container_id, part)}.ext4"
+        device = await self._make_file_system(path, size)
+        options = {"type": "ext4", "device": device, "o": "nosuid,nodev,noatime"}
+        return await self._make_volume(container_id, part, options)
+
+    async def make_in_memory(self, container_id: str, part: str, size: int) -> str:
+        """The same, in memory whatever the others are: for secrets."""
+        swap = ",noswap" if has_noswap() else ""
+        options = f"size={size},nr_inodes={max(64, size // INODE_BYTES)},nosuid,nodev,mode=0755{swap}"
+        return await self._make_volume(container_id, part, {"type": "tmpfs", "device": "tmpfs", "o": options})
+
+    async def remove(self, container_id: str, part: str) -> None:
+        """Remove a volume and its file, as much of them as there is; ContainerError if something stays."""
+        name = self._owner.name_of(container_id, part)
+        with contextlib.suppress(GoneError):
+            await self._door.call("remove a volume", lambda client: client.remove_volume(name))
+        await _remove_file(self._folder / f"{name}.ext4")
+
+    async def remove_files(self) -> int:
+        """Remove every file that is left, whoever made it: once no container of ours is there. How many there were."""
+        paths = await asyncio.to_thread(lambda: sorted(self._folder.glob("*.ext4")))
+        for path in paths:
+            await _remove_file(path)
+        return len(paths)
+
+    async def _make_file_system(self, path: Path, size: int) -> str:
+        await asyncio.to_thread(_allocate, path, size)
+        extended = f"nodiscard,root_owner={USER_ID}:{USER_ID}"
+        form = ("-O", "^has_journal", "-m", "0", "-i", str(INODE_BYTES), "-E", extended)
+        await run_program("mkfs.ext4", "-q", "-F", *form, str(path))
+        await run_program("debugfs", "-w", "-R", "rmdir lost+found", str(path))
+        return (await run_program("losetup", "--find", "--show", str(path))).strip()
+
+    async def _make_volume(self, container_id: str, part: str, options: dict[str, str]) -> str:
+        name, labels = self._owner.name_of(container_id, part), self._owner.labels(container_id)
+        await self._door.call("make a volume", lambda client: client.create_volume(name, "local", options, labels))
+        return name
+
+
+def _allocate(path: Path, size: int) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        path.unlink()
+        raise ContainerError("make a workspace", str(error), "free disk, or bid for less") from None
+    finally:
+        os.close(descriptor)
+
+
+async def _remove_file(path: Path) -> None:
+    if not await asyncio.to_thread(path.exists):
+        return
+    for device in await _devices_of(path):
+        await run_program("losetup", "--detach", device)
+    await asyncio.to_thread(path.unlink)
+
+
+async def _devices_of(path: Path) -> list[str]:
+    lines = (await run_program("losetup", "--associated", str(path))).splitlines()
+    return [found[1] for line in lines if (found := _LOOP_LINE.match(line))]

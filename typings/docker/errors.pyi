@@ -1,0 +1,6 @@
+class DockerException(Exception): ...
+
+class APIError(DockerException):
+    explanation: str | bytes | None
+
+class NotFound(APIError): ...
