@@ -12,7 +12,13 @@ from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, 
 from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad
-from gpu_tasks.provider.doctor.machine import hardware_diagnoses, system_diagnoses, worker_diagnoses
+from gpu_tasks.provider.doctor.machine import (
+    container_diagnoses,
+    hardware_diagnoses,
+    system_diagnoses,
+    worker_diagnoses,
+)
+from gpu_tasks.provider.execution.containers.ability import look_at_engine
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.starting import is_possible
 from gpu_tasks.workloads.registry import FORMS
@@ -46,6 +52,7 @@ async def _diagnoses(options: ProviderOptions, backend: str, wish: str, *, offli
     walls, offered = walls_for(wish), hardware_of(options)
     found = system_diagnoses(made_base_path(options.base_path), walls.sandbox, walls.problem)
     found += hardware_diagnoses(offered)
+    found += container_diagnoses(await look_at_engine())
     if is_possible(backend, offered):
         found += await worker_diagnoses(offered, FORMS, options.make_workers(backend, walls.sandbox))
     else:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
+from gpu_tasks.provider.execution.containers.ability import AbilityStanding, ContainerAbility
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
@@ -59,6 +60,16 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
     finally:
         await bench.close()
     return good(check, "starts, and computes what is published")
+
+
+def container_diagnoses(ability: ContainerAbility) -> list[Diagnosis]:
+    """What Docker can do here: nothing that is sold yet runs in containers, so what is missing is a warning."""
+    return [
+        good(f"Docker, {item.name}", item.says)
+        if item.standing is AbilityStanding.GOOD
+        else weak(f"Docker, {item.name}", item.says, item.then)
+        for item in ability.items
+    ]
 
 
 def _user() -> Diagnosis:

@@ -13,6 +13,7 @@ import pytest
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.doctor import machine
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade
+from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from gpu_tasks.provider.execution.executor import Executor, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import limits_for
@@ -75,6 +76,21 @@ def test_gpus_are_listed_and_their_lack_is_warned() -> None:
     (none,) = machine.hardware_diagnoses([CPU])
     assert none.grade is Grade.WEAK
     assert "NVML" in none.says
+
+
+def test_what_docker_lacks_is_a_warning() -> None:
+    """Nothing that is sold yet runs in it."""
+    items = (
+        AbilityItem("engine", AbilityStanding.GOOD, "28.2"),
+        AbilityItem("seccomp", AbilityStanding.LIMITED, "off", "switch it on"),
+        AbilityItem("storage", AbilityStanding.MISSING, "vfs", "use overlay2"),
+    )
+    found = machine.container_diagnoses(ContainerAbility(items, "storage: vfs"))
+    assert [(each.check, each.grade, each.says, each.todo) for each in found] == [
+        ("Docker, engine", Grade.GOOD, "28.2", ""),
+        ("Docker, seccomp", Grade.WEAK, "off", "switch it on"),
+        ("Docker, storage", Grade.WEAK, "vfs", "use overlay2"),
+    ]
 
 
 def test_workers_are_tried_on_each_device() -> None:
