@@ -46,7 +46,7 @@ COMMANDS = {
     "ps": ("auctions:ps", "List the tasks of a key, the oldest first: how far each is, and what it waits for."),
     "describe": (
         "auctions:describe",
-        "Show all that the chain says of TASK (0x..): how far it is and why, terms, auction, who works, milestones.",
+        "Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what.",
     ),
     "logs": (
         "hearing_tasks:logs",

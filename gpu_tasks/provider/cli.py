@@ -26,7 +26,7 @@ COMMANDS = {
     "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
     "status": (
         "showing:status",
-        "Show devices, offers, duties and seats in courts on the chain, and what the journal says of races.",
+        "Show devices, offers, duties and seats in courts on the chain, the sums of the journal, and what was earned.",
     ),
     "register": (
         "joining:register",

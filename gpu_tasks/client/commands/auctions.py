@@ -57,7 +57,7 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
         if not found:
             note(f"{key_text} has submitted no task that this chain still knows")
         if len(shown) < len(found):
-            note(f"{len(shown)} are open, and {len(found) - len(shown)} have ended: --all shows them")
+            note(f"open: {len(shown)}; {len(found) - len(shown)} have ended: --all shows them")
 
     session.run(body)
 
