@@ -16,6 +16,7 @@ from gpu_tasks.market.training.tasks import (
     TASK_DEPOSIT,
     TASK_DISPUTE,
     TASK_ESCROW,
+    CheckedBy,
     Milestone,
     Task,
     TaskOrder,
@@ -89,11 +90,22 @@ def an_order(**changed: Any) -> TaskOrder:
     return TaskOrder(**fields)
 
 
+def time_order(*, blocks_max: int = 12, milestones: int = 4, is_lease: bool = False) -> dict[str, Any]:
+    """What makes an order one of time: so many intervals."""
+    return {
+        "checked_by": CheckedBy.LEASED if is_lease else CheckedBy.METERED,
+        "blocks_max": blocks_max,
+        "milestones": milestones,
+        "run_blocks": 0,
+        "time_value": 0,
+    }
+
+
 def numbers_of(market: TrainingMarket) -> AuctionNumbers:
     """What a plan for a task with a trace reads of this market."""
     windows = market.windows()
     return AuctionNumbers(
-        market.rules(has_trace=True),
+        market.rules(an_order(segments=8)),
         windows.commit,
         windows.reveal,
         windows.start,

@@ -20,6 +20,8 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 MILESTONES_MAX = 64
+INTERVALS_MAX = 255
+"""Milestones of a task that is paid by time: nobody fetches anything for them, and each is as long as an interval."""
 CLAIMS_MAX = 4
 """Of a task: each fraud proof that is wrong delays its payment. One that is not opened in time makes room."""
 AUCTIONS_MAX = 4
@@ -83,6 +85,18 @@ class JudgedFor(IntEnum):
     """A provider says that the input is not to be had."""
 
 
+@named("ogpu::CheckedBy")
+class CheckedBy(IntEnum):
+    """How what a task computes is checked, which decides what it is paid for."""
+
+    EXECUTED = 0
+    """Judges execute it again, or parts of it: the result is paid."""
+    METERED = 1
+    """Nobody can: the time is paid, interval by interval, until the program ends, or its time is up."""
+    LEASED = 2
+    """As metered, and a program that ends gives nobody leave to go: the time is the customer's until it is up."""
+
+
 @struct
 class TaskWindows:
     """How long each part of a task's life lasts, in blocks."""
@@ -139,6 +153,8 @@ class TaskOrder:
     is_homogeneous: bool
     auctions: U8
     """How often it may go to auction, 1 to `AUCTIONS_MAX`."""
+    checked_by: CheckedBy = CheckedBy.EXECUTED
+    """Where it is paid by time: one slot, no segments, no value of time, and `milestones` intervals of whole blocks."""
 
 
 @struct
@@ -328,6 +344,16 @@ def task_id_of(genesis: bytes, customer: bytes, number: int) -> TaskId:
 def slot_case(task: bytes, place: int) -> bytes:
     """The case of a slot: of what its customer holds for it, and before the courts."""
     return blake2_256(b"ogpu/slot" + task + bytes((place,)))
+
+
+def is_by_time(order: TaskOrder) -> bool:
+    """Whether time is paid, and not a result."""
+    return order.checked_by is not CheckedBy.EXECUTED
+
+
+def interval_of(order: TaskOrder) -> int:
+    """Blocks of an interval of a task that is paid by time."""
+    return order.blocks_max // order.milestones
 
 
 def is_open(task: Task) -> bool:
