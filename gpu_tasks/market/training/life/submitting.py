@@ -59,7 +59,8 @@ def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age
         market.windows(),
     )
     locked = _lock(market, customer, task_id, order)
-    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots))
+    intervals = order.milestones if is_by_time(order) else 0
+    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots, intervals))
     market.submitted[customer] = number + 1
     market.open_tasks.set(market.open_tasks.get() + 1)
     market.on_sale[task_id] = True
@@ -79,9 +80,12 @@ def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age
     market.emit(TaskSubmitted(task_id, customer, order.workload, order.price_max, order.slots, locked))
 
 
-def looks(auctions: int, slots: int) -> int:
-    """How often blocks may have to look at a task by themselves: so much of `step_fee` it prepays."""
-    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END
+def looks(auctions: int, slots: int, intervals: int = 0) -> int:
+    """How often blocks may have to look at a task by themselves: so much of `step_fee` it prepays.
+
+    An interval of bought time is settled in a block whose author is paid nothing for it.
+    """
+    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END + intervals
 
 
 def run_blocks_max(blocks_max: int) -> int:

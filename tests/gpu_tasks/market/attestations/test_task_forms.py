@@ -19,7 +19,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Signed, Unsigned, Weight
-from runtime.frame.call import FREE, PostDispatch
+from runtime.frame.call import PostDispatch
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
@@ -225,7 +225,8 @@ def test_the_calls_that_state_the_same_are_free_when_they_succeed() -> None:
     chain = running(slots=2)
     alice = Signed(workers(chain)[0].provider)
     result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.keys[0]))
-    assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == FREE
+    stated = PostDispatch(pays_fee=False, actual_weight=WEIGHTS["TrainingMarket.checkpoint"])
+    assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == stated
     weight = WEIGHTS["TrainingMarket.finish"] + times(2, WEIGHTS["TrainingMarket.finish slot"])
     assert next_block(chain).dispatch(result, alice) == PostDispatch(pays_fee=False, actual_weight=weight)
     with pytest.raises(WrongMilestone):

@@ -34,6 +34,8 @@ SHARE = PAY // 4
 STOOD_BY = PAY // 50
 """Of Bob, who stands by until the first interval."""
 ALONE = (6 * OGPU,)
+PREPAID = 4 * 30_000
+"""For the blocks in which its intervals are paid."""
 
 
 def bought(*prices: int, **order: Any) -> tuple[TaskChain, Books]:
@@ -41,6 +43,7 @@ def bought(*prices: int, **order: Any) -> tuple[TaskChain, Books]:
     chain = TaskChain()
     books = Books(chain)
     chain.submit(**{**time_order(), **order})
+    books.before[CUSTOMER] -= PREPAID
     chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, PAY, 8 * OGPU)), blocks=12))
     return chain, books
 
@@ -334,3 +337,12 @@ def test_odd_prices_lose_no_grain_over_their_intervals() -> None:
     assert sum(earned) == PAY + 1
     assert earned == [SHARE, SHARE, SHARE, SHARE + 1]
     assert books.change(CUSTOMER) == -(PAY + 1) - (PAY + 1) // 50
+
+
+def test_blocks_are_paid_for_intervals_when_the_task_is_submitted() -> None:
+    chain = TaskChain()
+    books = Books(chain)
+    chain.submit(**time_order(blocks_max=255, milestones=255))
+    assert books.change(CUSTOMER) == -255 * 30_000
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert books.change(CUSTOMER) == -255 * 30_000 - BOND // 10
