@@ -13,6 +13,7 @@ from gpu_tasks.market.attestations.attestations import Attestations, TaskAtteste
 from gpu_tasks.market.attestations.kinds import attestation_hash
 from gpu_tasks.market.attestations.task_forms import lasting_problem
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, TaskAttestation, task_signing_payload
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.events import MilestoneReported, ResultStated, WrongMilestone
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -58,6 +59,7 @@ BAD_FORMS: dict[str, tuple[dict[str, object], str]] = {
     "before the start": ({"started_at": 1}, "began before the slot started"),
     "an end before the beginning": ({"finished_at": 1}, "ended before it began"),
     "a height to come": ({"finished_at": 10_000}, "in the future"),
+    "impossible usage": ({"usage": Usage(1, 10_000, 0, 0, 1, 0)}, "more GPU time than is possible"),
 }
 
 
