@@ -15,7 +15,8 @@ from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.fraud_claims import reward_of
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.tasks import JudgedFor, Task, is_by_time, kept_step, slot_case, taken_by
+from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.tasks import JudgedFor, Task, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import find_author
 from runtime.pallets.system import System

@@ -29,7 +29,7 @@ IMAGE_PARTS_MAX = 64
 GPUS_MAX = 16
 
 Name = Annotated[str, Bounded(NAME_BYTES_MAX)]
-Word = Annotated[str, Bounded(WORD_BYTES_MAX)]
+ShortText = Annotated[str, Bounded(WORD_BYTES_MAX)]
 
 
 @named("ogpu::ContainerNetwork")
@@ -93,11 +93,11 @@ class EnvironmentVariable:
     """A variable of the program's environment."""
 
     name: Name
-    value: Word
+    value: ShortText
 
 
 @struct
-class InputFile:
+class RequestFile:
     """A file of /in."""
 
     name: Name
@@ -110,13 +110,13 @@ class ContainerRequest:
 
     version: U8
     image: AskedImage
-    command: Annotated[tuple[Word, ...], Bounded(WORDS_MAX)]
+    command: Annotated[tuple[ShortText, ...], Bounded(WORDS_MAX)]
     """Arguments of the image's entry point; none: the image's own."""
     environment: Annotated[tuple[EnvironmentVariable, ...], Bounded(VARIABLES_MAX)]
     """By name, ascending; none twice."""
     secrets: Annotated[tuple[Name, ...], Bounded(SECRETS_MAX)]
     """Names, ascending: the customer hands the values to the winner alone, before the program begins."""
-    inputs: Annotated[tuple[InputFile, ...], Bounded(INPUT_FILES_MAX)]
+    inputs: Annotated[tuple[RequestFile, ...], Bounded(INPUT_FILES_MAX)]
     """By name, ascending; none twice."""
     ports: Annotated[tuple[U16, ...], Bounded(PORTS_MAX)]
     """That the customer may reach through the tunnel, ascending."""

@@ -8,18 +8,10 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder, is_by_time
 from gpu_tasks.market.training.showing import ShownStretch, own_segments
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
-from gpu_tasks.market.training.tasks import (
-    CheckedBy,
-    Milestone,
-    Task,
-    TaskOrder,
-    TaskResult,
-    TaskState,
-    agreed_milestone,
-    is_by_time,
-)
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, traced_state
 from runtime.cryptography.hashing import blake2_256

@@ -8,6 +8,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -16,10 +17,8 @@ from gpu_tasks.market.training.tasks import (
     TASK_DEPOSIT,
     TASK_DISPUTE,
     TASK_ESCROW,
-    CheckedBy,
     Milestone,
     Task,
-    TaskOrder,
     TaskResult,
     TaskState,
     task_id_of,

@@ -18,7 +18,8 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskState, task_id_of
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.executor import (
     BadStateError,

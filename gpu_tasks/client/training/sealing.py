@@ -21,8 +21,8 @@ from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
-from gpu_tasks.market.training.tasks import TaskOrder
 from gpu_tasks.tasks.canonical import PreparedTask
 from gpu_tasks.tasks.order import StoredInput, order_of
 from gpu_tasks.tasks.training_task import TaskFile

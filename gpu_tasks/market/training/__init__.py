@@ -11,6 +11,7 @@ In reading order, first the rules as pure functions:
 
 then the pallet:
 
+* `orders`: what a customer orders, and how it is checked
 * `tasks`: a task as it stands: what was ordered, who works on it, how far it came
 * `bids`: a bid, and what is committed to
 * `showing`: which stretches of a trace are looked at, and whether what is shown of them is in it

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from gpu_tasks.market.courts.money import chance_found
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.showing import PARTS_DRAWN, PARTS_MAX
-from gpu_tasks.market.training.tasks import TaskOrder, TaskWindows, is_by_time
+from gpu_tasks.market.training.tasks import TaskWindows
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter

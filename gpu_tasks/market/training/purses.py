@@ -13,6 +13,7 @@ from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.reputation import record_after_failing, record_after_settling
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
@@ -21,7 +22,6 @@ from gpu_tasks.market.training.tasks import (
     TASK_ESCROW,
     Slot,
     Task,
-    is_by_time,
     kept_step,
     slot_case,
     taken_by,

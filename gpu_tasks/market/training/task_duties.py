@@ -8,8 +8,9 @@ from enum import IntEnum
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.life import metering
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time
 from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
-from gpu_tasks.market.training.tasks import CheckedBy, Slot, Task, TaskState, agreed_milestone, is_by_time, kept_step
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, kept_step
 from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
 

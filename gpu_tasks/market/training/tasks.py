@@ -11,6 +11,7 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
@@ -19,13 +20,8 @@ from runtime.encoding.codec import U8, U16, U32, U64, Bounded, codec, named, str
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
-MILESTONES_MAX = 64
-INTERVALS_MAX = 255
-"""Milestones of a task that is paid by time: nobody fetches anything for them, and each is as long as an interval."""
 CLAIMS_MAX = 4
 """Of a task: each fraud proof that is wrong delays its payment. One that is not opened in time makes room."""
-AUCTIONS_MAX = 4
-"""How often a task, or what is left of it, may go to auction."""
 TASKS_OPEN_MAX = 4_000
 
 TASK_ESCROW = HoldReason("TaskEscrow", "What a slot of a task may cost its customer; the case is the slot.")
@@ -85,18 +81,6 @@ class JudgedFor(IntEnum):
     """A provider says that the input is not to be had."""
 
 
-@named("ogpu::CheckedBy")
-class CheckedBy(IntEnum):
-    """How what a task computes is checked, which decides what it is paid for."""
-
-    EXECUTED = 0
-    """Judges execute it again, or parts of it: the result is paid."""
-    METERED = 1
-    """Nobody can: the time is paid, interval by interval, until the program ends, or its time is up."""
-    LEASED = 2
-    """As metered, and a program that ends gives nobody leave to go: the time is the customer's until it is up."""
-
-
 @struct
 class TaskWindows:
     """How long each part of a task's life lasts, in blocks."""
@@ -119,42 +103,6 @@ class TaskWindows:
     """To show the states that were drawn."""
     keep: BlockNumber
     """For so long the record of an ended task is kept."""
-
-
-@struct
-class TaskOrder:
-    """What a customer submits. Amounts are for one slot."""
-
-    task_hash: Hash
-    """Of the canonical task file: who bids knows by it what it bids for."""
-    workload: Hash
-    input_root: Hash
-    input_blob: Hash
-    """Address of the input, sealed as that of a unit."""
-    sealed_at: BlockNumber
-    """Only providers whose keys date from then or earlier can read the input, so only they bid and judge."""
-    classes: U8
-    """Which classes of devices may bid: a bit for each (`DeviceClass`)."""
-    milestones: U8
-    """m: parts of equal worth; the last one is the result."""
-    segments: U16
-    """Of the trace that the result's root is over; 0 where there is none, and judges execute the whole."""
-    run_blocks: BlockNumber
-    """How long what a judge computes may take."""
-    price_max: Balance
-    time_value: Balance | None
-    """None: `default_time_value`."""
-    loss: Balance | None
-    """None: `default_loss`."""
-    blocks_max: BlockNumber
-    collateral_min: Balance
-    """What the customer asks for; what the rules ask for counts if it is more."""
-    slots: U8
-    is_homogeneous: bool
-    auctions: U8
-    """How often it may go to auction, 1 to `AUCTIONS_MAX`."""
-    checked_by: CheckedBy = CheckedBy.EXECUTED
-    """Where it is paid by time: one slot, no segments, no value of time, and `milestones` intervals of whole blocks."""
 
 
 @struct
@@ -344,16 +292,6 @@ def task_id_of(genesis: bytes, customer: bytes, number: int) -> TaskId:
 def slot_case(task: bytes, place: int) -> bytes:
     """The case of a slot: of what its customer holds for it, and before the courts."""
     return blake2_256(b"ogpu/slot" + task + bytes((place,)))
-
-
-def is_by_time(order: TaskOrder) -> bool:
-    """Whether time is paid, and not a result."""
-    return order.checked_by is not CheckedBy.EXECUTED
-
-
-def interval_of(order: TaskOrder) -> int:
-    """Blocks of an interval of a task that is paid by time."""
-    return order.blocks_max // order.milestones
 
 
 def is_open(task: Task) -> bool:

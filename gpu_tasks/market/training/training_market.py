@@ -27,6 +27,7 @@ from gpu_tasks.market.training.life import (
     submitting,
 )
 from gpu_tasks.market.training.life.leaving import Amendment
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time
 from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
@@ -39,10 +40,8 @@ from gpu_tasks.market.training.tasks import (
     JudgedFor,
     Milestone,
     Task,
-    TaskOrder,
     TaskResult,
     TaskState,
-    is_by_time,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.weights import WEIGHTS
@@ -124,7 +123,7 @@ class TrainingMarket(TrainingGround, index=15):
         """Say that the work on a slot begins; a runner-up that is asked takes it over so."""
         running.start(self, task, place, origin.account)
 
-    @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"] + step_weight(1))
+    @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"] + WEIGHTS["TrainingMarket.checkpoint time"])
     def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> PostDispatch:
         """State the next milestone, where authors leave its attestation out. Free when it succeeds, as that is.
 
@@ -149,7 +148,7 @@ class TrainingMarket(TrainingGround, index=15):
         running.finish(self, task, place, origin.account, result)
         return PostDispatch(pays_fee=False, actual_weight=weight)
 
-    @call(index=16, weight=step_weight(1))
+    @call(index=16, weight=WEIGHTS["TrainingMarket.leave"])
     def leave(self, origin: Signed, task: TaskId) -> None:
         """Go, as who is paid by time: the interval that runs is lost, and a part of the price that is not earned."""
         metering.leave(self, task, origin.account)
@@ -234,7 +233,8 @@ class TrainingMarket(TrainingGround, index=15):
     def stating_weight(self, task: Task, *, is_result: bool) -> Weight:
         """What it weighs to state a milestone of a task, or its result; where time is bought, that settles a slot."""
         weight = _of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.checkpoint"]
-        return weight + step_weight(1) if is_by_time(task.order) else weight
+        name = "finish" if is_result else "checkpoint"
+        return weight + WEIGHTS[f"TrainingMarket.{name} time"] if is_by_time(task.order) else weight
 
     def _weight(self, name: str, task: bytes) -> PostDispatch:
         """What a call takes that may touch every slot of a task; before it is known how many, it is charged for all."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.tasks import Task, TaskOrder
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.blobs.inputs import SealedInput, UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import ExecutionError

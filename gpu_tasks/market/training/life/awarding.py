@@ -13,8 +13,9 @@ from gpu_tasks.market.training.events import BidsClosed, StandbyNamed, TaskAward
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.selection import Placed, Selection, select
-from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, is_by_time
+from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState
 
 
 def close_commits(market: TrainingGround, task_id: bytes, task: Task) -> None:

@@ -12,7 +12,8 @@ from gpu_tasks.market.training.events import StandbyAsked, TaskAwarded
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Task, TaskState, is_by_time, kept_step, slot_of, with_slot
+from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of, with_slot
 
 
 def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:

@@ -22,7 +22,8 @@ from gpu_tasks.market.training.life import ending, metering
 from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding, is_by_time
+from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding
 from runtime.encoding.codec import Tagged, variant
 from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber
 from runtime.frame.pallet import ensure, known

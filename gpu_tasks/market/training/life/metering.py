@@ -12,16 +12,8 @@ from gpu_tasks.market.training.events import NotDueYet, WrongTaskState
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, failing
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import (
-    CheckedBy,
-    Milestone,
-    Task,
-    TaskResult,
-    TaskState,
-    interval_of,
-    is_by_time,
-    with_slot,
-)
+from gpu_tasks.market.training.orders import CheckedBy, interval_of, is_by_time
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, with_slot
 from runtime.frame.pallet import ensure
 
 PLACE = 0

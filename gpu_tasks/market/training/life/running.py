@@ -23,6 +23,7 @@ from gpu_tasks.market.training.events import (
 )
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, judging, metering
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import (
     HeldCheckpoint,
     Milestone,
@@ -31,7 +32,6 @@ from gpu_tasks.market.training.tasks import (
     TaskResult,
     TaskState,
     agreed_milestone,
-    is_by_time,
     kept_step,
     slot_of,
     taken_by,

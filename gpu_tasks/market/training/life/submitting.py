@@ -9,19 +9,21 @@ from dataclasses import replace
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyTasks, UnsoundOrder
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.tasks import (
+from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
     INTERVALS_MAX,
     MILESTONES_MAX,
+    TaskOrder,
+    interval_of,
+    is_by_time,
+)
+from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
     TASK_ESCROW,
     TASKS_OPEN_MAX,
     Task,
-    TaskOrder,
     TaskState,
-    interval_of,
-    is_by_time,
     slot_case,
     task_id_of,
 )

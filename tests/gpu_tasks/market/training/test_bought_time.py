@@ -9,8 +9,9 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.events import MilestoneReported, SlotSettled
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_of
 from gpu_tasks.market.training.reputation import FAILURE_TIMES
-from gpu_tasks.market.training.tasks import INTERVALS_MAX, CheckedBy, TaskResult, TaskState, interval_of
+from gpu_tasks.market.training.tasks import TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
 from task_chain import (

@@ -18,8 +18,9 @@ from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyRelea
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches, own_segments
-from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, is_by_time
+from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import proof_of_fraud, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
