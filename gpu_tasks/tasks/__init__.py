@@ -12,6 +12,9 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `container_request`: what a customer asks of a container
 * `canonical`: request, canonical bytes, hash and terms of a task
 * `order`: what is submitted
+* `container_task`: the keys of a job and of a lease
+* `container_order`: their request, intervals and order
+* `task_kinds`: which kind a file is of, and what all of them come to
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for
 * `prices`: what units cost now

@@ -31,7 +31,7 @@ from gpu_tasks.tasks.file_words import (
 )
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.quantities import RATE_PATTERN, SPAN_PATTERN, QuantityError, Rate, TimeSpan
-from gpu_tasks.tasks.yaml_tree import parse
+from gpu_tasks.tasks.yaml_tree import FileNode, parse
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 
@@ -162,8 +162,13 @@ FILE = KeySection(
 
 def read_task(data: bytes, file: str) -> TaskFile:
     """The task of a file's bytes; TaskFileError says all that is wrong with it. `file` is how messages call it."""
+    return read_training_task(parse(data, file), file)
+
+
+def read_training_task(tree: FileNode, file: str) -> TaskFile:
+    """The task of a file's tree; TaskFileError says all that is wrong with it."""
     reading = FileReading()
-    found = read_section(FILE, parse(data, file), "", reading)
+    found = read_section(FILE, tree, "", reading)
     if not reading.problems:
         _check_options(found, reading)
     if reading.problems:
