@@ -29,7 +29,7 @@ IMAGE_PARTS_MAX = 64
 GPUS_MAX = 16
 
 Name = Annotated[str, Bounded(NAME_BYTES_MAX)]
-ShortText = Annotated[str, Bounded(WORD_BYTES_MAX)]
+CommandText = Annotated[str, Bounded(WORD_BYTES_MAX)]
 
 
 @named("ogpu::ContainerNetwork")
@@ -93,7 +93,7 @@ class EnvironmentVariable:
     """A variable of the program's environment."""
 
     name: Name
-    value: ShortText
+    value: CommandText
 
 
 @struct
@@ -110,7 +110,7 @@ class ContainerRequest:
 
     version: U8
     image: AskedImage
-    command: Annotated[tuple[ShortText, ...], Bounded(WORDS_MAX)]
+    command: Annotated[tuple[CommandText, ...], Bounded(WORDS_MAX)]
     """Arguments of the image's entry point; none: the image's own."""
     environment: Annotated[tuple[EnvironmentVariable, ...], Bounded(VARIABLES_MAX)]
     """By name, ascending; none twice."""
