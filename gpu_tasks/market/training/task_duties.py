@@ -7,10 +7,9 @@ no newer final block change the task before.
 from enum import IntEnum
 
 from gpu_tasks.market.ids import DeviceId, TaskId
-from gpu_tasks.market.training.life import metering
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time
 from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, kept_step
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step
 from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
 
@@ -115,7 +114,7 @@ def _opens_at(task: Task, deed: TaskDeed) -> int:
     if not is_by_time(task.order) or deed not in (TaskDeed.CHECKPOINT, TaskDeed.FINISH):
         return 0
     may_end_early = deed is TaskDeed.FINISH and task.order.checked_by is not CheckedBy.LEASED
-    return 0 if may_end_early else metering.interval_end(task)
+    return 0 if may_end_early else interval_end(task)
 
 
 def _of_standby(task: Task) -> tuple[TaskDeed, int]:

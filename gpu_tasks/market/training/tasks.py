@@ -11,7 +11,7 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.orders import TaskOrder, interval_of
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
@@ -339,3 +339,13 @@ def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
         collateral=standby.collateral,
         was_standby=was_standby,
     )
+
+
+def paid_blocks(task: Task, intervals: int) -> int:
+    """Blocks of so many intervals of a leg of bought time: at most all that were bought."""
+    return min(intervals * interval_of(task.order), task.slots[0].promised)
+
+
+def interval_end(task: Task) -> int:
+    """The first block in which the interval of bought time that runs is over."""
+    return task.started_at + paid_blocks(task, task.owed + 1)

@@ -18,12 +18,12 @@ from gpu_tasks.market.training.events import (
     WrongTaskState,
 )
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.life import ending, metering
+from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time
-from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding
+from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding, paid_blocks
 from runtime.encoding.codec import Tagged, variant
 from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber
 from runtime.frame.pallet import ensure, known
@@ -73,7 +73,7 @@ def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: Raise
         return
     market.ensure_in(task, TaskState.RUNNING)
     if isinstance(change, Stop) and is_by_time(task.order):
-        _end_all(market, task_id, task, TaskOutcome.TIME_STOPPED, due=metering.paid_blocks(task, task.owed + 1))
+        _end_all(market, task_id, task, TaskOutcome.TIME_STOPPED, due=paid_blocks(task, task.owed + 1))
         return
     ensure(not is_by_time(task.order) or isinstance(change, Stop), UnsoundAmendment)  # more time costs more
     if isinstance(change, Stop):

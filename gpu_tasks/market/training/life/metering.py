@@ -12,22 +12,12 @@ from gpu_tasks.market.training.events import NotDueYet, WrongTaskState
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, failing
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import CheckedBy, interval_of, is_by_time
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, with_slot
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, interval_end, paid_blocks, with_slot
 from runtime.frame.pallet import ensure
 
 PLACE = 0
 """Time is bought of one device."""
-
-
-def paid_blocks(task: Task, intervals: int) -> int:
-    """Blocks of so many intervals of this leg: at most all that were bought."""
-    return min(intervals * interval_of(task.order), task.slots[PLACE].promised)
-
-
-def interval_end(task: Task) -> int:
-    """The first block in which the interval that runs is over."""
-    return task.started_at + paid_blocks(task, task.owed + 1)
 
 
 def ensure_interval_over(task: Task, height: int) -> None:

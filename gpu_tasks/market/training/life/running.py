@@ -32,6 +32,7 @@ from gpu_tasks.market.training.tasks import (
     TaskResult,
     TaskState,
     agreed_milestone,
+    interval_end,
     kept_step,
     slot_of,
     taken_by,
@@ -144,7 +145,7 @@ def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, 
 def silent_until(task: Task) -> int:
     """The last block in which the next milestone, or interval, may be stated."""
     if is_by_time(task.order):
-        return metering.interval_end(task) + task.windows.grace
+        return interval_end(task) + task.windows.grace
     share = max(-(-slot.promised // task.milestones) for slot in task.slots)
     return task.reported_at + SILENT_TIMES * share + task.windows.grace
 
