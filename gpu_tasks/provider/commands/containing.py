@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
+from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.workloads import Workloads
@@ -16,6 +19,12 @@ from gpu_tasks.provider.tasks.policy import BidPolicy
 
 ENGINE_FOLDER = "containers"
 NOT_OFFERED = "its policy offers no containers (`ogpu-provider policy --kind container --image REPOSITORY`)"
+
+
+engine_option = click.option(
+    "--engine", "engine_address", default=DEFAULT_ADDRESS, show_default=True, envvar="DOCKER_HOST",
+    help="Where the container engine listens, for programs of customers.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +50,13 @@ def bidding_kinds() -> tuple[str, ...]:
     return (*Workloads().stepwise, CONTAINER_KIND)
 
 
-async def containers_for(policy: BidPolicy, base_path: Path, workshop: Workshop) -> Containers:
+async def containers_for(policy: BidPolicy, base_path: Path, workshop: Workshop, address: str) -> Containers:
     """What runs the programs of customers, as far as the policy of now offers it and this machine can."""
     if CONTAINER_KIND not in policy.kinds or not policy.containers.images:
         return Containers(None, NOT_OFFERED)
     gpus = tuple(hardware.uuid for hardware in workshop.hardware if hardware.index is not None)
     try:
-        return Containers(await open_engine(base_path / ENGINE_FOLDER, policy.containers.container_policy(gpus)))
+        rules = policy.containers.container_policy(gpus)
+        return Containers(await open_engine(base_path / ENGINE_FOLDER, rules, address))
     except (ContainerError, OSError) as error:
         return Containers(None, str(error))

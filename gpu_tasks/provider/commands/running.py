@@ -17,7 +17,7 @@ from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.broadcasting import BrokerOptions, broker_options
-from gpu_tasks.provider.commands.containing import bidding_kinds, closing_containers, containers_for
+from gpu_tasks.provider.commands.containing import bidding_kinds, closing_containers, containers_for, engine_option
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -56,12 +56,13 @@ from wallet.verified import Warn
 @click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
 @click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
 @sandbox_option
+@engine_option
 @broker_options
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
 @click.pass_obj
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
-    blob_host: str, blob_port: int | None, wish: str, keep_paused: bool, broker: BrokerOptions,
+    blob_host: str, blob_port: int | None, wish: str, engine_address: str, keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
 
@@ -83,7 +84,7 @@ def run(
             for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
                 if problem is not None:
                     log.tell(name, problem=problem)
-            containers = await containers_for(_policy_of(options), options.base_path, workshop)
+            containers = await containers_for(_policy_of(options), options.base_path, workshop, engine_address)
             if containers.why_not:
                 log.tell("no_containers", why=containers.why_not)
             settings = Settings(
