@@ -20,6 +20,7 @@ then the pallet:
 * `ground`: storage, and which block looks at which task
 * `fraud_claims`: fraud proofs before they are opened, and their bonds
 * `purses`: what is held for a slot, and how a row of the money table moves it
+* `time_paid`: what bought time has paid by now, for whoever only reads
 * `life`: what calls and deadlines do: bids, awards, work, failures, judges, ends
 * `task_duties`: what a provider may or must do next for what it has of a task
 * `training_market`: the pallet TrainingMarket

@@ -6,15 +6,12 @@ is in it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise
-
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import is_by_time
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step, paid_blocks
+from gpu_tasks.market.training.tasks import Task, TaskState, kept_step
+from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.provider.tasks.places import own_place
-from runtime.pallets.staking.slashing import part
 
 
 def earned(task: Task | None, stash: bytes, device: bytes) -> int:
@@ -35,6 +32,9 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
         TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, terms.price_max),
         TaskPurse.COLLATERAL: slot.collateral,
     }
+    if is_by_time(task.order):
+        flows = (*interval_flows(task, slot), *end_flows(task, slot, outcome, held))
+        return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
     state = TaskMoney(
         rules=rules,
         terms=terms,
@@ -48,23 +48,5 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
         milestones=task.milestones,
         done=task.owed,
     )
-    if is_by_time(task.order):
-        return _intervals_paid(task, slot) + _of_provider(outcome, replace(state, due=_due(task, slot, outcome)))
-    return _of_provider(outcome, state)
-
-
-def _of_provider(outcome: TaskOutcome, state: TaskMoney) -> int:
-    return sum(flow.amount for flow in money.settle(outcome, state) if flow.payee is TaskPayee.PROVIDER)
-
-
-def _due(task: Task, slot: Slot, outcome: TaskOutcome) -> int:
-    """Blocks of bought time that are paid by the end."""
-    whole = paid_blocks(task, task.owed + 1)
-    return min(slot.finished_at - task.started_at, whole) if outcome is TaskOutcome.TIME_OVER else whole
-
-
-def _intervals_paid(task: Task, slot: Slot) -> int:
-    """What came for the intervals before the last, each less its fee."""
-    ends = [slot.price * number // task.milestones for number in range(task.owed + 1)]
-    shares = (end - begin for begin, end in pairwise(ends))
-    return sum(share - part(share, task.rules.settlement_fee) for share in shares)
+    flows = money.settle(outcome, state)
+    return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
