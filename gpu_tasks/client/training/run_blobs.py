@@ -153,14 +153,9 @@ async def opened_blob(
     try:
         return blob, SealKey.of(key).open(blob)
     except SealError as error:
-        then = (
-            ""
-            if is_by_time(task.order)
-            else (
-                "; is --key the customer's? If so, it was kept from it: `ogpu dispute` a result, and judges refute what "
-                "its customer cannot open"
-            )
-        )
+        kept = "; is --key the customer's? If so, it was kept from it"
+        judged = ": `ogpu dispute` a result, and judges refute what its customer cannot open"
+        then = kept if is_by_time(task.order) else kept + judged
         raise RunBlobError(f"{what} cannot be opened: {error}{then}") from error
 
 
