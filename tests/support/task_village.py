@@ -181,6 +181,10 @@ class TaskVillage(Village):
         for miner in list(self.miners):
             await miner.step()
 
+    async def pause(self) -> None:
+        """Let others go on."""
+        await asyncio.sleep(0.001)
+
     async def until(self, task_id: bytes, *wanted: TaskState, blocks: int = 120) -> Task:
         """Blocks until the task is in one of these states."""
         for _ in range(blocks):
@@ -245,11 +249,18 @@ def undisturbed_root(asked: Any = ASKED) -> bytes:
     return trace_root([state_hash(state) for state in states(run)])
 
 
-def play_tasks(tmp_path: Path, count: int, scene: Callable[[TaskVillage], Awaitable[None]], **more: Any) -> None:
+def play_tasks(
+    tmp_path: Path,
+    count: int,
+    scene: Callable[[Any], Awaitable[None]],
+    *,
+    kind: type[TaskVillage] = TaskVillage,
+    **more: Any,
+) -> None:
     """A scene in a village of so many providers, for two minutes at most."""
 
     async def main() -> None:
-        async with TaskVillage(tmp_path, count, **more) as village:
+        async with kind(tmp_path, count, **more) as village:
             await scene(village)
 
     asyncio.run(asyncio.wait_for(main(), 120))

@@ -8,7 +8,7 @@ leaves a purse arrives, or burns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_tasks.client.training.happened import TaskEvents
@@ -169,8 +169,8 @@ def _flows(
             return (*interval_flows(task, shift.slot), *end_flows(task, shift.slot, outcome, purses))
         if outcome in BY_RECORD:
             return money.settle(outcome, state)
-    if is_by_time(task.order) and outcome is TaskOutcome.LEFT:
-        return None  # how many of its intervals were paid no record says any more
+    if is_by_time(task.order) and outcome in (TaskOutcome.LEFT, TaskOutcome.DIED):
+        return _left(task, shift, terms)
     if shift.event is not None:
         return _told_flows(found, terms, shift, shift.event)
     if outcome is TaskOutcome.DIED and shift.auction in held:
@@ -186,6 +186,16 @@ def _flows(
         )
         return money.settle(outcome, state)
     return None
+
+
+def _left(task: Task, shift: WorkShift, terms: TaskTerms) -> tuple[TaskFlow, ...] | None:
+    """What who sold time had of it and lost; None where several legs came before: whose intervals, no record says."""
+    if shift.auction != 1 or task.auction != 1:
+        return None
+    leg = replace(task, terms=terms, milestones=task.order.milestones, owed=task.behind)
+    slot = replace(shift.slot, promised=terms.blocks_max)
+    leg = replace(leg, slots=(slot,))
+    return (*interval_flows(leg, slot), *end_flows(leg, slot, TaskOutcome.LEFT, _purses(task, terms, shift)))
 
 
 def _at_end(task: Task, shift: WorkShift, terms: TaskTerms) -> TaskMoney:

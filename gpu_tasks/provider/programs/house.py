@@ -41,10 +41,6 @@ class ProgramEngine(Protocol):
         """Start it; errors as `ready`."""
         ...
 
-    async def wait(self, container: RunningContainer) -> ContainerEnd:
-        """How it ended, once it has."""
-        ...
-
     async def stop(self, container: RunningContainer) -> ContainerEnd:
         """End it."""
         ...
@@ -149,9 +145,9 @@ class ProgramHouse:
         program.meter, program.counted_at = meter_for(program.hardware), time.monotonic()
         program.meter.begin()
 
-    async def ended(self, key: TaskKey) -> ContainerEnd:
-        """How it ended, once it has."""
-        return await self._running_engine().wait(self._container(key))
+    def has_ended(self, key: TaskKey) -> bool:
+        """Whether it runs no more."""
+        return self._container(key).end.done()
 
     async def stop(self, key: TaskKey) -> ContainerEnd:
         """End it."""

@@ -67,7 +67,6 @@ class TimeDuty:
         """Nothing is left to do for it."""
         self._lost.discard(key)
         self._without_input.discard(key)
-        self._tasks.cancel((*key, "run"))
         if self.programs.has(key):
             self._tasks.start((*key, "remove"), self._remove(key))
 
@@ -75,14 +74,17 @@ class TimeDuty:
         if entry.result is not None or key in self._lost:
             return
         if not entry.is_begun:
-            self._tasks.start((*key, "run"), self._run(key, task, entry))
-        elif self.programs.is_begun(key) and newest + 1 >= interval_end(task):
-            is_last = task.owed + 1 == task.milestones
-            number = task.behind + task.owed + 1
-            if is_last:
-                self._tasks.start((*key, "end"), self._end(key))
-            elif number not in entry.milestones:
-                self._tasks.start((*key, number), self._note_interval(key, number))
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry))
+            return
+        if not self.programs.is_begun(key):
+            return
+        is_over, is_last = newest + 1 >= interval_end(task), task.owed + 1 == task.milestones
+        is_job_done = task.order.checked_by is CheckedBy.METERED and self.programs.has_ended(key)
+        number = task.behind + task.owed + 1
+        if is_job_done or (is_over and is_last):
+            self._tasks.start((*key, "end"), self._end(key))
+        elif is_over and number not in entry.milestones:
+            self._tasks.start((*key, number), self._note_interval(key, number))
 
     async def _prepare(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
         try:
@@ -94,8 +96,8 @@ class TimeDuty:
         except (UnfitProgramError, ProgramError, ChainError, OSError) as error:
             self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
 
-    async def _run(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
-        """Begin the program, and see it to its end; a job's end is the task's."""
+    async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
+        """Begin the program; what cannot be begun is lost."""
         await self._prepare(key, task, entry)
         if not self.programs.is_ready(key):
             return
@@ -111,10 +113,6 @@ class TimeDuty:
             self._starting.discard(key)
         self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
         self.parts.watch.begin(key[0], 0, entry.device, self.programs.reply_key(key))
-        end = await self.programs.ended(key)
-        self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
-        if task.order.checked_by is CheckedBy.METERED:
-            await self._end(key)
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
         usage = await self.programs.usage(key)
@@ -123,12 +121,13 @@ class TimeDuty:
             self.parts.journal.append(MilestoneFound(*key, interval_of(number, usage), usage))
 
     async def _end(self, key: TaskKey) -> None:
-        """Stop the program if it runs, seal what it left, and note the result."""
+        """Stop the program if it runs, seal what it left, and note the result: a job's end is the task's."""
         entry = self.parts.journal.tasks.get(key)
         if entry is None or entry.result is not None or not self.programs.is_begun(key):
             return
         usage = await self.programs.usage(key)
         end = await self.programs.stop(key)
+        self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
         root, blob = NOTHING, NOTHING
         try:
             outputs = await self.programs.outputs(key)
@@ -137,7 +136,6 @@ class TimeDuty:
             self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
         if entry.result is None:
             self.parts.journal.append(ResultFound(*key, result_of(end, root, blob), usage))
-            self.parts.telemetry.tell("computed", task=key[0], exit=end.exit_code)
         if blob != NOTHING:
             try:
                 await spread(self.parts, blob)
