@@ -22,6 +22,7 @@ from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.containers.spec import ImageByDigest
 from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
@@ -115,6 +116,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         task, miner, engine = await begun(village)
         assert miner is village.miners[0], "the cheapest"
         (spec,) = engine.started
+        assert isinstance(spec.image, ImageByDigest)
         assert (spec.image.repository, spec.command, spec.limits.memory_bytes) == (REPOSITORY, ("run",), 64 << 20)
         for _ in range(INTERVAL + 2):
             await village.block()
