@@ -12,5 +12,6 @@ In reading order:
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
 * `render_tile`: pictures of scenes by paths of light in integers, in tiles that fit together
+* `matmul_chain`: matrix chains whose rows can be computed alone: what a device computes to show its throughput
 * `registry`: which workloads there are: the one place that names them
 """

@@ -1,0 +1,85 @@
+"""What a backend of the chain is, its chance, and the reference in plain integers.
+
+    A = size x size numbers of -63 to 63, X0 = rows x size numbers of -128 to 127, both from the seed
+    X(t+1) = the low 8 bits, signed, of (X(t) A) >> 6        `rounds` times
+
+Always: a row of the end depends on its row of X0 and on A alone. The shift and the cut make a round non-linear: without
+them A could be squared, and `rounds` products would cost their logarithm. Chance is one 64-bit word for each row and
+each eight columns, mixed by the finalizer of SplitMix64 (Steele, Lea, Flood 2014), so whoever needs k rows draws k.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Protocol
+
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
+
+MASK = 2**64 - 1
+ROW_STEP, WORD_STEP = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+MIX_BY = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+MIX_LAST = 31
+SHIFT = 6
+ENTRIES, MIDDLE = 127, 63
+"""A number of A is a byte modulo 127, less 63."""
+_DOMAIN = b"ogpu/matmul-chain/1/"
+
+
+class ChainArithmetic(Protocol):
+    """One way to compute rows of the end of a chain."""
+
+    @property
+    def name(self) -> str:
+        """Such as `numpy`."""
+        ...
+
+    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+        """The last values of these rows, one byte a number, row by row as they are named."""
+        ...
+
+
+def keys_of(seed: bytes, what: bytes) -> tuple[int, int]:
+    """The two 64-bit keys of a matrix, `matrix` or `start`."""
+    digest = blake2b(_DOMAIN + what + seed, digest_size=16).digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+class ReferenceChain:
+    """Plain Python integers: slow, and right by inspection."""
+
+    name = "reference"
+
+    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+        """Row by row, number by number."""
+        size = asked.shape.size
+        matrix = [
+            [byte % ENTRIES - MIDDLE for byte in _drawn(keys_of(asked.seed, b"matrix"), row, size)]
+            for row in range(size)
+        ]
+        columns = list(zip(*matrix, strict=True))
+        start = keys_of(asked.seed, b"start")
+        return b"".join(_end(_drawn(start, row, size), columns, asked.shape.rounds) for row in rows)
+
+
+def _end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> bytes:
+    """A row after all rounds."""
+    current = first
+    for _ in range(rounds):
+        signed = [(byte ^ 128) - 128 for byte in current]
+        sums = [sum(map(int.__mul__, signed, column)) for column in columns]
+        current = bytes((total >> SHIFT) & 255 for total in sums)
+    return current
+
+
+def _drawn(keys: tuple[int, int], row: int, size: int) -> bytes:
+    """`size` bytes of a row."""
+    base = _mix(keys[0] + (row + 1) * ROW_STEP) ^ keys[1]
+    words = (_mix(base + (word + 1) * WORD_STEP) for word in range(-(-size // 8)))
+    return b"".join(word.to_bytes(8, "little") for word in words)[:size]
+
+
+def _mix(word: int) -> int:
+    """SplitMix64's finalizer."""
+    word &= MASK
+    for shift, factor in MIX_BY:
+        word = (word ^ (word >> shift)) * factor & MASK
+    return word ^ (word >> MIX_LAST)

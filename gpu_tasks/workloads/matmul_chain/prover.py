@@ -1,0 +1,90 @@
+"""All rows of a chain under one root; rows drawn later shown and checked; the backends by name, their vectors.
+
+Always: the root is over the hashes of the rows in their order, so a few rows, their hashes' paths and the challenge
+tell whether a root holds the right ones there; nothing else of the work is needed.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+
+from gpu_tasks.workloads.backend_choice import ByDevice, chosen
+from gpu_tasks.workloads.matmul_chain.arithmetic import ChainArithmetic, ReferenceChain
+from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
+from gpu_tasks.workloads.workload import NonConformingBackendError
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.merkle import merkle_path, merkle_root
+
+ROW_DOMAIN = b"chainrow"
+BYTES_AT_ONCE = 2**24
+"""So many numbers of a chain are computed at once: they stay in the fast memory of a device, and no round is small."""
+
+VECTORS = (
+    ChainChallenge(bytes(32), ChainShape(1, 1, 1)),
+    ChainChallenge(b"\x5a" * 32, ChainShape(7, 3, 9)),
+    ChainChallenge(b"\xff" * 32, ChainShape(64, 5, 3)),
+    ChainChallenge(bytes(range(32)), ChainShape(33, 40, 4)),
+)
+CONFORMANCE = "218cd2258a907fad43fa2f4cab34bff908472ee5844dd8cbf69c59aeba32750b"
+
+
+def row_hashes(arithmetic: ChainArithmetic, asked: ChainChallenge) -> list[bytes]:
+    """The hash of each row of the end: what a device keeps until rows are drawn, 32 bytes a row."""
+    at_once = max(1, BYTES_AT_ONCE // asked.shape.size)
+    return [
+        digest
+        for first in range(0, asked.shape.rows, at_once)
+        for digest in _hashes(arithmetic, asked, range(first, min(first + at_once, asked.shape.rows)))
+    ]
+
+
+def rows_root(digests: Sequence[bytes]) -> bytes:
+    """32 bytes over the hashes of all rows: what is committed."""
+    return merkle_root(ROW_DOMAIN, digests)
+
+
+def row_path(digests: Sequence[bytes], row: int) -> tuple[bytes, ...]:
+    """What shows that the hash of a row stands under the root."""
+    return merkle_path(ROW_DOMAIN, digests, row)
+
+
+def wrong_rows(arithmetic: ChainArithmetic, asked: ChainChallenge, shown: Sequence[tuple[int, bytes]]) -> list[int]:
+    """Those of the rows shown whose hash is not right; costs `len(shown)` rows, however many the chain has."""
+    right = _hashes(arithmetic, asked, [row for row, _ in shown])
+    return [row for (row, digest), expected in zip(shown, right, strict=True) if digest != expected]
+
+
+def chain_arithmetic(backend: str) -> ChainArithmetic:
+    """The backend `numpy`, `reference`, or `torch-` with a device, after its vectors passed.
+
+    LookupError, ImportError without PyTorch, NonConformingBackendError if this machine gives other results.
+    """
+    arithmetic = chosen(backend, _numpy, _reference, _torch)
+    if conformance(arithmetic) != CONFORMANCE:
+        raise NonConformingBackendError("matmul-chain: roots differ from the vectors")
+    return arithmetic
+
+
+def conformance(arithmetic: ChainArithmetic) -> str:
+    """The hash of the roots of all vectors, in hex."""
+    roots = b"".join(rows_root(row_hashes(arithmetic, asked)) for asked in VECTORS)
+    return blake2b(roots, digest_size=32).hexdigest()
+
+
+def _hashes(arithmetic: ChainArithmetic, asked: ChainChallenge, rows: Sequence[int]) -> Iterator[bytes]:
+    ends, size = arithmetic.ends(asked, rows), asked.shape.size
+    return (blake2_256(ends[at : at + size]) for at in range(0, len(ends), size))
+
+
+def _numpy() -> ChainArithmetic:
+    return NumpyChain()
+
+
+def _reference() -> ChainArithmetic:
+    return ReferenceChain()
+
+
+def _torch() -> ByDevice[ChainArithmetic]:
+    from gpu_tasks.workloads.matmul_chain.torch_chain import TorchChain  # noqa: PLC0415 (optional)
+
+    return TorchChain

@@ -1,0 +1,68 @@
+"""An optional backend for whoever has PyTorch: CPU, or a GPU by name of its device.
+
+Chance in int64, which wraps as uint64 does; products in float32, exact below 2**24. TF32 would break that, so it is
+switched off; should another library switch it on again, the conformance vectors tell.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gpu_tasks.workloads.matmul_chain.arithmetic import (
+    ENTRIES,
+    MIDDLE,
+    MIX_BY,
+    MIX_LAST,
+    ROW_STEP,
+    SHIFT,
+    WORD_STEP,
+    keys_of,
+)
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
+from gpu_tasks.workloads.torch_device import usable_device
+
+
+class TorchChain:
+    """`ChainArithmetic` on one torch device, such as `cpu` or `cuda:0`."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        """LookupError for a device that cannot be used."""
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.name = f"torch-{device}"
+        self._device = usable_device(device)
+
+    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+        """All rows at once, a product a round; what is drawn is drawn on the device."""
+        size = asked.shape.size
+        drawn = self._drawn(keys_of(asked.seed, b"matrix"), range(size), size)
+        matrix = (drawn.view(torch.uint8).to(torch.int32) % ENTRIES - MIDDLE).to(torch.float32)
+        current = self._drawn(keys_of(asked.seed, b"start"), rows, size)
+        for _ in range(asked.shape.rounds):
+            sums = torch.matmul(current.to(torch.float32), matrix).to(torch.int32)
+            current = (((sums >> SHIFT) + 128 & 255) - 128).to(torch.int8)
+        return bytes(current.cpu().numpy().tobytes())
+
+    def _drawn(self, keys: tuple[int, int], rows: Sequence[int], size: int) -> Any:
+        """int8[rows, size]."""
+        numbers = torch.tensor(list(rows), dtype=torch.int64, device=self._device) + 1
+        base = _mixed(numbers * _signed(ROW_STEP) + _signed(keys[0])) ^ _signed(keys[1])
+        words = (torch.arange(-(-size // 8), dtype=torch.int64, device=self._device) + 1) * _signed(WORD_STEP)
+        return _mixed(base[:, None] + words[None, :]).view(torch.int8)[:, :size].contiguous()
+
+
+def _mixed(words: Any) -> Any:
+    """SplitMix64's finalizer; shifts of int64 copy the sign, which is masked away."""
+    for shift, factor in MIX_BY:
+        words = (words ^ _shifted(words, shift)) * _signed(factor)
+    return words ^ _shifted(words, MIX_LAST)
+
+
+def _shifted(words: Any, shift: int) -> Any:
+    return (words >> shift) & (2 ** (64 - shift) - 1)
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as int64 has it."""
+    return (word ^ 2**63) - 2**63

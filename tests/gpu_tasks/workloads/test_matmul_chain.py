@@ -1,0 +1,89 @@
+"""The chain whose rows can be computed alone: every backend gives the same bits, and a wrong row is found."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.workloads.matmul_chain import prover
+from gpu_tasks.workloads.matmul_chain.arithmetic import ReferenceChain
+from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.challenge import (
+    CHALLENGE,
+    ROUNDS_MAX,
+    ROWS_MAX,
+    SIZE_MAX,
+    ChainChallenge,
+    ChainShape,
+    decode_challenge,
+    operations,
+    shape_broken,
+)
+from gpu_tasks.workloads.matmul_chain.prover import chain_arithmetic, row_hashes, row_path, rows_root, wrong_rows
+from gpu_tasks.workloads.workload import NonConformingBackendError
+from runtime.cryptography.merkle import is_member
+from runtime.encoding.codec import DecodeError
+
+small = st.builds(
+    ChainChallenge,
+    st.binary(min_size=32, max_size=32),
+    st.builds(ChainShape, st.integers(1, 20), st.integers(1, 9), st.integers(1, 5)),
+)
+
+
+@given(asked=small)
+def test_backends_give_the_same_bits(asked: ChainChallenge) -> None:
+    rows = range(asked.shape.rows)
+    assert NumpyChain().ends(asked, rows) == ReferenceChain().ends(asked, rows)
+
+
+@given(asked=small)
+def test_torch_gives_the_same_bits(asked: ChainChallenge) -> None:
+    pytest.importorskip("torch")
+    rows = range(asked.shape.rows)
+    assert chain_arithmetic("torch-cpu").ends(asked, rows) == ReferenceChain().ends(asked, rows)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "reference"])
+def test_the_vectors_hold(backend: str) -> None:
+    assert prover.conformance(chain_arithmetic(backend)) == prover.CONFORMANCE
+
+
+def test_the_greatest_sum_is_exact() -> None:
+    assert 128 * 63 * SIZE_MAX < 2**24
+
+
+def test_another_hash_is_no_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prover, "CONFORMANCE", "0")
+    with pytest.raises(NonConformingBackendError):
+        chain_arithmetic("numpy")
+
+
+@given(asked=small, data=st.data())
+def test_rows_alone_are_those_of_the_whole(asked: ChainChallenge, data: st.DataObject) -> None:
+    digests = row_hashes(NumpyChain(), asked)
+    row = data.draw(st.integers(0, asked.shape.rows - 1))
+    path = row_path(digests, row)
+    assert is_member(prover.ROW_DOMAIN, rows_root(digests), asked.shape.rows, row, digests[row], path)
+    assert wrong_rows(NumpyChain(), asked, [(row, digests[row])]) == []
+    assert wrong_rows(NumpyChain(), asked, [(row, bytes(32))]) == [row]
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ChainChallenge(b"s" * 32, ChainShape(8, 50, 3))
+    whole = row_hashes(NumpyChain(), asked)
+    monkeypatch.setattr(prover, "BYTES_AT_ONCE", 56)
+    assert row_hashes(NumpyChain(), asked) == whole
+
+
+def test_seeds_and_rows_differ() -> None:
+    shape = ChainShape(16, 64, 2)
+    first, second = (row_hashes(NumpyChain(), ChainChallenge(seed * 32, shape)) for seed in (b"a", b"b"))
+    assert len({*first, *second}) == 128
+
+
+def test_limits() -> None:
+    assert shape_broken(ChainShape(SIZE_MAX, ROWS_MAX, ROUNDS_MAX)) is None
+    for shape in (ChainShape(0, 1, 1), ChainShape(SIZE_MAX + 1, 1, 1), ChainShape(1, 0, 1), ChainShape(1, 1, 0)):
+        with pytest.raises(DecodeError):
+            decode_challenge(CHALLENGE.encode(ChainChallenge(bytes(32), shape)))
+    assert operations(ChainShape(2, 3, 5)) == 2 * 4 * 3 * 5
