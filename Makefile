@@ -23,7 +23,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: telemetry help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: telemetry capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ replay: ## the same 5,000 random extrinsics under two Python versions and three 
 
 conformance: ## exact workloads: the same hashes over plain integers, reference, NumPy, PyTorch, CUDA, two Pythons; NEED=torch-cuda:0; out/conformance.json
 	@$(PY) -m scripts.conformance $(foreach backend,$(subst $(comma), ,$(NEED)),--need $(backend))
+
+capacity: ## what DEVICES="1 10 100 1000 10000" fake devices on one machine may claim together; some minutes; out/capacity.json
+	@$(PY) -m scripts.capacity $(if $(DEVICES),--devices $(DEVICES))
 
 economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain, JOBS=1 at a time
 	@$(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)

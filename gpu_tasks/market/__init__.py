@@ -8,6 +8,7 @@ In reading order:
 * `rounds`: when a drawn group may commit and when it may reveal
 * `draws`: who races: owners drawn by the bond of their free slots
 * `devices`: who owns which GPU, what it is bonded with, what it works on
+* `capacity`: roll calls: what devices prove to compute, all in the same blocks
 * `courts`: judges for cases of any pallet, audits, appeals
 * `inference`: units, mined in matched races: services, races, cases, money
 * `training`: tasks that go to auction: whom they are given to, for how much, who gets what

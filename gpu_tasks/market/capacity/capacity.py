@@ -1,0 +1,301 @@
+"""Capacity: what a device has proven to compute, at roll calls that all devices answer in the same blocks.
+
+Always: what all devices prove together at a roll call is at most 1.2 times what their machines computed, whoever owns
+them (`roll_call.py`); what stands was proven at the last roll call that is over, so nothing outlives the next one; a
+device loses no more than its roll-call bond. The chain checks paths of hashes; rows are computed again by inspectors.
+No hook walks over devices: each record says by itself what stands, when it is read.
+"""
+
+from dataclasses import replace
+from typing import Annotated
+
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.events import (
+    AlreadyEnrolled,
+    CapacityCommitted,
+    CommittedAlready,
+    DeviceEnrolled,
+    DeviceUnenrolled,
+    InspectorsDrawn,
+    NotEnrolled,
+    NothingCommitted,
+    NotInspector,
+    RollCallBondLost,
+    RollCalled,
+    RollCallOpen,
+    RowsDrawn,
+    RowsObjected,
+    RowsOpened,
+    UnsoundWork,
+    WrongRows,
+    WrongTime,
+)
+from gpu_tasks.market.capacity.proofs import (
+    OBJECTIONS_TO_END,
+    ROLL_CALL_BOND,
+    ROW_DOMAIN,
+    ROWS_DRAWN,
+    CapacityProof,
+    Enrolment,
+    ShownRow,
+    WorkShape,
+    drawn_inspectors,
+    drawn_rows,
+    is_sound,
+    operations,
+    roll_call_hold,
+)
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.events import NotOwner
+from gpu_tasks.market.devices.judges import in_office
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.ids import DeviceId
+from runtime.cryptography.merkle import is_member
+from runtime.encoding.codec import U32, U64, Bounded
+from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber, Hash
+from runtime.frame.pallet import (
+    Pallet,
+    Parameter,
+    Signed,
+    StorageDoubleMap,
+    StorageMap,
+    StorageValue,
+    call,
+    ensure,
+    known,
+)
+from runtime.frame.weights import work
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.slashing import Share
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.system import System
+
+RATE_REASON = "Least throughput of a device of this class: what one that takes work claims."
+RATE_GREATEST = 10**12
+
+
+class Capacity(Pallet, index=16):
+    """Roll calls, and what stands of them."""
+
+    system: System
+    beacon: Beacon
+    lock: TrustLock
+    devices: Devices
+
+    period: Parameter[U32] = Parameter(
+        1_200, unit="blocks", least=times.CALL_BLOCKS + 20, greatest=100_000,
+        doc="One roll call each, at a block that nobody knows before: rarer costs less, but old proofs stand longer.",
+    )  # fmt: skip
+    bond: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 1_000, greatest=100 * GRAINS_PER_OGPU,
+        doc="Held of each device that is enrolled, lost by who is silent or wrong: the most that a roll call takes.",
+    )  # fmt: skip
+    cpu_rate_min: Parameter[U64] = Parameter(
+        10, unit="1e9 operations a slot", least=1, greatest=RATE_GREATEST, doc=RATE_REASON
+    )
+    consumer_rate_min: Parameter[U64] = Parameter(
+        1_000, unit="1e9 operations a slot", least=1, greatest=RATE_GREATEST, doc=RATE_REASON
+    )
+    datacenter_rate_min: Parameter[U64] = Parameter(
+        20_000, unit="1e9 operations a slot", least=1, greatest=RATE_GREATEST, doc=RATE_REASON
+    )
+
+    enrolments: StorageMap[DeviceId, Enrolment | None] = StorageMap(doc="Devices that answer roll calls.")
+    proofs: StorageDoubleMap[DeviceId, U32, CapacityProof | None] = StorageDoubleMap(
+        doc="What a device showed, by the number of the roll call; of its newest two."
+    )
+    current: StorageValue[RollCall | None] = StorageValue(doc="The newest roll call.")
+    planned: StorageValue[BlockNumber] = StorageValue(
+        default=0, doc="The block of the next roll call; 0 if none is known."
+    )
+    slot_before: StorageValue[U64] = StorageValue(default=0, doc="The slot of the block before the planned one.")
+
+    events = (
+        RollCalled, RowsDrawn, InspectorsDrawn, DeviceEnrolled, DeviceUnenrolled, CapacityCommitted, RowsOpened,
+        RowsObjected, RollCallBondLost,
+    )  # fmt: skip
+    errors = (
+        UnsoundWork, NotEnrolled, AlreadyEnrolled, RollCallOpen, WrongTime, CommittedAlready, NothingCommitted,
+        WrongRows, NotInspector,
+    )  # fmt: skip
+    hold_reasons = (ROLL_CALL_BOND,)
+
+    @call(index=0, weight=work(reads=10, writes=6))
+    def enrol(self, origin: Signed, device: DeviceId, shape: WorkShape) -> None:
+        """Have a device answer roll calls from the next one on. The signer is its owner."""
+        self.devices.owned(device, origin.account)
+        ensure(device not in self.enrolments, AlreadyEnrolled)
+        ensure(is_sound(shape), UnsoundWork)
+        self.lock.lock(origin.account, roll_call_hold(device), self.bond)
+        now, last = self.system.number.get(), self.current.get()
+        number = 0 if last is None else last.number
+        self.enrolments[device] = Enrolment(origin.account, shape, now, self.bond, number)
+        self.emit(DeviceEnrolled(device, shape))
+
+    @call(index=1, weight=work(reads=14, writes=10))
+    def withdraw(self, origin: Signed, device: DeviceId) -> None:
+        """Answer no roll calls any more, between two of them; what was proven is over at once."""
+        enrolled = self._enrolled(device, origin.account)
+        last = self.current.get()
+        is_called = last is not None and enrolled.since < last.at and not self._is_over(last)
+        ensure(not is_called, RollCallOpen)
+        left = self._reckoned(device, enrolled)
+        if left.bond:
+            self.lock.unlock(left.owner, roll_call_hold(device), left.bond)
+        self.lock.end(roll_call_hold(device))
+        del self.enrolments[device]
+        self._forget(device, 0 if last is None else last.number + 1)
+        self.emit(DeviceUnenrolled(device))
+
+    @call(index=2, weight=work(reads=14, writes=10))
+    def commit(self, origin: Signed, device: DeviceId, root: Hash) -> None:
+        """Commit to the rows of this roll call. The signer is the owner or its provider key.
+
+        A bond that was lost is held anew.
+        """
+        enrolled = self._enrolled(device, self.devices.operator(origin.account))
+        called = self._called(enrolled)
+        ensure(times.can_commit(called, self.system.number.get()), WrongTime)
+        ensure(self.proofs[device, called.number] is None, CommittedAlready)
+        self.enrolments[device] = self._bonded(device, self._reckoned(device, enrolled))
+        slot = self.beacon.last_slot.get()
+        rate = times.rate(operations(enrolled.shape), called.from_slot, slot)
+        self._forget(device, called.number - 1)
+        self.proofs[device, called.number] = CapacityProof(root, enrolled.shape, slot, rate)
+        self.emit(CapacityCommitted(device, called.number, rate))
+
+    @call(index=3, weight=work(reads=10, writes=3, microseconds=5_000))
+    def show_rows(
+        self, origin: Signed, device: DeviceId, rows: Annotated[tuple[ShownRow, ...], Bounded(ROWS_DRAWN)]
+    ) -> None:
+        """Show the hashes of the rows drawn, in the order drawn. Whether they are right is for inspectors to say."""
+        enrolled = self._enrolled(device, self.devices.operator(origin.account))
+        called = self._called(enrolled)
+        ensure(times.can_open(called, self.system.number.get()), WrongTime)
+        proof = self.proofs[device, called.number]
+        ensure(proof is not None and not proof.is_open, NothingCommitted)
+        assert proof is not None, "just looked"
+        places = drawn_rows(called.rows_seed, device, proof.shape.rows)
+        ensure(len(rows) == len(places), WrongRows)
+        for row, place in zip(rows, places, strict=True):
+            is_there = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
+            ensure(is_there, WrongRows)
+        self.proofs[device, called.number] = replace(proof, is_open=True)
+        self.emit(RowsOpened(device, called.number))
+
+    @call(index=4, weight=work(reads=60, writes=3, microseconds=2_000))
+    def object(self, origin: Signed, device: DeviceId) -> None:
+        """Say that a row of a device is wrong. The signer is an inspector drawn for it, or its provider key."""
+        inspector = self.devices.operator(origin.account)
+        enrolled = known(self.enrolments[device], NotEnrolled)
+        called = self._called(enrolled)
+        ensure(times.can_object(called, self.system.number.get()), WrongTime)
+        proof = self.proofs[device, called.number]
+        ensure(proof is not None and proof.is_open, NothingCommitted)
+        assert proof is not None, "just looked"
+        ensure(inspector in self.inspectors(called, device, enrolled.owner), NotInspector)
+        ensure(inspector not in proof.objections, NotInspector)
+        self.proofs[device, called.number] = replace(proof, objections=(*proof.objections, inspector))
+        self.emit(RowsObjected(device, called.number, inspector))
+
+    def on_initialize(self) -> None:
+        """Plan the roll call of a period at its first block, and take what the beacon says of the one that goes on."""
+        now, value = self.system.number.get(), self.beacon.current.get()
+        if now % self.period == 0:
+            self.planned.set(times.next_at(now, self.period, value))
+        planned = self.planned.get()
+        if planned and now == planned - 1:
+            self.slot_before.set(self.beacon.last_slot.get())
+        last = self.current.get()
+        if planned == now:
+            self._begin(last, now, value)
+        elif last is not None and now == times.rows_at(last):
+            self.current.set(replace(last, rows_seed=value))
+            self.emit(RowsDrawn(last.number, value))
+        elif last is not None and now == times.inspectors_at(last):
+            self.current.set(replace(last, inspectors_seed=value))
+            self.emit(InspectorsDrawn(last.number, value))
+
+    # ------------------------------------------------------------------------------------------------ for the markets
+
+    def rate_min(self, kind: DeviceClass) -> int:
+        """The least throughput of a class, in thousand millions of operations a slot."""
+        return (self.cpu_rate_min, self.consumer_rate_min, self.datacenter_rate_min)[kind]
+
+    def proven(self, device: DeviceId) -> int:
+        """What stands of a device's throughput, in thousand millions of operations a slot; 0 for who proved nothing."""
+        last = self.current.get()
+        if last is None or device not in self.enrolments:
+            return 0
+        proof = self.proofs[device, last.number if self._is_over(last) else last.number - 1]
+        return proof.rate if proof is not None and _stands(proof) else 0
+
+    def may_work(self, device: DeviceId) -> bool:
+        """Whether what a device has proven reaches what its class claims."""
+        found = self.devices.devices[device]
+        return found is not None and self.proven(device) >= self.rate_min(found.kind)
+
+    def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
+        """Who looks at a device's rows."""
+        others = [seat for seat in in_office(self.devices) if seat[0] != owner]
+        return drawn_inspectors(called.inspectors_seed, device, others)
+
+    # ----------------------------------------------------------------------------------------------------- bookkeeping
+
+    def _begin(self, last: RollCall | None, now: int, seed: bytes) -> None:
+        number = 1 if last is None else last.number + 1
+        self.current.set(RollCall(number, now, self.slot_before.get() + 1, seed))
+        self.planned.set(0)
+        self.emit(RollCalled(number, seed))
+
+    def _is_over(self, called: RollCall) -> bool:
+        return times.is_over(called, self.system.number.get())
+
+    def _enrolled(self, device: bytes, owner: bytes) -> Enrolment:
+        """The enrolment, which may outlive the registration of its device: its bond must always come back."""
+        found = known(self.enrolments[device], NotEnrolled)
+        ensure(found.owner == owner, NotOwner)
+        return found
+
+    def _called(self, enrolled: Enrolment) -> RollCall:
+        """The newest roll call, of a device that it calls."""
+        last = known(self.current.get(), WrongTime)
+        ensure(enrolled.since < last.at, NotEnrolled)
+        return last
+
+    def _reckoned(self, device: bytes, enrolled: Enrolment) -> Enrolment:
+        """The enrolment after all roll calls that are over: the bond is burned if it was silent or wrong at one."""
+        last = self.current.get()
+        done = 0 if last is None else last.number - (not self._is_over(last))
+        first = enrolled.checked + 1
+        if done < first:
+            return enrolled
+        # proofs of the newest two are kept; a call further back was answered, if at all, by a call that reckoned then
+        missed = [number for number in range(max(first, done - 1), done + 1) if not self._answered(device, number)]
+        if (missed or done - first > 1) and enrolled.bond:
+            self.lock.pay_out(enrolled.owner, roll_call_hold(device), (Share(None, enrolled.bond),))
+            self.emit(RollCallBondLost(device, done, enrolled.bond))
+            return replace(enrolled, bond=0, checked=done)
+        return replace(enrolled, checked=done)
+
+    def _bonded(self, device: bytes, enrolled: Enrolment) -> Enrolment:
+        """The enrolment with a bond."""
+        if enrolled.bond:
+            return enrolled
+        self.lock.lock(enrolled.owner, roll_call_hold(device), self.bond)
+        return replace(enrolled, bond=self.bond)
+
+    def _answered(self, device: bytes, number: int) -> bool:
+        proof = self.proofs[device, number]
+        return proof is not None and _stands(proof)
+
+    def _forget(self, device: bytes, before: int) -> None:
+        """Drop what a device showed at roll calls before this one."""
+        for number, _ in list(self.proofs.under(device)):
+            if number < before:
+                del self.proofs[device, number]
+
+
+def _stands(proof: CapacityProof) -> bool:
+    return proof.is_open and len(proof.objections) < OBJECTIONS_TO_END

@@ -1,0 +1,172 @@
+"""One machine that owners of many fake devices share, taken through one roll call of the real pallets.
+
+The machine computes a number of operations a slot, from the slot in which the seed's block may first be known to it. It
+computes whole chains for as many devices as it can by the first block that counts; for the rest it commits to
+nothing real, and shows rows of that. Inspectors are honest: they object to what was not computed.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.events import RollCallBondLost, RollCalled
+from gpu_tasks.market.capacity.proofs import (
+    OBJECTIONS_TO_END,
+    ROUNDS_MAX,
+    ROW_DOMAIN,
+    ROWS_MIN,
+    SIZE_MIN,
+    ShownRow,
+    WorkShape,
+    drawn_rows,
+    operations,
+)
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceClass, device_id
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.merkle import merkle_path, merkle_root
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, OGPU, PALLETS, Keys, MarketChain, named_keys, signed
+
+PERIOD = 100
+DIGESTS = [number.to_bytes(32, "little") for number in range(ROWS_MIN)]
+ROOT = merkle_root(ROW_DOMAIN, DIGESTS)
+RATE_MIN = 10
+"""Of a CPU, in thousand millions of operations a slot."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the devices of one machine hold after a roll call."""
+
+    devices: int
+    owners: int
+    proven: int
+    """Of all together, in thousand millions of operations a slot."""
+    working: int
+    """Devices that may take work."""
+    claimed: int
+    """What these claim together: the least of their class each."""
+    machine: int
+    """What the machine computes."""
+    bonds_lost: int
+    """In grains."""
+
+
+@dataclass(frozen=True)
+class Fake:
+    """A device that is a name."""
+
+    owner: Keys
+    uuid_hash: bytes
+
+    @property
+    def device(self) -> bytes:
+        """Its identifier."""
+        return device_id(self.owner.stash, self.uuid_hash)
+
+
+def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
+    """After one roll call, of `devices` on a machine of `machine` thousand million operations a slot."""
+    owners = [Keys(f"owner {number}") for number in range(-(-devices // DEVICES_PER_PROVIDER_MAX))]
+    fakes = [
+        Fake(owners[number // DEVICES_PER_PROVIDER_MAX], blake2_256(b"fake" + number.to_bytes(4, "little")))
+        for number in range(devices)
+    ]
+    chain = MarketChain(
+        named_keys(4), owners, {"Capacity.period": PERIOD}, pallets=(*PALLETS, Capacity), check=lambda *_: None
+    )
+    _settled(chain, owners, fakes, shape)
+    now = _answered(chain, fakes)
+    _inspected(chain, now, fakes[_computed(machine, shape) :])
+    last = chain.now()[Capacity]
+    working = sum(last.may_work(one.device) for one in fakes)
+    proven = sum(last.proven(one.device) for one in fakes)
+    lost = _withdrawn(chain, fakes)
+    return Outcome(devices, len(owners), proven, working, working * RATE_MIN, machine, lost)
+
+
+def _computed(machine: int, shape: WorkShape) -> int:
+    """How many whole chains the machine makes from the slot before the seed's to the first commit that counts."""
+    return machine * times.UNIT * (times.COMMITS_FROM + 1) // operations(shape)
+
+
+def _settled(chain: MarketChain, owners: list[Keys], fakes: list[Fake], shape: WorkShape) -> None:
+    """Owners bond and register, devices register and enrol; then the next roll call begins."""
+    for one in owners:
+        keys: Any = (one.public("session"), one.public("vrf"), one.provider, 0)
+        chain.block(
+            signed(one.stash, TrustStake.bond(value=BOND)),
+            signed(one.stash, TrustStake.validate(*keys)),
+            signed(one.stash, Devices.register_provider(seal_key=one.public("seal"), endpoint=b"https://a.example")),
+        )
+    registered = (Devices.register_device(kind=DeviceClass.CPU, uuid_hash=one.uuid_hash, bond=OGPU) for one in fakes)
+    chain.block(*(signed(one.owner.stash, call) for one, call in zip(fakes, registered, strict=True)))
+    chain.block(*(signed(one.owner.stash, Capacity.enrol(device=one.device, shape=shape)) for one in fakes))
+    begun = len(chain.happened(RollCalled))
+    while len(chain.happened(RollCalled)) == begun:
+        chain.block()
+
+
+def _newest(chain: MarketChain) -> RollCall:
+    called = chain.now()[Capacity].current.get()
+    assert called is not None
+    return called
+
+
+def _until(chain: MarketChain, height: int) -> None:
+    while chain.height < height - 1:
+        chain.block()
+
+
+def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
+    """All commit in the first block that counts, and show rows; then the inspectors are drawn."""
+    now = _newest(chain)
+    _until(chain, now.at + times.COMMITS_FROM)
+    chain.block(*(signed(one.owner.stash, Capacity.commit(device=one.device, root=ROOT)) for one in fakes))
+    _until(chain, times.rows_at(now) + 1)
+    now = _newest(chain)
+    shows = (Capacity.show_rows(device=one.device, rows=_rows(now, one.device)) for one in fakes)
+    chain.block(*(signed(one.owner.stash, show) for one, show in zip(fakes, shows, strict=True)))
+    _until(chain, times.inspectors_at(now) + 1)
+    return _newest(chain)
+
+
+def _inspected(chain: MarketChain, now: RollCall, liars: list[Fake]) -> None:
+    """Honest inspectors object to what was not computed; then what stands is what is left."""
+    pallet = chain.now()[Capacity]
+    steps = [
+        signed(inspector, Capacity.object(device=one.device))
+        for one in liars
+        for inspector in pallet.inspectors(now, one.device, one.owner.stash)[:OBJECTIONS_TO_END]
+    ]
+    chain.block(*steps)
+    _until(chain, times.inspectors_at(now) + times.INSPECT_BLOCKS + 1)
+    chain.block()
+
+
+def _withdrawn(chain: MarketChain, fakes: list[Fake]) -> int:
+    """All leave; the bonds that they lost, in grains."""
+    chain.block(*(signed(one.owner.stash, Capacity.withdraw(device=one.device)) for one in fakes))
+    return sum(lost.amount for lost in chain.happened(RollCallBondLost))
+
+
+def _rows(now: RollCall, device: bytes) -> tuple[ShownRow, ...]:
+    places = drawn_rows(now.rows_seed, device, ROWS_MIN)
+    return tuple(ShownRow(DIGESTS[place], _path(place)) for place in places)
+
+
+@cache  # a path costs the whole tree, and there are as many as rows
+def _path(place: int) -> tuple[bytes, ...]:
+    return merkle_path(ROW_DOMAIN, DIGESTS, place)
+
+
+def shape_of(rate: int) -> WorkShape:
+    """The smallest work that proves a rate in the first block that counts."""
+    wanted, size = rate * times.UNIT * times.COMMITS_FROM, SIZE_MIN
+    while wanted > operations(WorkShape(size, ROWS_MIN, ROUNDS_MAX)):
+        size *= 2
+    return WorkShape(size, ROWS_MIN, -(-wanted // operations(WorkShape(size, ROWS_MIN, 1))))

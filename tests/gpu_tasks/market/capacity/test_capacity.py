@@ -1,0 +1,250 @@
+"""Capacity: roll calls from enrolment to what stands, every refusal, and what silence and wrong rows cost."""
+
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.capacity import events as ev
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import (
+    ROLL_CALL_BOND,
+    ROW_DOMAIN,
+    ROWS_MIN,
+    SIZE_MIN,
+    ShownRow,
+    WorkShape,
+    device_seed,
+    drawn_rows,
+    is_sound,
+    operations,
+    roll_call_hold,
+)
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.devices.events import NotOwner
+from gpu_tasks.workloads.matmul_chain.challenge import ChainShape
+from gpu_tasks.workloads.matmul_chain.challenge import operations as chain_operations
+from gpu_tasks.workloads.matmul_chain.prover import ROW_DOMAIN as PROVER_DOMAIN
+from runtime.cryptography.merkle import merkle_path, merkle_root
+from runtime.pallets.balances import Balances
+from scripts.chains.market_chain import PALLETS, Keys, MarketChain, named_keys, refused, signed
+
+SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 1_000)
+DIGESTS = [number.to_bytes(32, "little") for number in range(ROWS_MIN)]
+ROOT = merkle_root(ROW_DOMAIN, DIGESTS)
+PERIOD = 100
+
+
+@pytest.fixture
+def chain() -> MarketChain:
+    constants = {"Capacity.period": PERIOD}
+    return MarketChain(named_keys(4), pallets=(*PALLETS, Capacity), constants=constants, check=lambda *_: None)
+
+
+@lru_cache(maxsize=4_096)
+def path(place: int) -> tuple[bytes, ...]:
+    return merkle_path(ROW_DOMAIN, DIGESTS, place)
+
+
+def shown(called: RollCall, device: bytes) -> tuple[ShownRow, ...]:
+    places = drawn_rows(called.rows_seed, device, ROWS_MIN)
+    return tuple(ShownRow(DIGESTS[place], path(place)) for place in places)
+
+
+def newest(chain: MarketChain) -> RollCall:
+    called = chain.now()[Capacity].current.get()
+    assert called is not None
+    return called
+
+
+def called(chain: MarketChain) -> RollCall:
+    """Empty blocks until the next roll call begins."""
+    before = len(chain.happened(ev.RollCalled))
+    while len(chain.happened(ev.RollCalled)) == before:
+        chain.block()
+    return newest(chain)
+
+
+def until(chain: MarketChain, height: int) -> None:
+    """Empty blocks, so that the next one is `height`."""
+    while chain.height < height - 1:
+        chain.block()
+
+
+def enrolled(chain: MarketChain, *owners: Keys) -> RollCall:
+    chain.block(*(signed(one.stash, Capacity.enrol(device=one.device, shape=SHAPE)) for one in owners))
+    return called(chain)
+
+
+def answered(chain: MarketChain, *owners: Keys, delay: int = times.COMMITS_FROM) -> RollCall:
+    """A roll call, from here to its rows shown."""
+    at = newest(chain)
+    until(chain, at.at + delay)
+    chain.block(*(signed(one.provider, Capacity.commit(device=one.device, root=ROOT)) for one in owners))
+    until(chain, times.rows_at(at) + 1)
+    now = newest(chain)
+    shows = (Capacity.show_rows(device=one.device, rows=shown(now, one.device)) for one in owners)
+    chain.block(*(signed(one.provider, show) for one, show in zip(owners, shows, strict=True)))
+    until(chain, times.inspectors_at(at) + 1)
+    return newest(chain)
+
+
+def ended(chain: MarketChain) -> None:
+    until(chain, times.inspectors_at(newest(chain)) + times.INSPECT_BLOCKS + 1)
+    chain.block()
+
+
+def held(chain: MarketChain, one: Keys) -> int:
+    return chain.now()[Balances].held(one.stash, roll_call_hold(one.device))
+
+
+def proven(chain: MarketChain, one: Keys) -> int:
+    return chain.now()[Capacity].proven(one.device)
+
+
+def test_from_enrolment_to_what_stands(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    chain.block()
+    answered(chain, alice)
+    assert proven(chain, alice) == 0
+    ended(chain)
+    assert proven(chain, alice) == operations(SHAPE) // (times.COMMITS_FROM * times.UNIT) > 0
+    assert chain.now()[Capacity].may_work(alice.device)
+
+
+def test_a_later_commit_proves_less(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    answered(chain, alice, delay=times.COMMITS_TO)
+    ended(chain)
+    assert proven(chain, alice) == operations(SHAPE) // (times.COMMITS_TO * times.UNIT)
+
+
+def test_what_was_proven_ends_with_the_next_roll_call_and_silence_costs_the_bond(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    answered(chain, alice)
+    ended(chain)
+    called(chain)
+    assert proven(chain, alice) > 0
+    ended(chain)
+    assert proven(chain, alice) == 0
+    bond = held(chain, alice)
+    chain.block(signed(alice.stash, Capacity.withdraw(device=alice.device)))
+    assert held(chain, alice) == 0 < bond
+    assert [one.amount for one in chain.happened(ev.RollCallBondLost)] == [bond]
+
+
+def test_who_was_silent_commits_with_a_new_bond(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    ended(chain)
+    called(chain)
+    answered(chain, alice)
+    assert len(chain.happened(ev.RollCallBondLost)) == 1
+    assert held(chain, alice) == chain.now()[Capacity].bond
+    ended(chain)
+    assert proven(chain, alice) > 0
+
+
+def test_who_answers_gets_the_bond_back(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    chain.block(refused(alice.stash, Capacity.withdraw(device=alice.device), ev.RollCallOpen))
+    answered(chain, alice)
+    ended(chain)
+    chain.block(signed(alice.stash, Capacity.withdraw(device=alice.device)))
+    assert not chain.happened(ev.RollCallBondLost)
+    assert held(chain, alice) == 0
+    assert proven(chain, alice) == 0
+    assert not list(chain.now()[Capacity].proofs.items())
+
+
+@pytest.mark.parametrize(("objections", "stands"), [(1, True), (2, False)])
+def test_two_of_three_inspectors_end_a_proof(chain: MarketChain, objections: int, *, stands: bool) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    now = answered(chain, alice)
+    drawn = chain.now()[Capacity].inspectors(now, alice.device, alice.stash)
+    assert len(drawn) == 3
+    assert alice.stash not in drawn
+    said = Capacity.object(device=alice.device)
+    chain.block(
+        *(signed(one, said) for one in drawn[:objections]),
+        refused(drawn[0], said, ev.NotInspector),
+        refused(alice.stash, said, ev.NotInspector),
+    )
+    ended(chain)
+    assert (proven(chain, alice) > 0) is stands
+    chain.block(signed(alice.stash, Capacity.withdraw(device=alice.device)))
+    assert bool(chain.happened(ev.RollCallBondLost)) is not stands
+
+
+def test_who_is_no_owner_and_what_is_no_work(chain: MarketChain) -> None:
+    alice, bob = chain.validators[:2]
+    enrol: Any = Capacity.enrol
+    chain.block(
+        refused(bob.stash, enrol(device=alice.device, shape=SHAPE), NotOwner),
+        refused(alice.stash, enrol(device=alice.device, shape=WorkShape(1, ROWS_MIN, 1)), ev.UnsoundWork),
+        refused(alice.stash, Capacity.withdraw(device=alice.device), ev.NotEnrolled),
+        refused(alice.stash, Capacity.commit(device=alice.device, root=ROOT), ev.NotEnrolled),
+        signed(alice.stash, enrol(device=alice.device, shape=SHAPE)),
+        refused(alice.stash, enrol(device=alice.device, shape=SHAPE), ev.AlreadyEnrolled),
+        refused(bob.stash, Capacity.withdraw(device=alice.device), NotOwner),
+        refused(alice.stash, Capacity.commit(device=alice.device, root=ROOT), ev.WrongTime),
+    )
+
+
+def test_nothing_counts_before_or_after_its_time(chain: MarketChain) -> None:
+    alice, bob = chain.validators[:2]
+    now = enrolled(chain, alice)
+    commit, rows = Capacity.commit(device=alice.device, root=ROOT), Capacity.show_rows(device=alice.device, rows=())
+    late = Capacity.enrol(device=bob.device, shape=SHAPE)
+    until(chain, now.at + times.COMMITS_FROM - 1)
+    chain.block(refused(alice.stash, commit, ev.WrongTime), signed(bob.stash, late))
+    chain.block(
+        refused(alice.stash, rows, ev.WrongTime),
+        refused(bob.stash, Capacity.commit(device=bob.device, root=ROOT), ev.NotEnrolled),
+        signed(alice.stash, commit),
+        refused(alice.stash, commit, ev.CommittedAlready),
+    )
+    until(chain, times.rows_at(now))
+    now = newest(chain)
+    chain.block(refused(alice.stash, rows, ev.WrongRows))
+    good = shown(newest(chain), alice.device)
+    turned = Capacity.show_rows(device=alice.device, rows=(good[1], good[0], *good[2:]))
+    chain.block(
+        refused(alice.stash, turned, ev.WrongRows),
+        refused(alice.stash, Capacity.object(device=alice.device), ev.WrongTime),
+        signed(alice.stash, Capacity.show_rows(device=alice.device, rows=good)),
+        refused(alice.stash, Capacity.show_rows(device=alice.device, rows=good), ev.NothingCommitted),
+    )
+
+
+def test_periods_have_one_roll_call_each_where_nobody_expects_it(chain: MarketChain) -> None:
+    chain.blocks(8 * PERIOD)
+    at = chain.now()[Capacity].current.get()
+    assert at is not None
+    assert at.number in (7, 8)
+    begun = {times.next_at(0, PERIOD, bytes([value])) for value in range(256)}
+    assert begun == set(range(1, 1 + PERIOD - times.CALL_BLOCKS))
+
+
+def test_the_greatest_claim_too_much_is_a_fifth() -> None:
+    """Who makes the seed's block computes from the slot before; whatever the slot of the commit."""
+    for gap in range(1, 9):
+        for delay in range(times.COMMITS_FROM, times.COMMITS_TO + 1):
+            slot_before, at_slot = 100, 100 + gap
+            commit_slot = at_slot + delay
+            computed = 7 * times.UNIT * (commit_slot - slot_before)
+            assert 5 * times.rate(computed, slot_before + 1, commit_slot) <= 6 * 7
+
+
+def test_chain_and_workload_agree() -> None:
+    assert ROW_DOMAIN == PROVER_DOMAIN
+    assert operations(SHAPE) == chain_operations(ChainShape(SHAPE.size, SHAPE.rows, SHAPE.rounds))
+    assert is_sound(SHAPE)
+    assert device_seed(bytes(32), b"a" * 32) != device_seed(bytes(32), b"b" * 32)
+    assert ROLL_CALL_BOND.name == "RollCallBond"
