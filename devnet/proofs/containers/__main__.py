@@ -54,9 +54,7 @@ def _finish(findings: list[ContainerFinding], tell: Narrator) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        "devnet.proofs.containers", description="Programs run in containers, and are paid."
-    )
+    parser = argparse.ArgumentParser("devnet.proofs.containers", description="Programs run in containers.")
     scenes = {scene.name: scene for scene in course.SCENES}
     chosen, names = chosen_from(scenes, "scene"), ", ".join(scenes)
     parser.add_argument("--scenes", type=chosen, default=list(course.SCENES), help=f"only these, with commas: {names}")

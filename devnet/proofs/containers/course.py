@@ -6,7 +6,6 @@ Always: everything is done by the programs that people run; who was killed is st
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import json
 import os
@@ -96,8 +95,7 @@ def play(harbour: Harbour, scene: ContainerScene) -> ContainerFinding:
     harbour.struck.clear()
     net, stashes = harbour.net, {ss58(dev_accounts.stash(name)): dev_accounts.stash(name) for name in ASKS}
     before, began = _wealth(net, stashes), time.monotonic()
-    with contextlib.suppress(_EndedOtherwiseError):
-        sale = _sold(harbour, scene)
+    sale = _sold(harbour, scene)
     record = task_sale.record(net, sale)
     seconds = round(time.monotonic() - began, 1)
     left = _until_gone(harbour)
@@ -112,10 +110,6 @@ def play(harbour: Harbour, scene: ContainerScene) -> ContainerFinding:
         harbour.tell.line(f"FAILED: {failure}")
     harbour.tell.line(f"{scene.name}: {outcome}, {finding.intervals} intervals paid, {paid} grains, {seconds} s")
     return finding
-
-
-class _EndedOtherwiseError(Exception):
-    """The program that follows a task says that it ended without a result, which a scene may want."""
 
 
 def _sold(harbour: Harbour, scene: ContainerScene) -> TaskSale:
@@ -170,7 +164,8 @@ def _file(harbour: Harbour, scene: ContainerScene) -> Path:
     path = folder / f"{scene.name}.yaml"
     path.write_text(
         f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  run:\n"
-        f"    image: {harbour.yard.image}\n    command: [sh, -c, {json.dumps(scene.command)}]\n    inputs: [words.txt]\n"
+        f"    image: {harbour.yard.image}\n    inputs: [words.txt]\n"
+        f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
         f"  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}\n  market: {{maxPrice: 0.2 oGPU}}\n"
         f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"
     )

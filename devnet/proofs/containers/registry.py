@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import docker
+from docker.errors import APIError
 
 from devnet.launcher.dockerd import own_engine
 from devnet.launcher.errors import DevnetError
@@ -74,7 +75,7 @@ def _pushed(engine: str, repository: str) -> str:
         client.tag(archive.sha256, repository, TAG)
         said = list(client.push(repository, TAG, stream=True, decode=True))
         client.remove_image(archive.sha256, force=True)
-    except docker.errors.APIError as error:
+    except APIError as error:
         raise DevnetError(f"no image in the registry: {error}") from None
     finally:
         client.close()
