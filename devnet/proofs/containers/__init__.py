@@ -3,6 +3,6 @@
 In reading order:
 
 * `registry`: a container engine, a registry, and an image in it, all of them this proof's own
-* `course`: one scene after the other
-* `judging`: what must have become of each
+* `judging`: scenes, and what must have become of each
+* `course`: one after the other
 """
