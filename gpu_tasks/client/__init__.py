@@ -15,6 +15,9 @@ In reading order:
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
+* `picture_record`: which units are the tiles of a picture, on the disk
+* `picture_tiles`: the tiles of a picture: waited for, fetched, checked
+* `picture_plan`: what of a picture is left to buy, and what that costs
 * `market_view`: offers and late payments at one final block
 * `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain

@@ -31,6 +31,10 @@ COMMANDS = {
         "units:appeal",
         "Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same.",
     ),
+    "picture": (
+        "picturing:picture",
+        "Buy the picture of FILE (a task file of render-tile) or of a --scene as tiles, and put them together.",
+    ),
     "check": (
         "tasks:check",
         "Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked.",
