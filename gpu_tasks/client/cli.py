@@ -60,6 +60,10 @@ COMMANDS = {
         "hearing_tasks:top",
         "Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named.",
     ),
+    "events": (
+        "telling_events:events",
+        "Tell the market's events as they become final: of everybody, of a key, or of a task or a unit.",
+    ),
     "bids": ("auctions:bids", "List the bids for TASK (0x..), winners first: score split into price, time and risk."),
     "hold": (
         "deciding:hold",
