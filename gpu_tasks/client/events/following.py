@@ -23,7 +23,6 @@ FIRST_WITH_EVENTS = 1
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 Connect = Callable[[], Awaitable[ChainClient]]
-Note = Callable[[str], None]
 
 
 @dataclass
@@ -35,7 +34,7 @@ class EventStream:
     first: int | None
     """Block; None: the newest `BLOCKS_PROVED`, or with `is_followed` what comes from now on."""
     is_followed: bool
-    say: Note
+    say: Callable[[str], None]
     _next: int = -1
     _told: int = 0
     """How many events of the block `_next` were told."""
