@@ -17,6 +17,7 @@ In reading order:
 * `planning`: what would become of a task
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
 * `hearing_tasks`: what providers tell of tasks while they work
+* `live_tasks`: what `describe` shows of what providers tell now
 * `telling_events`: the market's events as they become final
 * `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
 * `services`: what is sold and who offers it, a service of one's own and its end
