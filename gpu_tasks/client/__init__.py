@@ -18,6 +18,7 @@ In reading order:
 * `picture_record`: which units are the tiles of a picture, on the disk
 * `picture_tiles`: the tiles of a picture: waited for, fetched, checked
 * `picture_plan`: what of a picture is left to buy, and what that costs
+* `inventories`: what providers say that their machines have, and how reliable they were
 * `market_view`: offers and late payments at one final block
 * `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain
