@@ -62,8 +62,8 @@ quick: ## tests that need no network of processes and no long search
 bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per second, memory; out/bench.json
 	@$(PY) -m benchmarks
 
-weights: ## real over declared weight of every call, hook and full block, 100,000 accounts; WRITE=1 writes the tables; out/weights.json
-	@$(PY) -m benchmarks.weights $(if $(WRITE),--write)
+weights: ## real over declared weight of every call, hook and full block, 100,000 accounts; WRITE=1 writes the tables (MISSING=1: new rows alone); out/weights.json
+	@$(PY) -m benchmarks.weights $(if $(WRITE),--write) $(if $(MISSING),--missing)
 
 ladder: ## what each verifier computes over what the provider does, for each workload and rung of verification; out/ladder.json, out/ladder.md
 	@$(PY) -m benchmarks.ladder

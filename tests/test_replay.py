@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "74d0cd6963ce697d9d4edf46296e586caaaabd2461f3d39986c28c14af894a37"
+KEPT_DIGEST = "7d48e1caf1927e476075634442de6835a389cd00c1d2dd7ace6d1e91765b640f"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from gpu_tasks.market.attestations.statement import (
     Attestation,
     ProofKind,
     SignedAttestation,
-    Usage,
     signing_payload,
 )
 from gpu_tasks.market.attestations.task_statement import (
@@ -16,6 +15,7 @@ from gpu_tasks.market.attestations.task_statement import (
     TaskAttestation,
     task_signing_payload,
 )
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.hashing import blake2_256

@@ -11,8 +11,8 @@ from benchmarks.ladder.rungs import AUDIT_JUDGES, TRACE_AUDIT_CHANCE, Found, tas
 from benchmarks.ladder.statements import checked, signed_milestone
 from benchmarks.ladder.timing import lowest
 from gpu_tasks.data.run_states import encode_run_state, read_run_state, root_of, state_index
+from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.showing import ShownStretch, TraceStretch, is_shown, looked_at
-from gpu_tasks.market.training.tasks import TaskOrder
 from gpu_tasks.traces.trace import (
     TraceFraudProof,
     has_form,

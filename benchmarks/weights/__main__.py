@@ -46,6 +46,7 @@ def main() -> int:
     """Measure, compare, write down, sum up."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=__doc__)
     parser.add_argument("--write", action="store_true", help="the tables of weights, from what is measured")
+    parser.add_argument("--missing", action="store_true", help="with --write: only rows that no table has yet")
     parser.add_argument("--accounts", type=int, default=ACCOUNTS, help="fewer, to try it; tables want all of them")
     chosen = parser.parse_args()
     started = time.monotonic()
@@ -58,7 +59,7 @@ def main() -> int:
         failures.append("a block holds too few extrinsics by the tables of now: write once more for those of thousands")
     report(found, rows, failures, round(time.monotonic() - started))
     if chosen.write and not lacking:
-        tables.write(rows)
+        tables.write(rows, only_missing=chosen.missing)
         return 0
     return 1 if failures else 0
 

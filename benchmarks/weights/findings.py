@@ -51,6 +51,11 @@ class Findings:
         self.rows[call.name] = max(real, self.rows.get(call.name, 0.0))
         return real
 
+    def part(self, who: bytes | Origin, part: str, call: Call) -> None:
+        """Measure a call in a case in which it takes more than its row: what it takes beside that is a row too."""
+        real = self._measured(who, call, f"{call.name} ({part})")
+        self.rows[f"{call.name} {part}"] = max(LEAST_NANOSECONDS, real - self.rows[call.name])
+
     def alone(self, who: bytes, call: Call) -> None:
         """Compare a call whose row comes from whole blocks, with what its extrinsic weighs besides.
 

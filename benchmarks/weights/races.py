@@ -7,7 +7,8 @@ from benchmarks.weights.world import Step, World, made
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import order_key
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket

@@ -87,9 +87,12 @@ def with_margin(name: str, measured: int) -> int:
     return measured * (100 + (BLOCK_MARGIN_PERCENT if name in BLOCK_ROWS else MARGIN_PERCENT)) // 100
 
 
-def write(rows: dict[str, int]) -> None:
-    """Write all tables anew, with the margin: what is not measured any more is gone, what is kept stays."""
+def write(rows: dict[str, int], *, only_missing: bool = False) -> None:
+    """Write all tables anew, with the margin: what is not measured any more is gone, what is kept stays.
+
+    With `only_missing` every row stays that there is, and what no table had is put beside them.
+    """
     for file in FILES:
-        kept = {name: cost for name, cost in TABLES[file].rows.items() if name in KEPT_ROWS}
+        kept = {name: cost for name, cost in TABLES[file].rows.items() if only_missing or name in KEPT_ROWS}
         mine = {name: with_margin(name, cost) for name, cost in rows.items() if file_of(name) == file}
         (ROOT / file).write_text(text_of(file, mine | kept), encoding="utf-8")

@@ -9,8 +9,9 @@ from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, ROOT, STAND
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.orders import MILESTONES_MAX, interval_of
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import MILESTONES_MAX, TaskState
+from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX, proof_of_fraud
@@ -32,6 +33,7 @@ class TaskCalls:
         self._starts()
         self._work()
         self._ends()
+        self._time()
         self._traces()
 
     def _auction(self) -> None:
@@ -108,6 +110,19 @@ class TaskCalls:
         found.call(CUSTOMER.stash, TrainingMarket.accept(task=gang))
         world.block(*(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)) for task_id in running.values()))
         tasks.clear(*running.values())
+
+    def _time(self) -> None:
+        """Bought time: its first interval, with which the runner-up is released, its end, and who leaves."""
+        world, tasks, found = self.world, self.tasks, self.found
+        task_id = tasks.awarded_time()
+        who = tasks.owner(task_id, 0).provider
+        world.block(made(who, TrainingMarket.start(task=task_id, place=0)))
+        found.call(who, TrainingMarket.leave(task=task_id))
+        while world.height + 1 < tasks.now(task_id).started_at + interval_of(tasks.now(task_id).order):
+            world.block()
+        found.part(who, "time", tasks.checkpoint(task_id, 0))
+        found.part(who, "time", tasks.finish(task_id, 0))
+        tasks.clear(task_id)
 
     def _traces(self) -> None:
         """Fraud proofs, and what is shown of the longest traces."""

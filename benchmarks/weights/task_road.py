@@ -4,23 +4,15 @@ The gangs are of fleets: the first four of them have eight slots each of a gang 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.weights.actors import CUSTOMER, OGPU, Actor
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.orders import AUCTIONS_MAX, INTERVALS_MAX, MILESTONES_MAX, CheckedBy, TaskOrder
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
-from gpu_tasks.market.training.tasks import (
-    AUCTIONS_MAX,
-    MILESTONES_MAX,
-    Milestone,
-    Task,
-    TaskOrder,
-    TaskResult,
-    TaskState,
-    task_id_of,
-)
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root, traced_state
@@ -149,6 +141,18 @@ class Tasks:
         """A task that was awarded a moment ago."""
         task_id = self.submit(self.order(slots, segments, milestones))
         self.to_award(task_id, self.bidders(slots))
+        self.until(task_id, TaskState.STARTING)
+        return task_id
+
+    def awarded_time(self) -> bytes:
+        """A task that buys time, in the most intervals, awarded a moment ago."""
+        order = replace(
+            self.order(1), checked_by=CheckedBy.METERED, milestones=INTERVALS_MAX, blocks_max=2 * INTERVALS_MAX,
+            run_blocks=0, time_value=0, is_homogeneous=False,
+        )  # fmt: skip
+        task_id = self.submit(order)
+        first, second = self.bidders(1)
+        self.to_award(task_id, [replace(each, offer=replace(each.offer, blocks=1)) for each in (first, second)])
         self.until(task_id, TaskState.STARTING)
         return task_id
 

@@ -15,6 +15,7 @@ from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.fraud_claims import reward_of
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import JudgedFor, Task, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import find_author
@@ -209,7 +210,7 @@ async def _prepaid(chain: ChainClient, height: int, event: events.TaskSubmitted,
     at = await block_hash(chain, height)
     task = await chain.read(TrainingMarket.tasks, event.task, at=at)
     fee: int = await chain.read(TrainingMarket.parameters["step_fee"].item, at=at)
-    prepaid = fee * looks(task.order.auctions, task.order.slots)
+    prepaid = fee * looks(task.order.auctions, task.order.slots, task.order.milestones if is_by_time(task.order) else 0)
     found.moves.append(TaskMove(height, event.customer, -prepaid, "what blocks look at is prepaid"))
 
 

@@ -32,8 +32,11 @@ def sells_tasks(client: ChainClient) -> bool:
     return TrainingMarket in client.runtime.pallets
 
 
-async def auction_numbers(client: ChainClient, at: bytes) -> AuctionNumbers:
-    """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with."""
+async def auction_numbers(client: ChainClient, at: bytes, *, is_by_time: bool = False) -> AuctionNumbers:
+    """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with.
+
+    `is_by_time`: it buys time; else it has a trace, as all that a file of a training task describes.
+    """
     is_sold = sells_tasks(client)
 
     numbers: dict[str, int] = {
@@ -41,7 +44,7 @@ async def auction_numbers(client: ChainClient, at: bytes) -> AuctionNumbers:
         for name, parameter in TrainingMarket.parameters.items()
     }
     return AuctionNumbers(
-        rules=task_rules(numbers.__getitem__, has_trace=True),  # what a file describes has one
+        rules=task_rules(numbers.__getitem__, has_trace=not is_by_time, is_by_time=is_by_time),
         commit=numbers["commit_blocks"],
         reveal=numbers["reveal_blocks"],
         start=numbers["start_blocks"],

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
-from gpu_tasks.market.training.tasks import Task, TaskOrder, task_id_of
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Task, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.call import Call
 from runtime.frame.runtime import Runtime, constant_value

@@ -6,44 +6,71 @@ stranger's task file sends none of the reader's other files away.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
-from gpu_tasks.tasks.problems import Problem, TaskFileError
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import AskedTask, TaskSource, TrainingSource, read_any_task
 from gpu_tasks.tasks.training_task import TaskFile, read_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 from wallet.errors import WalletError
 
-INPUT = "spec.run.input"
+
+@dataclass(frozen=True, slots=True)
+class LoadedTask:
+    """A task file of any kind with its inputs."""
+
+    source: TaskSource
+    inputs: Mapping[str, bytes]
+    """By the paths that the file names."""
+
+    def asked(self, seed: bytes, slot_ms: int) -> AskedTask:
+        """What it comes to; `seed` is 32 bytes of chance. TaskFileError."""
+        return self.source.prepared(self.inputs, seed, slot_ms)
+
+    def identity(self) -> tuple[bytes, ...]:
+        """What makes two submissions the same: what the file asks, and every byte of its inputs."""
+        return self.source.identity(), *(self.inputs[path] for path in sorted(self.inputs))
+
+
+def load_any(path: Path) -> LoadedTask:
+    """The task of a file with its inputs; TaskFileError says all that is wrong, WalletError why it cannot be read."""
+    source = read_any_task(_bytes_of(path), str(path))
+    return LoadedTask(source, {name: _input(path, name, source.refused) for name in source.inputs})
 
 
 def load(path: Path) -> TaskFile:
-    """The task of a file; TaskFileError says all that is wrong with it, WalletError why it cannot be read."""
-    try:
-        with path.open("rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise WalletError(f"the task file {path} cannot be read: {_why(error)}; give the path of one") from None
-    return read_task(data, str(path))
+    """The training task of a file; errors as `load_any`."""
+    return read_task(_bytes_of(path), str(path))
 
 
 def load_input(path: Path, file: TaskFile) -> bytes:
-    """The bytes of the input that the task file at `path` names; TaskFileError where it is none that may be sent."""
+    """The bytes of the input that the training task at `path` names; TaskFileError where it is none to be sent."""
+    return _input(path, file.task.input, TrainingSource(file).refused)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            return opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise WalletError(f"the task file {path} cannot be read: {_why(error)}; give the path of one") from None
+
+
+def _input(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> bytes:
     folder = path.parent.resolve()
     try:
-        found = (folder / file.task.input).resolve(strict=True)
+        found = (folder / name).resolve(strict=True)
         if not found.is_relative_to(folder):
-            raise _refused(file, "leads out of the task file's folder; put the input beside the task file")
+            raise refused(f"{name} leads out of the task file's folder; put the input beside the task file")
         if not found.is_file():
-            raise _refused(file, "is no file; name the file to learn")
+            raise refused(f"{name} is no file; name the file to learn")
         with found.open("rb") as opened:
             return opened.read(INPUT_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
-        raise _refused(file, f"cannot be read: {_why(error)}; put it beside the task file, or name another") from None
-
-
-def _refused(file: TaskFile, text: str) -> TaskFileError:
-    return TaskFileError(file.file, [Problem(file.line(INPUT), INPUT, f"{file.task.input} {text}")])
+        raise refused(f"{name} cannot be read: {_why(error)}; put it beside the task file, or name another") from None
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.showing import leg_segments
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder
+from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 

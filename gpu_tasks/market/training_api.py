@@ -7,17 +7,10 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid, auction_id
+from gpu_tasks.market.training.orders import AUCTIONS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.task_duties import TaskDuty, bid_duty, slot_duty, standby_duty
-from gpu_tasks.market.training.tasks import (
-    AUCTIONS_MAX,
-    Task,
-    TaskState,
-    agreed_milestone,
-    is_open,
-    slot_case,
-    task_id_of,
-)
+from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, is_open, slot_case, task_id_of
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.codec import U8, Bounded, struct

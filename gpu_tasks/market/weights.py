@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "dc54b3c619fe736c5d845b34f9417e54",
+    "1212407e974f471abda93ebf4367a308",
     {
         "Attestations.attach": 242_906,
         "Attestations.attach attestation": 217_394,
@@ -52,6 +52,7 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.cancel": 276_178,
         "TrainingMarket.cancel slot": 448_042,
         "TrainingMarket.checkpoint": 373_275,
+        "TrainingMarket.checkpoint time": 716_206,
         "TrainingMarket.claim_fraud": 539_379,
         "TrainingMarket.close": 1_015_933,
         "TrainingMarket.close slot": 459_847,
@@ -60,7 +61,9 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.dispute slot": 222_090,
         "TrainingMarket.finish": 611_193,
         "TrainingMarket.finish slot": 183_151,
+        "TrainingMarket.finish time": 1_062_094,
         "TrainingMarket.hold_checkpoint": 872_055,
+        "TrainingMarket.leave": 981_217,
         "TrainingMarket.on_initialize": 264_846,
         "TrainingMarket.on_initialize bid": 268_216,
         "TrainingMarket.on_initialize read_bid": 17_502,

@@ -41,6 +41,8 @@ from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, s
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.programs.house import ProgramEngine, ProgramHouse
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.tasks.bidding import BidDuty
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.machine import HostMachine
@@ -71,6 +73,9 @@ class Settings:
     watch: TaskWatch = field(default_factory=NobodyWatches)
     broker: str | None = None
     """Where customers hear of their tasks."""
+    engine: ProgramEngine | None = None
+    """What runs programs in containers."""
+    why_no_engine: str = ""
 
 
 class Daemon:
@@ -106,9 +111,14 @@ class Daemon:
         resealer, states = Resealer(identity.genesis, journal, chain), StateAnswers(self.parts, book)
         inventory = ToldInventory(identity, list(workshop.hardware), settings.base_path, blobs.rates)
         self.server = BlobServer(store, resealer, states, settings.broker, inventory.told)
-        policy = PolicySource(settings.base_path, workshop.workloads.stepwise)
-        self.bidding = BidDuty(self.parts, book, policy, settings.machine)
-        self.working = WorkDuty(self.parts, book, lambda: is_draining(settings.base_path))
+        kinds = (*workshop.workloads.stepwise, CONTAINER_KIND)
+        policy = PolicySource(settings.base_path, kinds)
+        means = policy.policy().containers
+        programs = ProgramHouse(
+            settings.engine, means.container_policy(_gpus(workshop)), lambda: workshop.devices, settings.why_no_engine
+        )
+        self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine)
+        self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))
         self.judging_tasks = TaskJudgeDuty(self.parts)
         self.side_earnings = SideEarnings(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
@@ -295,3 +305,7 @@ class Daemon:
         with self._telling(unit):
             await self.parts.chain.submit(Courts.appeal(case=unit))
             self.parts.telemetry.tell("appealed", unit=unit)
+
+
+def _gpus(workshop: Workshop) -> tuple[str, ...]:
+    return tuple(hardware.uuid for hardware in workshop.hardware if hardware.index is not None)

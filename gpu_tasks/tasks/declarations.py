@@ -29,10 +29,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class WordList:
-    """Several, in brackets; none stands twice."""
+    """Several, in brackets; none stands twice, unless that means something."""
 
     word: Word
     most: int
+    may_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def schema_of(form: KeyForm) -> dict[str, Any]:
                 "items": schema_of(form.word),
                 "minItems": 1,
                 "maxItems": form.most,
-                "uniqueItems": True,
+                "uniqueItems": not form.may_repeat,
             }
         case NamedWords():
             names, values = dict(form.name.schema), schema_of(form.word)
@@ -177,7 +178,7 @@ def _each(words: WordList, node: FileNode, path: str, reading: FileReading) -> l
         reading.refuse(node.line, path, f"takes a list of 1 to {words.most}; write them in brackets, with commas")
         return []
     found = [_word(words.word, item, path, reading) for item in node.items]
-    if len(set(found)) < len(found) and None not in found:
+    if not words.may_repeat and len(set(found)) < len(found) and None not in found:
         reading.refuse(node.line, path, "names something twice; leave one of them")
     return found
 

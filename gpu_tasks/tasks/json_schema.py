@@ -3,7 +3,8 @@
 from typing import Any
 
 from gpu_tasks.tasks.declarations import schema_of
-from gpu_tasks.tasks.training_task import API_VERSION, FILE, KIND
+from gpu_tasks.tasks.file_words import API_VERSION
+from gpu_tasks.tasks.training_task import FILE, KIND
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

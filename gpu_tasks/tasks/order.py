@@ -7,9 +7,9 @@ order are those that `canonical.terms_of` shows before it is sent.
 from dataclasses import dataclass
 
 from gpu_tasks.market.training.life.submitting import run_blocks_max
+from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.showing import looked_at_most
-from gpu_tasks.market.training.tasks import TaskOrder
 from gpu_tasks.tasks.canonical import PreparedTask, terms_of
 from gpu_tasks.tasks.training_task import TaskFile
 

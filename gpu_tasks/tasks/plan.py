@@ -113,8 +113,12 @@ def plan_of(
     numbers: AuctionNumbers,
     devices: Sequence[BiddingDevice],
     own: frozenset[bytes] = frozenset(),
+    intervals: int = 0,
 ) -> TaskPlan:
-    """What would become of a task that takes `classes`; `own` are the accounts that its customer acts for."""
+    """What would become of a task that takes `classes`; `own` are the accounts that its customer acts for.
+
+    Of one that buys time, in `intervals`.
+    """
     planned = _with_funds(terms, [PlannedDevice(device, _hindrance(device, classes, own)) for device in devices])
     free = [each.device for each in planned if each.hindrance is None]
     fields = _fields(terms, free)
@@ -122,7 +126,7 @@ def plan_of(
     serving = [field for field in fields if len(field) >= terms.slots]
     award = numbers.commit + numbers.reveal + BEACON_DELAY
     whole = escrow(numbers.rules, terms.price_max) * terms.slots
-    prepaid = numbers.step_fee * looks(AUCTIONS, terms.slots)
+    prepaid = numbers.step_fee * looks(AUCTIONS, terms.slots, intervals)
     return TaskPlan(
         terms=terms,
         devices=planned,

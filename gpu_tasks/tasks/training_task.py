@@ -13,26 +13,32 @@ from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.tasks import quantities
 from gpu_tasks.tasks.declarations import FileKey, FileReading, KeySection, NamedWords, Word, WordList, read_section
-from gpu_tasks.tasks.problems import TaskFileError, unknown
-from gpu_tasks.tasks.quantities import AMOUNT_PATTERN, RATE_PATTERN, SPAN_PATTERN, QuantityError, Rate, TimeSpan
-from gpu_tasks.tasks.yaml_tree import parse
+from gpu_tasks.tasks.file_words import (
+    COLLATERAL,
+    CONTROL,
+    LABEL,
+    LOSS,
+    MAX_PRICE,
+    METADATA,
+    NAME_MAX,
+    VERSION,
+    ReadFile,
+    choice_word,
+    deadline_of,
+    path_of,
+    quantity_word,
+    whole_word,
+)
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.quantities import RATE_PATTERN, SPAN_PATTERN, QuantityError, Rate, TimeSpan
+from gpu_tasks.tasks.yaml_tree import FileNode, parse
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 
-API_VERSION = "ogpu/v1"
 KIND = "TrainingTask"
-NAME_MAX = 63
-LABELS_MAX = 32
 OPTIONS_MAX = 32
-PATH_MAX = 255
 LENGTH_MAX = 2**32 - 1
-PRICE_LEAST = 1_000
 MILESTONES_MAX = 64
-DEADLINE_DAYS_MAX = 10
-DEADLINE_MAX = TimeSpan(DEADLINE_DAYS_MAX * 86_400_000, 0)
-DEADLINE_BLOCKS_MAX = DEADLINE_DAYS_MAX * 86_400
-"""No slot is shorter than a second."""
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,56 +63,12 @@ class TrainingTask:
     deadline: TimeSpan
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFile:
-    """A task with where it was read, so that what is found later can name its line too."""
-
-    file: str
-    task: TrainingTask
-    lines: Mapping[str, int]
-
-    def names(self, path: str) -> bool:
-        """Whether the file says something of a key by itself."""
-        return path in self.lines
-
-    def line(self, path: str) -> int:
-        """Where a key stands; of one that is left out, the section that it would stand in."""
-        while path and path not in self.lines:
-            path = path.rpartition(".")[0]
-        return self.lines.get(path, 1)
+TaskFile = ReadFile[TrainingTask]
 
 
 def stepwise_forms() -> dict[str, WorkloadForm]:
     """The workloads that can be auctioned: those that run in steps, and so have milestones and can be taken over."""
     return {form.name: form for form in registry.FORMS if form.is_stepwise}
-
-
-def _text(pattern: str, most: int, says: str) -> Word:
-    def read(text: str) -> str:
-        if not 1 <= len(text) <= most or re.fullmatch(pattern, text) is None:
-            raise QuantityError(f"is {says}")
-        return text
-
-    return Word(read, {"type": "string", "pattern": f"^{pattern}$", "maxLength": most})
-
-
-def _whole(least: int, most: int) -> Word:
-    def read(text: str) -> int:
-        value = quantities.whole(text)
-        if not least <= value <= most:
-            raise QuantityError(f"is {least:,} to {most:,}; give a number between, or one of the two")
-        return value
-
-    return Word(read, {"type": "integer", "minimum": least, "maximum": most}, needs_no_quotes=True)
-
-
-def _choice(kind: str, names: list[str]) -> Word:
-    def read(text: str) -> str:
-        if text not in names:
-            raise QuantityError(f"is none of these: {unknown(kind, text, names)}")
-        return text
-
-    return Word(read, {"type": "string", "enum": names})
 
 
 def _truth(text: str) -> bool:
@@ -121,72 +83,38 @@ def _seed(text: str) -> bytes:
     return bytes.fromhex(text[2:])
 
 
-def _path(text: str) -> str:
-    if text.startswith("/") or ".." in text.split("/"):
-        raise QuantityError("is a file beside the task file or below it; copy or link nothing from elsewhere")
-    if len(text) > PATH_MAX or CONTROL.search(text):
-        raise QuantityError(
-            f"is the path of a file, of at most {PATH_MAX} letters; as seen from the task file's folder"
-        )
-    return text
-
-
-def _price(text: str) -> int:
-    grains = quantities.amount(text)
-    if grains < PRICE_LEAST:
-        raise QuantityError(f"is at least {PRICE_LEAST} grains, or its shares are nothing; give more")
-    return grains
-
-
-def _deadline(text: str) -> TimeSpan:
-    span = quantities.span(text)
-    if span.milliseconds > DEADLINE_MAX.milliseconds or span.blocks > DEADLINE_BLOCKS_MAX:
-        raise QuantityError(f"is at most {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; give less")
-    return span
-
-
 def _option(text: str) -> str:
     if len(text) > NAME_MAX or CONTROL.search(text):
         raise QuantityError(f"is a text of at most {NAME_MAX} letters")
     return text
 
 
-def _quantity(read: Any, pattern: str) -> Word:
-    return Word(read, {"type": "string", "pattern": pattern})
-
-
-_LABEL = _text("[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", NAME_MAX, "a word of letters, digits, - _ . and /")
-_NAME = _text("[a-z0-9]([-a-z0-9]*[a-z0-9])?", NAME_MAX, "a word of small letters, digits and - within, such as run-7")
 _OPTION = Word(_option, {"type": ["string", "integer"], "maxLength": NAME_MAX})
-_METADATA = KeySection(
-    (
-        FileKey("name", _NAME, "how you call the task; it stays with you", is_required=True),
-        FileKey("labels", NamedWords(_LABEL, _LABEL, LABELS_MAX), "words to find it by; they stay with you"),
-    )
-)
 _RUN = KeySection(
     (
-        FileKey("input", _quantity(_path, "^.+$"), "the file to learn, beside the task file", is_required=True),
+        FileKey("input", quantity_word(path_of, "^.+$"), "the file to learn, beside the task file", is_required=True),
         FileKey(
             "workload",
-            _choice("workload that runs in steps", sorted(stepwise_forms())),
+            choice_word("workload that runs in steps", sorted(stepwise_forms())),
             "what is computed",
             next(iter(stepwise_forms())),
         ),
-        FileKey("length", _whole(1, LENGTH_MAX), "how much of it, in the workload's unit of cost: steps", "1000"),
+        FileKey("length", whole_word(1, LENGTH_MAX), "how much of it, in the workload's unit of cost: steps", "1000"),
         FileKey(
             "options",
-            NamedWords(_LABEL, _OPTION, OPTIONS_MAX),
+            NamedWords(LABEL, _OPTION, OPTIONS_MAX),
             "of the workload, as `ogpu post --set` has them",
         ),
-        FileKey("seed", _quantity(_seed, "^0x[0-9a-f]{64}$"), "of whatever chance is in it; drawn if it is left out"),
-        FileKey("milestones", _whole(1, MILESTONES_MAX), "checkpoints that are paid for if the rest fails", "10"),
+        FileKey(
+            "seed", quantity_word(_seed, "^0x[0-9a-f]{64}$"), "of whatever chance is in it; drawn if it is left out"
+        ),
+        FileKey("milestones", whole_word(1, MILESTONES_MAX), "checkpoints that are paid for if the rest fails", "10"),
     )
 )
 _RESOURCES = KeySection(
     (
-        FileKey("devices", _whole(1, SLOTS_MAX), "how many work together: all or none", "1"),
-        FileKey("classes", WordList(_choice("class", list(CLASS_NAMES)), len(CLASS_NAMES)), "that suit"),
+        FileKey("devices", whole_word(1, SLOTS_MAX), "how many work together: all or none", "1"),
+        FileKey("classes", WordList(choice_word("class", list(CLASS_NAMES)), len(CLASS_NAMES)), "that suit"),
         FileKey(
             "sameClass",
             Word(_truth, {"type": "boolean"}, needs_no_quotes=True),
@@ -197,33 +125,24 @@ _RESOURCES = KeySection(
 )
 _MARKET = KeySection(
     (
-        FileKey("maxPrice", _quantity(_price, AMOUNT_PATTERN), "the most that a device is paid", is_required=True),
+        MAX_PRICE,
         FileKey(
             "valueOfTime",
-            _quantity(quantities.rate, RATE_PATTERN),
+            quantity_word(quantities.rate, RATE_PATTERN),
             "what it is worth to be done sooner; a quarter of maxPrice over the deadline if left out",
         ),
-        FileKey(
-            "lossOnFailure",
-            _quantity(quantities.amount, AMOUNT_PATTERN),
-            "what you lose if it fails; a quarter of maxPrice if left out",
-        ),
-        FileKey(
-            "collateral",
-            _quantity(quantities.amount, AMOUNT_PATTERN),
-            "the least that a bidder locks; what the chain asks for, if that is more",
-            "0 grains",
-        ),
+        LOSS,
+        COLLATERAL,
     )
 )
 _LIMITS = KeySection(
-    (FileKey("deadline", _quantity(_deadline, SPAN_PATTERN), "the most that a bid may promise", "6h"),)
+    (FileKey("deadline", quantity_word(deadline_of, SPAN_PATTERN), "the most that a bid may promise", "6h"),)
 )
 FILE = KeySection(
     (
-        FileKey("apiVersion", _choice("version", [API_VERSION]), "the version of this format", is_required=True),
-        FileKey("kind", _choice("kind of task", [KIND]), "what the file asks for", is_required=True),
-        FileKey("metadata", _METADATA, "what the task is called", is_required=True),
+        VERSION,
+        FileKey("kind", choice_word("kind of task", [KIND]), "what the file asks for", is_required=True),
+        FileKey("metadata", METADATA, "what the task is called", is_required=True),
         FileKey(
             "spec",
             KeySection(
@@ -243,8 +162,13 @@ FILE = KeySection(
 
 def read_task(data: bytes, file: str) -> TaskFile:
     """The task of a file's bytes; TaskFileError says all that is wrong with it. `file` is how messages call it."""
+    return read_training_task(parse(data, file), file)
+
+
+def read_training_task(tree: FileNode, file: str) -> TaskFile:
+    """The task of a file's tree; TaskFileError says all that is wrong with it."""
     reading = FileReading()
-    found = read_section(FILE, parse(data, file), "", reading)
+    found = read_section(FILE, tree, "", reading)
     if not reading.problems:
         _check_options(found, reading)
     if reading.problems:

@@ -6,7 +6,8 @@ Tasks are copies of one that was submitted, whose money they do not have; units 
 from dataclasses import replace
 
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
-from gpu_tasks.market.training.tasks import Task, TaskOrder
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
 from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms

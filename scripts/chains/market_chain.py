@@ -12,7 +12,8 @@ from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage, signing_payload
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.cases import CourtCase, fault_of, judges_of, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment

@@ -1,6 +1,5 @@
 """Attestations of tasks on a recorded chain: what a worker may state by a call, mostly the author attaches instead."""
 
-from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.attestations.task_statement import (
     SignedTaskAttestation,
     Stated,
@@ -9,6 +8,7 @@ from gpu_tasks.market.attestations.task_statement import (
     TaskAttestation,
     task_signing_payload,
 )
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
 from runtime.frame.call import Call
 from scripts.replay.cast import Actor

@@ -92,7 +92,12 @@ def _show_fraud(world: World, _: Actor) -> Call:
     return TrainingMarket.show_fraud(task=world.task(), place=0, proof=NO_PROOF, salt=bytes(32))
 
 
+def _leave(world: World, _: Actor) -> Call:
+    return TrainingMarket.leave(task=world.task())
+
+
 TASK_CALLS = (
     _submit, _commit_bid, _reveal_bid, _start, _checkpoint, _hold_checkpoint, _finish, _report_input, _accept, _dispute,
     _show, _amend, _cancel, _close, _claim_fraud, _show_fraud,
+    _leave,
 )  # fmt: skip

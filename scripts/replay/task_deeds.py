@@ -8,9 +8,10 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder, is_by_time
 from gpu_tasks.market.training.showing import ShownStretch, own_segments
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskResult, TaskState, agreed_milestone
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, traced_state
 from runtime.cryptography.hashing import blake2_256
@@ -31,6 +32,10 @@ SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1
 """Of the tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """In a block: a customer changes its mind, a provider signs another end."""
+OF_A_RESULT = 0.8
+"""Of the orders; the others are of time."""
+LEAVES, ENDS = 0.03, 0.05
+"""In a block, of those who sell time."""
 LOOKS_AT = 6
 """Blocks in which a customer looks at a result, and others may show that it is wrong."""
 
@@ -51,7 +56,21 @@ def task_deeds(world: World) -> Iterator[Deed]:
 
 
 def an_order(world: World) -> TaskOrder:
-    """What somebody asks for: mostly sound."""
+    """What somebody asks for: mostly sound; a result or, in one case of five, time."""
+    order = _order_of_a_result(world)
+    return order if world.chance.random() < OF_A_RESULT else _order_of_time(world, order)
+
+
+def _order_of_time(world: World, order: TaskOrder) -> TaskOrder:
+    intervals, checked_by = world.chance.choice((1, 2, 4)), world.chance.choice((CheckedBy.METERED, CheckedBy.LEASED))
+    length = intervals * world.chance.choice((2, 4))
+    return replace(
+        order, checked_by=checked_by, milestones=intervals, blocks_max=length, segments=0, run_blocks=0, time_value=0,
+        slots=1,
+    )  # fmt: skip
+
+
+def _order_of_a_result(world: World) -> TaskOrder:
     chance = world.chance
     return TaskOrder(
         task_hash=chance.randbytes(32),
@@ -184,10 +203,17 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     is_dead = portion(mine, b"dies") < DIES and (duty.number > 1 or portion(mine, b"dies at once") < DIES)
     if duty.deed in (TaskDeed.CHECKPOINT, TaskDeed.FINISH) and is_dead:
         return None
+    if is_by_time(task.order) and world.chance.random() < LEAVES:
+        return TrainingMarket.leave(task=task_id)
+    if duty.opens_at > world.height:
+        has_ended = task.order.checked_by is CheckedBy.METERED and world.chance.random() < ENDS
+        return _finish_time(task_id, place) if has_ended else None
     if duty.deed is TaskDeed.CHECKPOINT:
         root = blake2_256(b"milestone" + task_id + bytes((duty.number,)))
         milestone = Milestone(duty.number, root, 1_000 - duty.number, blake2_256(root))
         return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
+    if duty.deed is TaskDeed.FINISH and is_by_time(task.order):
+        return _finish_time(task_id, place)
     if duty.deed is TaskDeed.FINISH:
         root = result_root(world, actor, task_id, task)
         return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, blake2_256(root), 1))
@@ -198,6 +224,11 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
         )
         return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
     return None
+
+
+def _finish_time(task_id: bytes, place: int) -> Call:
+    root = blake2_256(b"outputs" + task_id)
+    return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, blake2_256(root), 0))
 
 
 def _start(task_id: bytes, place: int, mine: bytes) -> Call | None:

@@ -6,7 +6,8 @@ from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
 from genesis.relations import RACER_BYTES
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.inference.inference import InferenceMarket

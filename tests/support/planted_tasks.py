@@ -19,7 +19,8 @@ from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.life import awarding
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskResult, TaskState, task_id_of
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads import registry

@@ -35,6 +35,7 @@ from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.programs.house import ProgramEngine
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import WorkloadForm
@@ -304,6 +305,7 @@ class Village:
         self.make: MakeExecutor | None = None  # by default a fake for each provider
         self.machine = HostMachine()
         self.kinds: dict[str, type[Daemon]] = {}  # by name, of who is no honest one
+        self.engines: dict[str, ProgramEngine] = {}  # by name, of who runs containers
         self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
@@ -329,7 +331,8 @@ class Village:
         make = self.make or executor.make
         workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
-        settings = Settings(self.base / keys.name, blob_port=port, machine=self.machine)
+        engine = self.engines.get(keys.name)
+        settings = Settings(self.base / keys.name, blob_port=port, machine=self.machine, engine=engine)
         daemon = self.kinds.get(keys.name, Daemon)(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))

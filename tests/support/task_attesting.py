@@ -5,7 +5,6 @@ from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
-from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.attestations.task_statement import (
     SignedTaskAttestation,
     StatedMilestone,
@@ -13,6 +12,7 @@ from gpu_tasks.market.attestations.task_statement import (
     TaskAttestation,
     task_signing_payload,
 )
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound

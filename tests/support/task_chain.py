@@ -8,6 +8,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -18,7 +19,6 @@ from gpu_tasks.market.training.tasks import (
     TASK_ESCROW,
     Milestone,
     Task,
-    TaskOrder,
     TaskResult,
     TaskState,
     task_id_of,
@@ -89,11 +89,22 @@ def an_order(**changed: Any) -> TaskOrder:
     return TaskOrder(**fields)
 
 
+def time_order(*, blocks_max: int = 12, milestones: int = 4, is_lease: bool = False) -> dict[str, Any]:
+    """What makes an order one of time: so many intervals."""
+    return {
+        "checked_by": CheckedBy.LEASED if is_lease else CheckedBy.METERED,
+        "blocks_max": blocks_max,
+        "milestones": milestones,
+        "run_blocks": 0,
+        "time_value": 0,
+    }
+
+
 def numbers_of(market: TrainingMarket) -> AuctionNumbers:
     """What a plan for a task with a trace reads of this market."""
     windows = market.windows()
     return AuctionNumbers(
-        market.rules(has_trace=True),
+        market.rules(an_order(segments=8)),
         windows.commit,
         windows.reveal,
         windows.start,

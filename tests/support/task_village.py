@@ -18,7 +18,8 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskOrder, TaskState, task_id_of
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.executor import (
     BadStateError,
@@ -180,6 +181,10 @@ class TaskVillage(Village):
         for miner in list(self.miners):
             await miner.step()
 
+    async def pause(self) -> None:
+        """Let others go on."""
+        await asyncio.sleep(0.001)
+
     async def until(self, task_id: bytes, *wanted: TaskState, blocks: int = 120) -> Task:
         """Blocks until the task is in one of these states."""
         for _ in range(blocks):
@@ -244,11 +249,18 @@ def undisturbed_root(asked: Any = ASKED) -> bytes:
     return trace_root([state_hash(state) for state in states(run)])
 
 
-def play_tasks(tmp_path: Path, count: int, scene: Callable[[TaskVillage], Awaitable[None]], **more: Any) -> None:
+def play_tasks(
+    tmp_path: Path,
+    count: int,
+    scene: Callable[[Any], Awaitable[None]],
+    *,
+    kind: type[TaskVillage] = TaskVillage,
+    **more: Any,
+) -> None:
     """A scene in a village of so many providers, for two minutes at most."""
 
     async def main() -> None:
-        async with TaskVillage(tmp_path, count, **more) as village:
+        async with kind(tmp_path, count, **more) as village:
             await scene(village)
 
     asyncio.run(asyncio.wait_for(main(), 120))

@@ -9,6 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from gpu_tasks.market.training.orders import CheckedBy
 from runtime.cryptography import ss58
 from runtime.frame.holds import HoldReason
 from task_chain import an_order
@@ -73,6 +74,7 @@ def test_what_a_call_locks_by_the_rules_of_the_chain_is_shown_and_asked_for(tmp_
     """An order of a task says nothing of what is held for it: the dry run does, as programs and as people read it."""
     fields = asdict(an_order()).items()
     order = {name: "0x" + value.hex() if isinstance(value, bytes) else value for name, value in fields}
+    order["checked_by"] = CheckedBy.EXECUTED.name
     submit = ("call", "TrainingMarket.submit", json.dumps(order), "--from", "//Bob")
     with chain(tmp_path) as url:
         planned = answer(wallet(tmp_path, url, *submit, "--dry-run"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from devnet.proofs.cheating.attempts import Attempts
 from gpu_tasks.market.api import DutyStatus
-from gpu_tasks.market.attestations.statement import SignedAttestation, Usage
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Reveal, UnitState
 from gpu_tasks.provider.chain.port import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from devnet.proofs.cheating.attempts import Attempts
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of

@@ -95,7 +95,7 @@ class WithheldCheckpoint(Daemon):
         """As `Daemon`, with a store for others in which nothing of its own is."""
         super().__init__(*parts)
         honest = self.working
-        self.working = WithholdingWork(self.parts, honest.book, lambda: False)
+        self.working = WithholdingWork(self.parts, honest.book, honest.selling.programs, lambda: False)
         empty = BlobStore(self.settings.base_path / "for-others", self.settings.quota)
         self.server = BlobServer(empty, NothingShown(), NothingShown())
 

@@ -10,10 +10,8 @@ import click
 from gpu_tasks.client import planning
 from gpu_tasks.client.commands.tasks import facts_of, file_argument
 from gpu_tasks.client.funds import spendable
-from gpu_tasks.client.task_files import load, load_input
-from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
+from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
-from gpu_tasks.tasks.training_task import TaskFile
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
@@ -32,26 +30,21 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
 
     Nothing is sent. Exit code 1: nobody could serve it now.
     """
-    found: list[tuple[TaskFile, PreparedTask]] = []
-
-    def read() -> None:
-        task = load(file)
-        found.append((task, prepare(task, load_input(file, task), bytes(32))))
-
-    explained(read)  # before any node is asked
+    found: list[LoadedTask] = []
+    explained(lambda: found.append(load_any(file)))  # before any node is asked
 
     async def body(client: ChainClient) -> None:
-        task, prepared = found[0]
-        final = await client.finalized()
         slot_ms = planning.slot_ms(client)
-        numbers = await planning.auction_numbers(client, final)
-        terms = terms_of(task, numbers.rules, slot_ms)
+        asked = found[0].asked(bytes(32), slot_ms)
+        final = await client.finalized()
+        numbers = await planning.auction_numbers(client, final, is_by_time=asked.is_by_time)
+        terms = asked.terms(numbers.rules, slot_ms)
         account = None if key_text is None else session.account(key_text)
         own = frozenset[bytes]() if account is None else await planning.own(client, account, final)
         devices = await planning.bidding_devices(client, final)
-        answer = plan_of(terms, task.task.classes, numbers, devices, own)
+        answer = plan_of(terms, asked.classes, numbers, devices, own, asked.intervals(slot_ms))
         funds = None if account is None else await spendable(client, account)
-        _show(session, {**facts_of(task, prepared), **_facts(answer, funds, slot_ms)}, answer)
+        _show(session, {**facts_of(asked, slot_ms), **_facts(answer, funds, slot_ms)}, answer)
         if not planning.sells_tasks(client):
             note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
         elif answer.is_served:

@@ -19,13 +19,11 @@ from gpu_tasks.client.posting import PostingCost, Prompt
 from gpu_tasks.client.posting_kind import TaskPosting
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
-from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.client.training.sealing import TaskDraft, TaskSealer
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.tasks.canonical import prepare, terms_of
 from gpu_tasks.tasks.plan import TaskPlan, plan_of
-from gpu_tasks.tasks.training_task import TaskFile
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
 from wallet.commands import making
@@ -66,14 +64,9 @@ def submit(
 
     A submission that broke off is taken up by the same command: what is on the chain already is not submitted again.
     """
-    read: list[tuple[TaskFile, bytes]] = []
-
-    def look_at_files() -> None:
-        task = load(file)
-        read.append((task, load_input(file, task)))
-
-    explained(look_at_files)  # before any node is asked
-    submission = TaskSubmission(session, key_text, *read[0], postings, tip, is_again=again)
+    read: list[LoadedTask] = []
+    explained(lambda: read.append(load_any(file)))  # before any node is asked
+    submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again)
 
     async def look(client: ChainClient) -> None:
         require_market(client)
@@ -101,8 +94,7 @@ class TaskSubmission:
 
     session: WalletSession
     key_text: str
-    file: TaskFile
-    given: bytes
+    loaded: LoadedTask
     postings: Path
     tip: int
     is_again: bool
@@ -112,19 +104,20 @@ class TaskSubmission:
 
     def _identity(self, client: ChainClient, payer: Payer) -> tuple[bytes, ...]:
         """What makes two submissions the same: chain, account, what the file asks, and every byte of its input."""
-        return client.genesis_hash, payer.account, b"task", repr(self.file.task).encode(), self.given
+        return client.genesis_hash, payer.account, b"task", *self.loaded.identity()
 
     async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool) -> None:
         """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense."""
-        payer, task = self.session.payer(self.key_text), self.file.task
-        prepared = prepare(self.file, self.given, os.urandom(SEED_BYTES))
+        payer, slot_ms = self.session.payer(self.key_text), planning.slot_ms(client)
+        asked = self.loaded.asked(os.urandom(SEED_BYTES), slot_ms)
         final = await client.finalized()
-        numbers = await planning.auction_numbers(client, final)
-        self.draft = TaskDraft(self.file, prepared, numbers.rules, planning.slot_ms(client))
+        numbers = await planning.auction_numbers(client, final, is_by_time=asked.is_by_time)
+        self.draft = TaskDraft(asked, numbers.rules, slot_ms)
         is_begun = not self.is_again and bool(PostingRecord.peek(self.postings, *self._identity(client, payer)))
-        terms = terms_of(self.file, numbers.rules, self.draft.slot_ms)
         own = await planning.own(client, payer.account, final)
-        plan = plan_of(terms, task.classes, numbers, await planning.bidding_devices(client, final), own)
+        devices = await planning.bidding_devices(client, final)
+        terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
+        plan = plan_of(terms, asked.classes, numbers, devices, own, intervals)
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(
                 f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "
@@ -135,14 +128,16 @@ class TaskSubmission:
         available = await spendable(client, payer.account)
         if not is_dry:
             require(available, self.cost.needed, "submitting the task")
-        self.facts = {**facts_of(self.file, prepared), **_facts(plan, self.cost, available)}
+        self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available)}
 
     def ask(self, *, is_asked: bool) -> None:
         """What is submitted and its cost, for somebody at a terminal to agree to."""
         if not self.session.output.as_json:
             self.session.output.facts({name: value for name, value in self.facts.items() if value is not None})
         if is_asked and self.cost.units:
-            locks = f"Submit {self.file.task.name}, locking {format_amount(self.cost.locked)} oGPU"
+            locks = (
+                f"Submit {self.draft.asked.name if self.draft else ''}, locking {format_amount(self.cost.locked)} oGPU"
+            )
             click.confirm(f"{locks}, for at most {format_amount(self.cost.most)} oGPU?", abort=True, err=True)
 
     async def send(self, client: ChainClient, key: Keypair, *, is_followed: bool) -> Posted:
@@ -154,7 +149,7 @@ class TaskSubmission:
             progress = Progress(lambda: None, lambda: None, lambda text: click.echo(harmless(text), err=True))
             async with BlobClient(private=market_reads.is_development(client)) as blobs:
                 sealer = TaskSealer(client, blobs, key, self.draft)
-                prompts, requests = [Prompt(1, self.file.task.name)], [self.draft.prepared.request]
+                prompts, requests = [Prompt(1, self.draft.asked.name)], [self.draft.asked.request]
                 (posted,) = await PostingRun(sealer, record, prompts, requests, progress, self.tip).run()
             if not (is_followed and self.session.output.as_json):  # there its first line names it
                 facts = {"task": posted.unit, "name": posted.prompt, "block": posted.block}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -11,11 +14,13 @@ from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import DONE, TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
+from gpu_tasks.client.training.program_outputs import fetch_outputs, stated_outputs
 from gpu_tasks.client.training.records import workload_name
 from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
@@ -25,6 +30,8 @@ from wallet.output import Account, Grains
 from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
 from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
+
+NAMES_SHOWN = 20
 
 checkpoints_option = click.option(
     "--checkpoints",
@@ -41,7 +48,7 @@ out_option = click.option(
     "--out",
     "out",
     type=click.Path(path_type=Path),
-    help="Where the bytes of a unit's output, or a task's last state, are written: a new file, or a folder.",
+    help="Where a unit's output, a task's last state or a program's outputs go: a new file, or a folder.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
 
@@ -88,8 +95,14 @@ async def show_result(
         out.place(file_name_of(task_id))
     if task.customer != key.account:
         raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it opens its result")
+    providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        found = await fetch_result(blobs, key, task, await market_reads.providers(client, final))
+        if is_by_time(task.order):
+            outputs = await fetch_outputs(blobs, key, task, providers)
+            archive = None if out is None else out.write(file_name_of(task_id), outputs)
+            session.output.facts(_program_facts(task_id, task, outputs, archive))
+            return
+        found = await fetch_result(blobs, key, task, providers)
     written = None if out is None else out.write(file_name_of(task_id), found.run.state)
     stated = last_stated(task)
     assert stated is not None, "something was fetched"
@@ -98,6 +111,29 @@ async def show_result(
         note(f"the task ended without a result: this is its checkpoint of milestone {stated.number}, which counts")
     if out is None:
         note("--out FILE writes the last state of the run, which was checked, into a file")
+
+
+def _program_facts(task_id: bytes, task: Task, outputs: bytes, out: Path | None) -> dict[str, object]:
+    stated = stated_outputs(task)
+    return {
+        "task": task_id,
+        "state": stages.progress(task),
+        "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),
+        "exit_code": stated.metric,
+        "outputs": ", ".join(_names_in(outputs)) or "none",
+        "hash": stated.root,
+        "customer": Account(task.customer),
+        "written_to": None if out is None else f"{out}, a tar archive",
+    }
+
+
+def _names_in(outputs: bytes) -> list[str]:
+    """The first files of an archive; TaskError where it is none."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(outputs)) as archive:
+            return [entry.name for entry in islice(archive, NAMES_SHOWN) if entry.isfile()]
+    except tarfile.TarError as error:
+        raise TaskError(f"the outputs are no archive: {error}") from None
 
 
 def _facts(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.client.task_files import load_any
 from gpu_tasks.market.training.terms import default_loss
-from gpu_tasks.tasks.canonical import PreparedTask, prepare
+from gpu_tasks.tasks.canonical import PreparedTask
+from gpu_tasks.tasks.container_order import PreparedContainer, intervals_of
+from gpu_tasks.tasks.container_task import JOB, LEASE
 from gpu_tasks.tasks.json_schema import task_schema
 from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
+from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
 from gpu_tasks.tasks.training_task import TaskFile
 from gpu_tasks.workloads import registry
 from wallet.amounts import SYMBOL, format_amount
@@ -21,6 +25,8 @@ from wallet.session import WalletSession, explained
 
 _DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
 _DEFAULT_COLLATERAL = "the least that the chain asks for"
+ANY_SLOT_MS = 1_000
+"""Where no chain is asked, of which slots would be known."""
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 
@@ -31,10 +37,9 @@ def check(session: WalletSession, file: Path) -> None:
     """Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked."""
 
     def body() -> None:
-        found = load(file)
-        # Any chance will do to find out whether there is such a request; it is named only where the file chooses it.
-        prepared = prepare(found, load_input(file, found), bytes(32))
-        session.output.facts(facts_of(found, prepared))
+        # Any chance, and any slots, will do to find out whether there is such a request.
+        asked = load_any(file).asked(bytes(32), ANY_SLOT_MS)
+        session.output.facts(facts_of(asked, ANY_SLOT_MS))
 
     explained(body)
 
@@ -45,8 +50,42 @@ def schema() -> None:
     click.echo(json.dumps(task_schema(), indent=2))
 
 
-def facts_of(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
+def facts_of(asked: AskedTask, slot_ms: int) -> dict[str, Any]:
     """What a file asks for, defaults included, for people and programs."""
+    match asked:
+        case AskedTraining():
+            return _of_training(asked.file, asked.prepared)
+        case PreparedContainer():
+            return _of_container(asked, slot_ms)
+        case _:
+            raise AssertionError("there are facts of every kind")
+
+
+def _of_container(asked: PreparedContainer, slot_ms: int) -> dict[str, Any]:
+    task, (blocks, intervals) = asked.file.task, intervals_of(asked.file, slot_ms)
+    return {
+        "task": task.name,
+        "kind": LEASE if task.is_lease else JOB,
+        "image": f"{task.image.repository}@sha256:{task.image.sha256.hex()}",
+        "command": shlex.join(task.command) or "the image's own",
+        "inputs": ", ".join(task.inputs) or "none",
+        "secrets": ", ".join(task.secrets) or "none",
+        "network": task.network.name.lower(),
+        "request_bytes": len(asked.request),
+        "gpus": task.gpus,
+        "cpu": f"{task.cpu_thousandths / 1_000:g} cores",
+        "memory": f"{task.memory_bytes >> 20} MiB",
+        "disk": f"{task.disk_bytes >> 20} MiB",
+        "classes": ", ".join(kind.name.lower() for kind in task.classes),
+        "time": f"{_time(task.time)}: {blocks} blocks in {intervals} intervals",
+        "ends": "when its time is up" if task.is_lease else "when its program ends",
+        "price_max": Grains(task.price_max),
+        "loss_on_failure": Grains(default_loss(task.price_max) if task.loss is None else task.loss),
+        "collateral": Grains(task.collateral) if task.collateral else _DEFAULT_COLLATERAL,
+    }
+
+
+def _of_training(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
     task = file.task
     unit = registry.form_named(task.workload).cost_unit
     value = task.time_value

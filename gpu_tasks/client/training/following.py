@@ -31,7 +31,10 @@ from wallet.output import Output, harmless, plain
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import RpcError
 
-DONE = (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY)
+DONE = (
+    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
+    TaskOutcome.TIME_OVER,
+)  # fmt: skip
 """The customer has a result."""
 BLOCKS_BETWEEN_TRIES = 3
 """A checkpoint is a megabyte: a store that has none of it is not asked in every block."""

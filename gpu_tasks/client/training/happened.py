@@ -14,6 +14,7 @@ from gpu_tasks.data.case_flows import flows_at_end
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow
 from gpu_tasks.market.training import events
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
@@ -40,8 +41,12 @@ class TaskEvents:
         return ((height, event) for height, event in self.told if isinstance(event, kind))
 
     def settled(self, provider: bytes, place: int) -> list[tuple[int, events.SlotSettled]]:
-        """How a provider's work on a slot was settled, the newest first: a task may go to auction several times."""
-        return [each for each in self.of(events.SlotSettled) if (each[1].provider, each[1].place) == (provider, place)]
+        """How a provider's work on a slot was settled, the newest first: a task may go to auction several times.
+
+        That an interval of bought time was paid ends nothing.
+        """
+        ends = (each for each in self.of(events.SlotSettled) if each[1].outcome is not TaskOutcome.INTERVAL_PAID)
+        return [each for each in ends if (each[1].provider, each[1].place) == (provider, place)]
 
     @property
     def is_whole(self) -> bool:

@@ -17,6 +17,7 @@ from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step
 from gpu_tasks.tasks.auction_check import explained_auction
+from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
 from gpu_tasks.workloads import registry
 from wallet.output import Account, BareGrains, Grains
 
@@ -99,6 +100,8 @@ def auction_rows(task: Task, auction: int, award: Award | None, bids: Mapping[by
 
 def workload_name(workload: bytes) -> str:
     """How people call it, or its id."""
+    if workload == CONTAINER_WORKLOAD:
+        return "container"
     form = registry.form_of(workload)
     return "0x" + workload.hex() if form is None else form.name
 

@@ -16,6 +16,7 @@ from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.unit_input import commitment_of, decode_input
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from runtime.encoding.codec import DecodeError
 from wallet.errors import WalletError
@@ -134,21 +135,28 @@ async def _fetched(
     what: str,
 ) -> FetchedRun:
     address, number, root = stated
+    blob, content = await opened_blob(blobs, key, task, address, providers, what)
+    try:
+        return FetchedRun(blob, read_run_state(content, task.order, number, root))
+    except WrongRunStateError as error:
+        raise RunBlobError(f"{what} is not what was stated: {error}") from error
+
+
+async def opened_blob(
+    blobs: BlobClient, key: Keypair, task: Task, address: bytes, providers: dict[bytes, Provider], what: str
+) -> tuple[bytes, bytes]:
+    """A blob of a task, and what is sealed in it; RunBlobError."""
     try:
         blob = await blobs.get(address, _stores(task, address, providers))
     except BlobError as error:
         raise RunBlobError(f"{what} cannot be had now: {error}; try again later") from error
     try:
-        content = SealKey.of(key).open(blob)
+        return blob, SealKey.of(key).open(blob)
     except SealError as error:
-        raise RunBlobError(
-            f"{what} cannot be opened: {error}; is --key the customer's? If so, it was kept from it: `ogpu dispute` a "
-            "result, and judges refute what its customer cannot open"
-        ) from error
-    try:
-        return FetchedRun(blob, read_run_state(content, task.order, number, root))
-    except WrongRunStateError as error:
-        raise RunBlobError(f"{what} is not what was stated: {error}") from error
+        kept = "; is --key the customer's? If so, it was kept from it"
+        judged = ": `ogpu dispute` a result, and judges refute what its customer cannot open"
+        then = kept if is_by_time(task.order) else kept + judged
+        raise RunBlobError(f"{what} cannot be opened: {error}{then}") from error
 
 
 def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:

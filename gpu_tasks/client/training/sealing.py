@@ -21,11 +21,10 @@ from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
-from gpu_tasks.market.training.tasks import TaskOrder
-from gpu_tasks.tasks.canonical import PreparedTask
-from gpu_tasks.tasks.order import StoredInput, order_of
-from gpu_tasks.tasks.training_task import TaskFile
+from gpu_tasks.tasks.order import StoredInput
+from gpu_tasks.tasks.task_kinds import AskedTask
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
@@ -38,14 +37,13 @@ NOT_STORED = StoredInput(bytes(32), bytes(32), 0)
 class TaskDraft:
     """A task that was read and prepared, and what the chain makes of it."""
 
-    file: TaskFile
-    prepared: PreparedTask
+    asked: AskedTask
     rules: TaskRules
     slot_ms: int
 
     def order(self, stored: StoredInput = NOT_STORED) -> TaskOrder:
         """What is submitted; TaskFileError where this chain would refuse it."""
-        return order_of(self.file, self.prepared, stored, self.rules, self.slot_ms)
+        return self.asked.order(stored, self.rules, self.slot_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ class TaskSealer:
         sealed_at = await client.height(final)
         providers = await market_reads.providers(client, final)
         judges = await market_reads.judging_readers(client, final)
-        bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.file.task.classes)
+        bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.asked.classes)
         keys = list(dict.fromkeys(keys_at([*judges, *bidders], sealed_at)))
         if not keys:
             raise PostError("nobody is registered who could run or judge the task: see `ogpu providers`")

@@ -10,7 +10,16 @@ from gpu_tasks.client.hearings import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TABLE
-from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, Task, TaskState, agreed_milestone, kept_step
+from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.tasks import (
+    Acceptance,
+    JudgedFor,
+    Task,
+    TaskState,
+    agreed_milestone,
+    interval_end,
+    kept_step,
+)
 from runtime.cryptography import ss58
 
 DISAGREEING = "its providers do not agree on the result"
@@ -34,7 +43,8 @@ def progress(task: Task) -> str:
             started = sum(bool(slot.started_at) for slot in task.slots)
             return f"{name}, {started} of {counted(len(task.slots), 'slot')} started"
         case TaskState.RUNNING:
-            return f"{name}, milestone {task.behind + kept_step(task)} of {task.order.milestones}"
+            what, paid = ("interval", " paid") if is_by_time(task.order) else ("milestone", "")
+            return f"{name}, {what} {task.behind + kept_step(task)} of {task.order.milestones}{paid}"
         case TaskState.ENDED:
             return f"{name}, {'' if task.outcome is None else task.outcome.name.lower().replace('_', ' ')}"
         case _:
@@ -106,6 +116,11 @@ def _why_starting(task: Task) -> str:
 
 def _why_running(task: Task) -> str:
     number = task.behind + kept_step(task) + 1
+    if is_by_time(task.order):
+        return (
+            f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
+            f"who is silent after block {task.deadline} is gone (`ogpu amend --stop` ends it, and pays that interval)"
+        )
     what = "the result" if number == task.order.milestones else f"milestone {number}"
     held = unheld(task)
     asked = "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu hold`, or watch)"

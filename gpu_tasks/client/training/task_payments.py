@@ -8,7 +8,7 @@ leaves a purse arrives, or burns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_tasks.client.training.happened import TaskEvents
@@ -17,8 +17,10 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import Purse
 from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.tasks.auction_check import selection_of
 from gpu_tasks.tasks.task_check import AuctionRecords
 from runtime.pallets.pots import TREASURY
@@ -162,8 +164,13 @@ def _flows(
     terms = task.terms if records.award is None else records.award.terms
     if shift.slot in task.slots:
         state = _at_end(task, shift, terms)
+        if is_by_time(task.order):
+            purses = _purses(task, terms, shift)
+            return (*interval_flows(task, shift.slot), *end_flows(task, shift.slot, outcome, purses))
         if outcome in BY_RECORD:
             return money.settle(outcome, state)
+    if is_by_time(task.order) and outcome in (TaskOutcome.LEFT, TaskOutcome.DIED):
+        return _left(task, shift, terms)
     if shift.event is not None:
         return _told_flows(found, terms, shift, shift.event)
     if outcome is TaskOutcome.DIED and shift.auction in held:
@@ -179,6 +186,16 @@ def _flows(
         )
         return money.settle(outcome, state)
     return None
+
+
+def _left(task: Task, shift: WorkShift, terms: TaskTerms) -> tuple[TaskFlow, ...] | None:
+    """What who sold time had of it and lost; None where several legs came before: whose intervals, no record says."""
+    if shift.auction != 1 or task.auction != 1:
+        return None
+    leg = replace(task, terms=terms, milestones=task.order.milestones, owed=task.behind)
+    slot = replace(shift.slot, promised=terms.blocks_max)
+    leg = replace(leg, slots=(slot,))
+    return (*interval_flows(leg, slot), *end_flows(leg, slot, TaskOutcome.LEFT, _purses(task, terms, shift)))
 
 
 def _at_end(task: Task, shift: WorkShift, terms: TaskTerms) -> TaskMoney:

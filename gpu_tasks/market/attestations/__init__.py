@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `usage`: what a provider says that its work consumed, and what no machine can have consumed
 * `statement`: a provider's signed statement of what it ran, on what, with what result
 * `task_statement`: the same of a task: a milestone that it has reached, or its result
 * `kinds`: both kinds in one form: what a block lists, in which order, how much of it

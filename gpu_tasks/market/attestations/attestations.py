@@ -180,10 +180,8 @@ class Attestations(Pallet, index=11):
 
     def _stating_weight(self, statement: TaskAttestation) -> Weight:
         """What the call weighs that states the same."""
-        if isinstance(statement.stated, StatedMilestone):
-            return WEIGHTS["TrainingMarket.checkpoint"]
-        slots = self.tasks.open_task(statement.task).terms.slots
-        return WEIGHTS["TrainingMarket.finish"] + times(slots, WEIGHTS["TrainingMarket.finish slot"])
+        task = self.tasks.open_task(statement.task)
+        return self.tasks.stating_weight(task, is_result=not isinstance(statement.stated, StatedMilestone))
 
     def _put_in(self, signed: AnyAttestation) -> None:
         self.attested.set(self.attested.get() + 1)

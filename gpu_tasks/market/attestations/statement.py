@@ -8,8 +8,9 @@ whether the work was right is never decided here.
 from enum import IntEnum
 from typing import Annotated
 
+from gpu_tasks.market.attestations.usage import Usage, impossible_usage
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, U32, U64, Bounded, codec, struct, variant
+from runtime.encoding.codec import U8, U32, Bounded, codec, struct, variant
 from runtime.encoding.types import BlockNumber, Hash, Signature
 
 VERSION = 1
@@ -25,18 +26,6 @@ class ProofKind(IntEnum):
     TRACE_ROOT = 3
     ZERO_KNOWLEDGE = 4
     TEE = 5
-
-
-@struct
-class Usage:
-    """What the work consumed, as the provider measured it."""
-
-    work_units: U64
-    gpu_ms: U64
-    energy_mj: U64
-    cpu_ms: U64
-    wall_ms: U64
-    memory_peak_bytes: U64
 
 
 @struct
@@ -91,4 +80,4 @@ def usage_problem(statement: Attestation, *, tokens_max: int, drawn_at: int, hei
         return "more tokens than the unit allows"
     if not drawn_at <= statement.started_at <= statement.finished_at <= height:
         return "began before the draw, ended before it began, or in the future"
-    return ""
+    return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

@@ -8,7 +8,7 @@ What is wrong in form makes a block invalid; whether the work was right is never
 
 from typing import Annotated
 
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage, impossible_usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, Tagged, codec, struct, variant
@@ -84,7 +84,7 @@ def task_order_key(signed: SignedTaskAttestation) -> tuple[bytes, int, int, int]
 
 
 def heights_problem(statement: TaskAttestation, *, slot_started_at: int, height: int) -> str:
-    """Why the stated heights are impossible, whatever was computed; empty if they are not."""
+    """Why the stated heights, or what was used between them, are impossible, whatever was computed; else empty."""
     if not slot_started_at <= statement.started_at <= statement.finished_at <= height:
         return "began before the slot started, ended before it began, or in the future"
-    return ""
+    return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

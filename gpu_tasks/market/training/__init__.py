@@ -11,15 +11,17 @@ In reading order, first the rules as pure functions:
 
 then the pallet:
 
+* `orders`: what a customer orders, and how it is checked
 * `tasks`: a task as it stands: what was ordered, who works on it, how far it came
 * `bids`: a bid, and what is committed to
 * `showing`: which stretches of a trace are looked at, and whether what is shown of them is in it
-* `task_duties`: what a provider may or must do next for what it has of a task
 * `events`: what TrainingMarket tells the world, and why a call of it can fail
 * `numbers`: the numbers of the market that a chain may change
 * `ground`: storage, and which block looks at which task
 * `fraud_claims`: fraud proofs before they are opened, and their bonds
 * `purses`: what is held for a slot, and how a row of the money table moves it
+* `time_paid`: what bought time has paid by now, for whoever only reads
 * `life`: what calls and deadlines do: bids, awards, work, failures, judges, ends
+* `task_duties`: what a provider may or must do next for what it has of a task
 * `training_market`: the pallet TrainingMarket
 """

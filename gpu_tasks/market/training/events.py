@@ -354,5 +354,9 @@ class NoCloseOffer(DispatchError):
     """The customer offers no such end."""
 
 
+class NotDueYet(DispatchError):
+    """Time is paid once it has passed; a lease ends when its time is up."""
+
+
 class UnsoundAmendment(DispatchError):
     """The price is no higher, the blocks are none or too many, or bids are there already."""

@@ -72,6 +72,10 @@ class TaskSum(Enum):
         "price x blocks since the start / blocks promised in the bid, at most the price; the share of the milestones"
         " that all have stated, if that is more: their checkpoints are the customer's"
     )
+    TIME = (
+        "price x blocks since the start / blocks bought, at most to the end of the interval that runs; less what the"
+        " intervals before were paid"
+    )
     STANDBY = "`standby_share` (2 %) of the price"
     PREMIUM = "the audit rate x two judges' fees of the greatest price, which is what an audit costs"
     LATE = "`late_times` (5) x v for each late block of its own: what it waited for its partners is theirs"
@@ -109,6 +113,10 @@ class TaskOutcome(IntEnum):
     STOOD_BY = 15
     STANDBY_NOT_STARTED = 16
     NOT_REVEALED = 17
+    INTERVAL_PAID = 18
+    TIME_OVER = 19
+    LEFT = 20
+    TIME_STOPPED = 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +199,18 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         "A bid was not revealed, or its collateral was not there",
         (TaskLine(TaskPurse.BID_BOND, TaskPayee.BURNED, TaskSum.ALL),),
     ),
+    TaskOutcome.INTERVAL_PAID: TaskRow(
+        "Time: an interval was attested, and the work goes on", (_earned(TaskSum.TIME),)
+    ),
+    TaskOutcome.TIME_OVER: TaskRow("Time: the program has ended, or the time is up", (_earned(TaskSum.TIME),)),
+    TaskOutcome.LEFT: TaskRow(
+        "Time: who worked left or fell silent; the intervals that were attested are paid",
+        _penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST),
+    ),
+    TaskOutcome.TIME_STOPPED: TaskRow(
+        "Time: the customer left; the interval that runs is paid whole",
+        (_earned(TaskSum.TIME), *_halved(TaskPurse.CUSTOMER_BOND)),
+    ),
 }
 
 
@@ -223,6 +243,8 @@ class TaskMoney:
     """How many of the milestones all have stated, whether or not anybody has signed that it holds their checkpoints."""
     taken: int = 0
     """Of the blocks since the start, those in which it did not wait for its partners."""
+    due: int = 0
+    """Where time is paid: blocks since the start that are to be paid by now, those of paid intervals among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +322,12 @@ def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
     """The least collateral of a bid: what makes lying not pay, or what the customer asks for, if that is more.
 
     M (1 - q) / q, for who is found out is not paid; at least the price and five judges, as in the courts, and as much
-    as a fourth of it pays those.
+    as a fourth of it pays those. Of what is paid by time, where there is no lie, at least a part of the price, with
+    the judges of an input.
     """
     lie = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
     judges = FIRST_JUDGES * _judge_fee(rules, price_max)
-    return max(lie, price_max + judges, CHALLENGED_PARTS * judges, asked)
+    return max(lie, _up(price_max, rules.collateral_ppm) + judges, CHALLENGED_PARTS * judges, asked)
 
 
 def remaining(price: int, done: int, milestones: int) -> int:
@@ -334,6 +357,7 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: milestones,
         TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, price * money.stated // money.milestones),
+        TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, terms.price_max),
         TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.taken - money.promised),

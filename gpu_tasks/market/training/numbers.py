@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from gpu_tasks.market.courts.money import chance_found
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.showing import PARTS_DRAWN, PARTS_MAX
 from gpu_tasks.market.training.tasks import TaskWindows
@@ -16,25 +17,31 @@ from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
 """In millionths."""
+_RECKONED = ("found_ppm", "collateral_ppm")
+"""Rules that no parameter has the name of."""
 WINDOW_BLOCKS_MAX = 50_000
 """No window of a task is longer: a day at two seconds a block."""
 AUCTION_BLOCKS_LEAST = 4
 """An author that has a third of the stake fills four blocks in a row once in 81 times."""
 
 
-def task_rules(number: Callable[[str], int], *, has_trace: bool) -> TaskRules:
-    """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for three.
+def task_rules(number: Callable[[str], int], *, has_trace: bool, is_by_time: bool = False) -> TaskRules:
+    """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for four.
 
     Of a task with a trace judges compute a part: they look at it oftener, and are paid less. The chance that a lie is
     found follows from an audit's, and from the part: who lies does so in a single segment, if that is enough.
+    What is paid by time nobody can compute again: no audit, no lie, and judges who fetch an input at most.
     """
-    named = {field.name: number(field.name) for field in fields(TaskRules) if field.name != "found_ppm"}
+    named = {field.name: number(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
+    if is_by_time:
+        named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
+        return TaskRules(**named, found_ppm=ALL, collateral_ppm=number("time_collateral"))
     if has_trace:
         named["judge_fee_ppm"], named["audit_rate_ppm"] = number("trace_fee_ppm"), number("trace_audit_ppm")
     found, of = chance_found(named["audit_rate_ppm"])  # a result is audited before it is paid
     if has_trace:
         found, of = found * PARTS_DRAWN, of * PARTS_MAX
-    return TaskRules(**named, found_ppm=found * ALL // of)
+    return TaskRules(**named, found_ppm=found * ALL // of, collateral_ppm=ALL)
 
 
 class TrainingNumbers(Pallet):
@@ -83,6 +90,18 @@ class TrainingNumbers(Pallet):
     trace_fee_ppm: Parameter[U32] = Parameter(
         100_000, unit="ppm", least=10_000, greatest=ALL,
         doc="The same of a task with a trace, of which it computes a fifth.",
+    )  # fmt: skip
+    input_fee_ppm: Parameter[U32] = Parameter(
+        10_000, unit="ppm", least=1_000, greatest=ALL,
+        doc="The same of a task that is paid by time, where judges fetch an input at most.",
+    )  # fmt: skip
+    time_collateral: Parameter[U32] = Parameter(
+        250_000, unit="ppm", least=100_000, greatest=ALL,
+        doc="Of the greatest price, the least collateral of a bid for time, with five judges' fees: a leaver pays it.",
+    )  # fmt: skip
+    interval_blocks_max: Parameter[BlockNumber] = Parameter(
+        150, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
+        doc="The longest interval that time is paid in, five minutes: it is what each side may lose of the other.",
     )  # fmt: skip
     judge_fee_min: Parameter[Balance] = Parameter(
         DEFAULT_RULES.judge_fee_min, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
@@ -141,9 +160,11 @@ class TrainingNumbers(Pallet):
         doc="Held for the record of a task until that is dropped: few are open at once, and each is large.",
     )  # fmt: skip
 
-    def rules(self, *, has_trace: bool) -> TaskRules:
+    def rules(self, order: TaskOrder) -> TaskRules:
         """What a task that is submitted now goes by."""
-        return task_rules(lambda name: int(getattr(self, name)), has_trace=has_trace)
+        return task_rules(
+            lambda name: int(getattr(self, name)), has_trace=bool(order.segments), is_by_time=is_by_time(order)
+        )
 
     def windows(self) -> TaskWindows:
         """How long its parts last."""

@@ -13,6 +13,7 @@ from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.reputation import record_after_failing, record_after_settling
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
@@ -34,7 +35,9 @@ _CUSTOMERS = {
     TaskPurse.CUSTOMER_BOND: TASK_BOND,
     TaskPurse.DISPUTE_BOND: TASK_DISPUTE,
 }
-FAILURES = (TaskOutcome.LIED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED)
+FAILURES = (
+    TaskOutcome.LIED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED, TaskOutcome.LEFT,
+)  # fmt: skip
 UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
 """What is paid so says nothing of work that was done: both could agree on anything, and who stands by does none."""
 
@@ -58,21 +61,31 @@ def settle(
     *,
     pay: int = 0,
     back: int = 0,
+    due: int = 0,
 ) -> None:
-    """Move what a row moves between the customer and who has the slot. What is left stays held."""
+    """Move what a row moves between the customer and who has the slot. What is left stays held.
+
+    `pay` and `back` are what both have signed; `due` is how many blocks are to be paid by now, where time is.
+    """
     slot = task.slots[place]
     own = TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
     holds = customer_holds(task_id, place)
     holds[own] = collateral_hold(task_id, task, slot.device)
     owners = {purse: slot.provider if purse is own else task.customer for purse in holds}
     held = {purse: market.lock.locked(owners[purse], hold) for purse, hold in holds.items()}
-    state = replace(_money(market, task, slot, held), agreed_pay=pay, agreed_back=back)
+    state = replace(_money(market, task, slot, held), agreed_pay=pay, agreed_back=back, due=due)
     flows = money.settle(outcome, state)
     _move(market, task, slot.provider, {purse: (owners[purse], hold) for purse, hold in holds.items()}, flows)
     earned = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
     _mark(market, task, slot, outcome, _of(flows, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE))
     lost = sum(flow.amount for flow in flows if flow.purse is own)
     market.emit(SlotSettled(task_id, place, slot.provider, outcome, earned, lost))
+
+
+def unpaid(task: Task, slot: Slot) -> int:
+    """What of a slot's price has not been paid: less than the price only where time is, interval by interval."""
+    paid = slot.price * task.owed // task.milestones if is_by_time(task.order) else 0
+    return slot.price - paid
 
 
 def pay_standby(market: TrainingGround, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
@@ -158,4 +171,4 @@ def _mark(market: TrainingGround, task: Task, slot: Slot, outcome: TaskOutcome, 
             market.records[who], market.patrons[who], customer=task.customer, paid=paid, era=era
         )
     if outcome in FAILURES:
-        market.records[who] = record_after_failing(market.records[who], slot.price - paid, era)
+        market.records[who] = record_after_failing(market.records[who], unpaid(task, slot) - paid, era)

@@ -36,6 +36,8 @@ class TaskRules:
     """The chance of an audit."""
     found_ppm: U32 = 50_000
     """The chance that a lie about all of a task is found: an audit's, or more where each result is checked in part."""
+    collateral_ppm: U32 = 1_000_000
+    """Of the greatest price: no collateral is less, however surely a lie is found."""
 
 
 DEFAULT_RULES = TaskRules()

@@ -7,8 +7,9 @@ no newer final block change the task before.
 from enum import IntEnum
 
 from gpu_tasks.market.ids import DeviceId, TaskId
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time
 from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, kept_step
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step
 from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
 
@@ -33,7 +34,7 @@ class TaskDeed(IntEnum):
     START = 2
     """Must: `start`, or `report_input` where the input is not to be had."""
     CHECKPOINT = 3
-    """Must: `checkpoint` with milestone `number`, or `finish` already."""
+    """Must: `checkpoint` with milestone `number`, or `finish` already; of time `number` intervals are over by then."""
     FINISH = 4
     """Must: `finish`; the milestone that is left, `number`, is the result."""
     SHOW = 5
@@ -69,8 +70,9 @@ def slot_duty(task_id: bytes, task: Task, place: int, height: int) -> TaskDuty:
     """What is next for who has a slot; `height` is the next block's."""
     slot = task.slots[place]
     deed, number, stretches = _of_slot(task_id, task, place, slot)
+    opens_at = max(height, _opens_at(task, deed))
     return _duty(
-        task_id, task, TaskRole.SLOT, slot.device, deed, height, place=place, number=number, stretches=stretches
+        task_id, task, TaskRole.SLOT, slot.device, deed, opens_at, place=place, number=number, stretches=stretches
     )
 
 
@@ -105,6 +107,14 @@ def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDe
     if task.state is TaskState.SHOWING and task.drawn is not None and not slot.is_shown:
         return TaskDeed.SHOW, 0, judged_stretches(task_id, task, place)
     return TaskDeed.WAIT, 0, ()
+
+
+def _opens_at(task: Task, deed: TaskDeed) -> int:
+    """Where time is bought, the block in which an interval is over, or a lease; 0 where nothing has to pass."""
+    if not is_by_time(task.order) or deed not in (TaskDeed.CHECKPOINT, TaskDeed.FINISH):
+        return 0
+    may_end_early = deed is TaskDeed.FINISH and task.order.checked_by is not CheckedBy.LEASED
+    return 0 if may_end_early else interval_end(task)
 
 
 def _of_standby(task: Task) -> tuple[TaskDeed, int]:

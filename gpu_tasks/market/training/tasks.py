@@ -11,6 +11,7 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import TaskOrder, interval_of
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
@@ -19,11 +20,8 @@ from runtime.encoding.codec import U8, U16, U32, U64, Bounded, codec, named, str
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
-MILESTONES_MAX = 64
 CLAIMS_MAX = 4
 """Of a task: each fraud proof that is wrong delays its payment. One that is not opened in time makes room."""
-AUCTIONS_MAX = 4
-"""How often a task, or what is left of it, may go to auction."""
 TASKS_OPEN_MAX = 4_000
 
 TASK_ESCROW = HoldReason("TaskEscrow", "What a slot of a task may cost its customer; the case is the slot.")
@@ -105,40 +103,6 @@ class TaskWindows:
     """To show the states that were drawn."""
     keep: BlockNumber
     """For so long the record of an ended task is kept."""
-
-
-@struct
-class TaskOrder:
-    """What a customer submits. Amounts are for one slot."""
-
-    task_hash: Hash
-    """Of the canonical task file: who bids knows by it what it bids for."""
-    workload: Hash
-    input_root: Hash
-    input_blob: Hash
-    """Address of the input, sealed as that of a unit."""
-    sealed_at: BlockNumber
-    """Only providers whose keys date from then or earlier can read the input, so only they bid and judge."""
-    classes: U8
-    """Which classes of devices may bid: a bit for each (`DeviceClass`)."""
-    milestones: U8
-    """m: parts of equal worth; the last one is the result."""
-    segments: U16
-    """Of the trace that the result's root is over; 0 where there is none, and judges execute the whole."""
-    run_blocks: BlockNumber
-    """How long what a judge computes may take."""
-    price_max: Balance
-    time_value: Balance | None
-    """None: `default_time_value`."""
-    loss: Balance | None
-    """None: `default_loss`."""
-    blocks_max: BlockNumber
-    collateral_min: Balance
-    """What the customer asks for; what the rules ask for counts if it is more."""
-    slots: U8
-    is_homogeneous: bool
-    auctions: U8
-    """How often it may go to auction, 1 to `AUCTIONS_MAX`."""
 
 
 @struct
@@ -375,3 +339,13 @@ def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
         collateral=standby.collateral,
         was_standby=was_standby,
     )
+
+
+def paid_blocks(task: Task, intervals: int) -> int:
+    """Blocks of so many intervals of a leg of bought time: at most all that were bought."""
+    return min(intervals * interval_of(task.order), task.slots[0].promised)
+
+
+def interval_end(task: Task) -> int:
+    """The first block in which the interval of bought time that runs is over."""
+    return task.started_at + paid_blocks(task, task.owed + 1)

@@ -6,7 +6,6 @@ bounded by work.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.courts.handlers import CaseRuling
@@ -23,10 +22,12 @@ from gpu_tasks.market.training.life import (
     inputs,
     judging,
     leaving,
+    metering,
     running,
     submitting,
 )
 from gpu_tasks.market.training.life.leaving import Amendment
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time
 from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
@@ -39,7 +40,6 @@ from gpu_tasks.market.training.tasks import (
     JudgedFor,
     Milestone,
     Task,
-    TaskOrder,
     TaskResult,
     TaskState,
 )
@@ -49,7 +49,7 @@ from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.encoding.codec import U8, U16
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
 from runtime.frame.measured import times
-from runtime.frame.pallet import FREE, Constant, PostDispatch, Signed, call
+from runtime.frame.pallet import Constant, PostDispatch, Signed, call
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
@@ -95,6 +95,7 @@ class TrainingMarket(TrainingGround, index=15):
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
         ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToHold, ev.MayNotHold, ev.NotShown,
         ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment, ev.NoSuchSegment,
+        ev.NotDueYet,
     )  # fmt: skip
     hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
 
@@ -122,11 +123,15 @@ class TrainingMarket(TrainingGround, index=15):
         """Say that the work on a slot begins; a runner-up that is asked takes it over so."""
         running.start(self, task, place, origin.account)
 
-    @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"])
+    @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"] + WEIGHTS["TrainingMarket.checkpoint time"])
     def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> PostDispatch:
-        """State the next milestone, where authors leave its attestation out. Free when it succeeds, as that is."""
+        """State the next milestone, where authors leave its attestation out. Free when it succeeds, as that is.
+
+        Where time is bought, that the interval is over: it is paid by this.
+        """
+        weight = self.stating_weight(self.open_task(task), is_result=False)
         running.checkpoint(self, task, place, origin.account, milestone)
-        return FREE
+        return PostDispatch(pays_fee=False, actual_weight=weight)
 
     @call(index=5, weight=WEIGHTS["TrainingMarket.hold_checkpoint"])
     def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8, root: Hash) -> None:
@@ -139,9 +144,14 @@ class TrainingMarket(TrainingGround, index=15):
     @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
         """State the result of a slot, where authors leave its attestation out. Free when it succeeds, as that is."""
-        weight = self._weight("finish", task)
+        weight = self.stating_weight(self.open_task(task), is_result=True)
         running.finish(self, task, place, origin.account, result)
-        return replace(weight, pays_fee=False)
+        return PostDispatch(pays_fee=False, actual_weight=weight)
+
+    @call(index=16, weight=WEIGHTS["TrainingMarket.leave"])
+    def leave(self, origin: Signed, task: TaskId) -> None:
+        """Go, as who is paid by time: the interval that runs is lost, and a part of the price that is not earned."""
+        metering.leave(self, task, origin.account)
 
     @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
@@ -219,6 +229,12 @@ class TrainingMarket(TrainingGround, index=15):
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
         """A case about a slot is over."""
         judging.carry_out(self, case, ruling)
+
+    def stating_weight(self, task: Task, *, is_result: bool) -> Weight:
+        """What it weighs to state a milestone of a task, or its result; where time is bought, that settles a slot."""
+        weight = _of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.checkpoint"]
+        name = "finish" if is_result else "checkpoint"
+        return weight + WEIGHTS[f"TrainingMarket.{name} time"] if is_by_time(task.order) else weight
 
     def _weight(self, name: str, task: bytes) -> PostDispatch:
         """What a call takes that may touch every slot of a task; before it is known how many, it is charged for all."""

@@ -9,11 +9,14 @@ from typing import Any
 
 import click
 
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.commands.containing import bidding_kinds
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
 from gpu_tasks.provider.commands.running import connect
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_task
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy import (
@@ -21,11 +24,13 @@ from gpu_tasks.provider.tasks.policy import (
     PolicyError,
     hours_of,
     hours_text,
+    image_named,
     kind_named,
     price_of,
     price_text,
 )
 from gpu_tasks.provider.tasks.policy_file import is_draining, read_policy, set_draining, write_policy
+from gpu_tasks.provider.tasks.time_terms import check_time
 from wallet.output import Grains
 from wallet.session import explained, note
 
@@ -102,6 +107,8 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
 
 def kind_of(task: Task) -> str:
     """What a task computes, by name, or the beginning of its id."""
+    if is_by_time(task.order):
+        return CONTAINER_KIND
     try:
         return Workloads().in_steps(task.order.workload).name
     except UnknownWorkloadError:
@@ -117,7 +124,10 @@ def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
     if reason:
         return reason
     try:
-        check_task(task, means, policy, newest)
+        if is_by_time(task.order):
+            check_time(task, means, newest)
+        else:
+            check_task(task, means, policy, newest)
     except UnfitError as error:
         return str(error)
     return ""
@@ -137,20 +147,23 @@ def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
     "--only-when-idle/--also-when-busy", default=None, help="Whether a machine at other work bids for nothing."
 )
 @click.option("--gangs/--no-gangs", default=None, help="Whether to work beside others, and wait for them.")
+@click.option("--image", "images", multiple=True, help="Run containers of this repository; repeatable, for all.")
+@click.option("--outbound/--no-outbound", default=None, help="Whether a container may reach public addresses.")
 @click.pass_obj
 def policy(
     options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None, spans: tuple[str, ...],
-    only_when_idle: bool | None, gangs: bool | None,
+    only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...], outbound: bool | None,
 ) -> None:  # fmt: skip
     """Show what the daemon of this base path bids for, or change what is given; it goes by it from its next block.
 
-    Without a policy nothing is bid for. It stands in `policy.json` of the base path.
+    Without a policy nothing is bid for. It stands in `policy.json` of the base path, where limits of containers can be
+    set too; what it says of containers a daemon goes by from its next start on.
     """
     if is_none and kinds:
         raise click.UsageError("--none is to bid for nothing: leave out --kind, or --none")
 
     def change() -> None:
-        names = Workloads().stepwise
+        names = bidding_kinds()
         try:
             before = read_policy(options.base_path, names)
             after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
@@ -159,6 +172,9 @@ def policy(
             if spans:
                 hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
                 after = replace(after, schedule=hours)
+            if images:
+                named = tuple(image_named(each) for each in images)
+                after = replace(after, containers=replace(after.containers, images=named))
         except PolicyError as error:
             raise ProviderError(str(error)) from None
         after = replace(
@@ -166,6 +182,7 @@ def policy(
             kinds=() if is_none else after.kinds,
             only_when_idle=after.only_when_idle if only_when_idle is None else only_when_idle,
             gangs=after.gangs if gangs is None else gangs,
+            containers=after.containers if outbound is None else replace(after.containers, outbound=outbound),
         )
         if after != before:
             write_policy(made_base_path(options.base_path), after)
@@ -184,6 +201,8 @@ def policy_facts(policy: BidPolicy) -> dict[str, Any]:
         "schedule": ", ".join(hours_text(hours) for hours in policy.schedule) or "always",
         "only_when_idle": policy.only_when_idle,
         "gangs": policy.gangs,
+        "images": ", ".join(policy.containers.images) or "none",
+        "outbound": policy.containers.outbound,
     }
 
 
@@ -208,6 +227,6 @@ def drain(options: ProviderOptions, is_off: bool) -> None:
 def _policy(options: ProviderOptions) -> BidPolicy:
     """As the file says; ProviderError where it is none."""
     try:
-        return read_policy(options.base_path, Workloads().stepwise)
+        return read_policy(options.base_path, bidding_kinds())
     except PolicyError as error:
         raise ProviderError(str(error)) from None

@@ -17,6 +17,7 @@ from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.broadcasting import BrokerOptions, broker_options
+from gpu_tasks.provider.commands.containing import bidding_kinds, closing_containers, containers_for, engine_option
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -34,6 +35,8 @@ from gpu_tasks.provider.execution.starting import is_known, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.open_files import raise_limit
+from gpu_tasks.provider.tasks.policy import BidPolicy, PolicyError
+from gpu_tasks.provider.tasks.policy_file import read_policy
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
 from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
@@ -53,12 +56,13 @@ from wallet.verified import Warn
 @click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
 @click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
 @sandbox_option
+@engine_option
 @broker_options
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
 @click.pass_obj
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
-    blob_host: str, blob_port: int | None, wish: str, keep_paused: bool, broker: BrokerOptions,
+    blob_host: str, blob_port: int | None, wish: str, engine_address: str, keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
 
@@ -80,14 +84,20 @@ def run(
             for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
                 if problem is not None:
                     log.tell(name, problem=problem)
-            settings = Settings(options.base_path, blob_host, port, keep_paused=keep_paused)
+            containers = await containers_for(_policy_of(options), options.base_path, workshop, engine_address)
+            if containers.why_not:
+                log.tell("no_containers", why=containers.why_not)
+            settings = Settings(
+                options.base_path, blob_host, port, keep_paused=keep_paused, engine=containers.engine,
+                why_no_engine=containers.why_not,
+            )  # fmt: skip
             broadcast = broker.broadcast(identity, workshop, partial(_tell_broker, log), private=chain.is_development)
             if broadcast is None:
                 daemon = options.make_daemon(identity, chain, workshop, log, settings)
             else:
                 watched = replace(settings, watch=broadcast, broker=broker.advertised)
                 daemon = options.make_daemon(identity, chain, workshop, Telling(log, broadcast), watched)
-            async with broadcast or contextlib.nullcontext(), daemon:
+            async with closing_containers(containers), broadcast or contextlib.nullcontext(), daemon:
                 where = f"http://{blob_host}:{daemon.server.port}"
                 for device, hardware in workshop.devices.items():
                     log.tell("serving", device=device, hardware=hardware.name)
@@ -98,6 +108,13 @@ def run(
         await chain.close()
 
     explained(lambda: asyncio.run(told(work)))
+
+
+def _policy_of(options: ProviderOptions) -> BidPolicy:
+    try:
+        return read_policy(options.base_path, bidding_kinds())
+    except PolicyError:  # the daemon tells it, and reads it again when it changes
+        return BidPolicy()
 
 
 def _tell_broker(log: Telling, problem: str) -> None:

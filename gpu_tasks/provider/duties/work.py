@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.data.unit_input import UnitInput, output_root
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts

@@ -12,9 +12,16 @@ from enum import IntEnum
 from typing import Annotated
 
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Statement
-from gpu_tasks.provider.journal.task_records import Bidding, BidOver, MilestoneFound, ResultFound, TaskSending
+from gpu_tasks.provider.journal.task_records import (
+    Bidding,
+    BidOver,
+    MilestoneFound,
+    ProgramBegun,
+    ResultFound,
+    TaskSending,
+)
 from runtime.encoding.codec import U32, Bounded, Tagged, codec, struct, variant
 from runtime.encoding.types import Balance, BlockNumber, Hash
 
@@ -135,7 +142,8 @@ JournalRecord = Annotated[
     | TaskSending
     | MilestoneFound
     | ResultFound
-    | BidOver,
+    | BidOver
+    | ProgramBegun,
     Tagged("ogpu::Record"),
 ]
 RECORD = codec(JournalRecord)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
-from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.attestations.task_statement import RESULT_STEP
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.codec import U8, Bounded, struct, variant
@@ -35,6 +35,7 @@ class TaskSent(IntEnum):
     FINISH = 5
     HOLD = 6
     SHOW = 7
+    LEAVE = 8
 
 
 @struct
@@ -99,7 +100,15 @@ class BidOver:
     paid: Balance
 
 
-TaskRecord = Bidding | TaskSending | MilestoneFound | ResultFound | BidOver
+@variant(12)
+class ProgramBegun:
+    """A customer's program is about to run: who has lost it since cannot go on with it."""
+
+    task: Hash
+    auction: U8
+
+
+TaskRecord = Bidding | TaskSending | MilestoneFound | ResultFound | BidOver | ProgramBegun
 
 
 @dataclass(slots=True)
@@ -116,6 +125,8 @@ class TaskEntry:
     result: TaskResult | None = None
     usages: dict[int, Usage] = field(default_factory=dict)
     """What each milestone took; the result's under `RESULT_STEP`."""
+    is_begun: bool = False
+    """Whether a customer's program was begun."""
     end: str | None = None
     """Why it is over."""
     paid: int = 0
@@ -135,6 +146,8 @@ def taken(tasks: dict[TaskKey, TaskEntry], record: TaskRecord) -> None:
         case ResultFound():
             tasks[key].result = record.result
             tasks[key].usages[RESULT_STEP] = record.usage
+        case ProgramBegun():
+            tasks[key].is_begun = True
         case BidOver():
             tasks[key].end, tasks[key].paid = record.why, record.paid
 
@@ -145,6 +158,7 @@ def records_of(key: TaskKey, entry: TaskEntry) -> list[TaskRecord]:
     if entry.end is not None:
         return [*found, BidOver(*key, entry.end, entry.paid)]
     found += [TaskSending(*key, sent) for sent in sorted(entry.sent)]
+    found += [ProgramBegun(*key)] * entry.is_begun
     usages = entry.usages
     found += [MilestoneFound(*key, milestone, usages[number]) for number, milestone in sorted(entry.milestones.items())]
     return found if entry.result is None else [*found, ResultFound(*key, entry.result, usages[RESULT_STEP])]

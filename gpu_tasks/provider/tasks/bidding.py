@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
@@ -20,17 +21,31 @@ from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.task_records import BidBasis, Bidding, TaskKey
-from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_device, check_price, check_task, offer_for
+from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
+from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.tasks.bid_terms import (
+    Means,
+    MeasuredRun,
+    UnfitError,
+    check_device,
+    check_price,
+    check_task,
+    offer_for,
+)
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import PolicySource
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import form_of
+from gpu_tasks.provider.tasks.time_terms import check_time, time_offer
 
 TRIES_MAX = 3
 """A machine that cannot prepare a task so often lets it pass."""
 REFUSED_MAX = 4_096
 """Auctions that are remembered as let pass."""
+NOT_MEASURED = MeasuredRun((), 0, 0)
+"""Of time that is sold: no step is taken before it is."""
 PREPARED_MAX = 4
 """Tasks that are prepared at once: each may hold a megabyte of state, and fetches blobs."""
 
@@ -48,11 +63,14 @@ class _Try:
 class BidDuty:
     """Looks at auctions; what becomes of its bids is `working`'s."""
 
-    def __init__(self, parts: Parts, book: TaskBook, policy: PolicySource, machine: HostMachine) -> None:
+    def __init__(
+        self, parts: Parts, book: TaskBook, programs: ProgramHouse, policy: PolicySource, machine: HostMachine
+    ) -> None:
         """Nothing is bid for yet."""
         self.parts = parts
         self.book = book
         self.tasks = KeyedTasks()
+        self._programs = programs
         self._policy = policy
         self._machine = machine
         self._tries: dict[TaskKey, _Try] = {}
@@ -75,7 +93,10 @@ class BidDuty:
         devices = await self.parts.chain.own_devices()
         for key, task in fresh.items():
             try:
-                check_price(task, policy, slot_ms)
+                if is_by_time(task.order):
+                    time_offer(task, policy, slot_ms)
+                else:
+                    check_price(task, policy, slot_ms)
                 self._look(key, task, policy, devices, spendable, view.newest)
             except (UnfitError, ExecutionError) as error:
                 self.book.wait(key[0], "not_bid", str(error))
@@ -103,13 +124,18 @@ class BidDuty:
         self.tasks.start(key, self._bid(key, task, device, newest))
 
     def _check(self, task: Task, policy: BidPolicy, means: Means, newest: int) -> None:
-        form = form_of(self.parts, task.order)
+        kind = CONTAINER_KIND if is_by_time(task.order) else form_of(self.parts, task.order).name
         weekday, minute = self._machine.time_of_week()
         is_idle = not policy.only_when_idle or (self._machine.is_idle() and not any(self.parts.journal.open_races()))
-        reason = policy.forbids(form.name, weekday, minute, is_idle=is_idle)
+        reason = policy.forbids(kind, weekday, minute, is_idle=is_idle)
         if reason:
             raise UnfitError(reason)
-        check_task(task, means, policy, newest)
+        if not is_by_time(task.order):
+            check_task(task, means, policy, newest)
+        elif self._programs.why_not:
+            raise UnfitError(self._programs.why_not)
+        else:
+            check_time(task, means, newest)
 
     def _means(self, spendable: int, disk_bytes: int) -> Means:
         return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
@@ -139,9 +165,9 @@ class BidDuty:
         known.count += 1
         try:
             await self._prepared_bid(key, task, device, newest)
-        except (UnusableInputError, BadRequestError, UnfitError) as error:
+        except (UnusableInputError, BadRequestError, UnfitError, UnfitProgramError) as error:
             self._let_pass(key, known, str(error))
-        except (BlobError, ExecutionError, ChainError, OSError) as error:
+        except (BlobError, ExecutionError, ProgramError, ChainError, OSError) as error:
             if known.count >= TRIES_MAX:
                 self._let_pass(key, known, f"{error}; tried {known.count} times")
             else:
@@ -151,8 +177,12 @@ class BidDuty:
 
     async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
         parts, (task_id, auction) = self.parts, key
-        run = await self.book.prepare(task_id, task, device)
-        measured = await run.measure()
+        is_time, measured, disk_bytes = is_by_time(task.order), NOT_MEASURED, 0
+        if is_time:
+            await self._programs.prepare(parts, key, task, device)
+        else:
+            run = await self.book.prepare(task_id, task, device)
+            measured, disk_bytes = await run.measure(), run.folder.free_bytes()
         slot_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
         now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         if now is None:
@@ -160,9 +190,9 @@ class BidDuty:
         if now.order != task.order or now.auction != auction or now.state is not TaskState.COMMITTING:
             raise UnfitError("its auction is over")
         # from here on nothing waits, so that no two bids are promised one device or the same grains
-        policy, means = self._policy.policy(), self._means(spendable, run.folder.free_bytes())
+        policy, means = self._policy.policy(), self._means(spendable, disk_bytes)
         self._check(now, policy, means, newest)
-        offer = offer_for(now, measured, policy, slot_ms, means)
+        offer = time_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
         if device in self.book.devices_in_use():
             raise UnfitError("the device is bid for another task")
         basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from gpu_tasks.market.training.bids import TaskBid, auction_id, bid_commitment
-from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, TaskState, agreed_milestone, kept_step
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time
+from gpu_tasks.market.training.tasks import (
+    Milestone,
+    Slot,
+    Standby,
+    Task,
+    TaskState,
+    agreed_milestone,
+    interval_end,
+    kept_step,
+)
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskSent
 
 REPORT_BLOCKS = 4
@@ -36,6 +46,8 @@ class TaskStep(Enum):
     HOLD = auto()
     """Sign that one has the checkpoint that the winner stated."""
     SHOW = auto()
+    LEAVE = auto()
+    """Go, as who sells time and cannot give it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,10 @@ class OnHand:
     """With the state that the leg begins with."""
     held: int = 0
     """The newest milestone of another's whose checkpoint is here."""
+    is_lost: bool = False
+    """Whether the program that sold time is for is gone, or cannot be run."""
+    may_report: bool = True
+    """Whether what is missing is the input, and not something of this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +170,10 @@ def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
         case TaskState.RUNNING:
             if place is None:
                 return f"another one works on it; this provider stands by, {until} for the next milestone"
-            number = task.behind + task.slots[place].reported + 1
-            return f"milestone {number} of {task.order.milestones} is computed, or a partner's awaited, {until}"
+            number, of = task.behind + task.slots[place].reported + 1, task.order.milestones
+            computed = f"milestone {number} of {of} is computed, or a partner's awaited, {until}"
+            sold = f"its program runs; interval {number} of {of} is paid when it is over"
+            return sold if is_by_time(task.order) else computed
         case TaskState.ASKING:
             return f"its rest is prepared, to take it over, {until}"
         case TaskState.SUBMITTED:
@@ -191,10 +209,13 @@ def _starting(look: _Look) -> TaskStep:
         return TaskStep.REPORT
     if look.on_hand.has_input or TaskSent.START in sent:
         return TaskStep.START
-    return TaskStep.REPORT if task.deadline <= look.newest + REPORT_BLOCKS else TaskStep.NOTHING
+    is_late = look.on_hand.may_report and task.deadline <= look.newest + REPORT_BLOCKS
+    return TaskStep.REPORT if is_late else TaskStep.NOTHING
 
 
 def _running(look: _Look) -> TaskStep:
+    if is_by_time(look.task.order):
+        return TaskStep.NOTHING if look.place is None else _selling(look, look.task.slots[look.place])
     if look.place is not None:
         return _stating(look, look.task.slots[look.place])
     is_held = 0 < newest_stated(look.task) == look.on_hand.held
@@ -212,6 +233,19 @@ def _stating(look: _Look, slot: Slot) -> TaskStep:
     if following == task.milestones:
         return TaskStep.FINISH if entry.result is not None else TaskStep.NOTHING
     return TaskStep.MILESTONE if task.behind + following in entry.milestones else TaskStep.NOTHING
+
+
+def _selling(look: _Look, slot: Slot) -> TaskStep:
+    """An interval that is over, or the end; of a lease only once its time is up."""
+    task, entry, following = look.task, look.entry, look.newest + 1
+    if entry.result is not None:
+        is_up = following >= task.started_at + slot.promised
+        return TaskStep.FINISH if is_up or task.order.checked_by is CheckedBy.METERED else TaskStep.NOTHING
+    if look.on_hand.is_lost or TaskSent.LEAVE in entry.sent:
+        return TaskStep.LEAVE
+    is_over = following >= interval_end(task) and slot.reported + 1 < task.milestones
+    is_noted = task.behind + slot.reported + 1 in entry.milestones
+    return TaskStep.MILESTONE if is_over and is_noted else TaskStep.NOTHING
 
 
 def _asked(look: _Look) -> TaskStep:

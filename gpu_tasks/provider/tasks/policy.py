@@ -12,14 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_tasks.provider.execution.containers.spec import REPOSITORY_FORM, SHA256_FORM
+from gpu_tasks.provider.programs.means import ProgramMeans
+from gpu_tasks.tasks.container_task import bytes_of, cpu_of
 from gpu_tasks.tasks.problems import shown, unknown
-from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate
+from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate, whole
 from wallet.amounts import SYMBOL, format_amount
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
 SPANS_MAX = 32
-KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs")
+KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs", "containers")
+CONTAINER_KEYS = ("images", "outbound", "cpu", "memory", "disk", "processes")
 _SPAN = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?)?(?:(?:^| )(\d\d):(\d\d)-(\d\d):(\d\d))?", re.ASCII)
 
 
@@ -58,6 +62,9 @@ class BidPolicy:
     gangs: bool = False
     """Whether to work beside others although blocks cost: who waits for a slow partner is bound beyond its promise."""
 
+    containers: ProgramMeans = field(default_factory=ProgramMeans)
+    """What programs in containers may use; which of them run is decided when the daemon starts."""
+
     def forbids(self, kind: str, weekday: int, minute: int, *, is_idle: bool) -> str:
         """Why no task of this kind is bid for now; empty if it may be."""
         if kind not in self.kinds:
@@ -88,7 +95,43 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
         schedule=tuple(hours_of(span) for span in _texts(given, "schedule")),
         only_when_idle=_truth(given, "only_when_idle"),
         gangs=_truth(given, "gangs"),
+        containers=_containers(given.get("containers", {})),
     )
+
+
+def _containers(given: Any) -> ProgramMeans:
+    """What programs may use; PolicyError."""
+    if not isinstance(given, dict):
+        raise PolicyError(f"containers is an object; its keys are {', '.join(CONTAINER_KEYS)}")
+    for key in given:
+        if key not in CONTAINER_KEYS:
+            raise PolicyError(unknown("key", key, CONTAINER_KEYS))
+    least = ProgramMeans()
+    images = tuple(image_named(text) for text in _texts(given, "images"))
+    try:
+        return ProgramMeans(
+            images=images,
+            outbound=_truth(given, "outbound"),
+            cpu_thousandths=cpu_of(_text(given, "cpu", f"{least.cpu_thousandths / 1_000:g}")),
+            memory_bytes=bytes_of(_text(given, "memory", _size_text(least.memory_bytes))),
+            disk_bytes=bytes_of(_text(given, "disk", _size_text(least.disk_bytes))),
+            processes=whole(_text(given, "processes", str(least.processes))),
+        )
+    except QuantityError as error:
+        raise PolicyError(f"containers: it {error}") from None
+
+
+def image_named(text: str) -> str:
+    """A repository, with a digest or without; PolicyError."""
+    repository, _, digest = text.partition("@sha256:")
+    has_form = REPOSITORY_FORM.fullmatch(repository) and (not digest or SHA256_FORM.fullmatch(digest))
+    if not has_form or ("@" in text and not digest):
+        raise PolicyError(f"containers: image {shown(text)} is no repository, with a digest (@sha256:…) or without")
+    return text
+
+
+def _size_text(size: int) -> str:
+    return f"{size >> 20}Mi"
 
 
 def text_of(policy: BidPolicy) -> str:
@@ -99,6 +142,14 @@ def text_of(policy: BidPolicy) -> str:
         "schedule": [hours_text(hours) for hours in policy.schedule],
         "only_when_idle": policy.only_when_idle,
         "gangs": policy.gangs,
+        "containers": {
+            "images": list(policy.containers.images),
+            "outbound": policy.containers.outbound,
+            "cpu": f"{policy.containers.cpu_thousandths / 1_000:g}",
+            "memory": _size_text(policy.containers.memory_bytes),
+            "disk": _size_text(policy.containers.disk_bytes),
+            "processes": str(policy.containers.processes),
+        },
     }
     return json.dumps(fields, indent=2) + "\n"
 

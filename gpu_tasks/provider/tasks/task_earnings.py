@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import Task, TaskState, kept_step
+from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.provider.tasks.places import own_place
 
 
@@ -30,6 +32,9 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
         TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, terms.price_max),
         TaskPurse.COLLATERAL: slot.collateral,
     }
+    if is_by_time(task.order):
+        flows = (*interval_flows(task, slot), *end_flows(task, slot, outcome, held))
+        return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
     state = TaskMoney(
         rules=rules,
         terms=terms,

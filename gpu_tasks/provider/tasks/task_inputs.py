@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.tasks import Task, TaskOrder
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time
+from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.blobs.inputs import SealedInput, UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.hashing import blake2_256
@@ -28,6 +30,8 @@ def form_of(parts: Parts, order: TaskOrder) -> WorkloadForm:
 
 def name_of(parts: Parts, order: TaskOrder) -> str:
     """How people call what a task computes."""
+    if is_by_time(order):
+        return CONTAINER_KIND
     try:
         return form_of(parts, order).name
     except ExecutionError:

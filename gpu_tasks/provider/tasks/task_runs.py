@@ -15,7 +15,7 @@ from pathlib import Path
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import state_index
 from gpu_tasks.data.unit_input import UnitInput
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.provider.execution.executor import LaterState
 from gpu_tasks.provider.execution.gpu import Reading
 

@@ -20,10 +20,12 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX, CourtCase, JudgeSeat
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
+from gpu_tasks.provider.programs.asking import open_program
 from gpu_tasks.provider.tasks.checkpoint_blobs import is_sound
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
@@ -78,11 +80,15 @@ class Search:
 
 async def find_task_verdict(parts: Parts, case: TaskCase, search: Search) -> Statement:
     """What is right; UnusableInputError where nothing is, BlobError and ChainError where it cannot be told now."""
-    form = form_of(parts, case.task.order)
+    if is_by_time(case.task.order):  # of which nothing but the input is ever judged
+        form, asking = None, _given(parts, case.task)
+    else:
+        form = form_of(parts, case.task.order)
+        asking = open_task(parts, form, case.task)
     search.lacks = Lacking.INPUT
-    asked = await open_task(parts, form, case.task)
+    asked = await asking
     search.lacks = Lacking.NOTHING
-    if case.is_about_input:
+    if case.is_about_input or form is None:
         found = [asked.request]
         opinion = Answered(case.task.order.input_root)
     else:
@@ -90,6 +96,10 @@ async def find_task_verdict(parts: Parts, case: TaskCase, search: Search) -> Sta
         opinion = Answered(_stated(case) if is_right else refuted(_stated(case)))
     probe = _probe(case, asked, found, parts.identity.stash, case.seat.probe_place)
     return Statement(opinion, probe, await _doubted(parts, case, asked, found, opinion))
+
+
+async def _given(parts: Parts, task: Task) -> UnitInput:
+    return (await open_program(parts, task)).given
 
 
 def unshown(case: TaskCase) -> Statement:

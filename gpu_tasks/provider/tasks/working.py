@@ -16,6 +16,7 @@ from gpu_tasks.data.run_states import root_of, state_index
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -35,6 +36,7 @@ from gpu_tasks.provider.journal.task_records import (
     TaskSending,
     TaskSent,
 )
+from gpu_tasks.provider.programs.house import ProgramHouse
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run, spread
 from gpu_tasks.provider.tasks.places import (
     LAST_BLOCKS,
@@ -51,6 +53,7 @@ from gpu_tasks.provider.tasks.places import (
     why_over,
     why_waiting,
 )
+from gpu_tasks.provider.tasks.selling_time import TimeDuty
 from gpu_tasks.provider.tasks.task_attesting import attested
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_earnings import earned
@@ -69,6 +72,7 @@ SENT_BY = {
     TaskStep.FINISH: TaskSent.FINISH,
     TaskStep.HOLD: TaskSent.HOLD,
     TaskStep.SHOW: TaskSent.SHOW,
+    TaskStep.LEAVE: TaskSent.LEAVE,
 }
 """What the journal calls the steps that the world sees."""
 ATTESTED = (TaskStep.MILESTONE, TaskStep.FINISH)
@@ -83,12 +87,13 @@ WORKED_STATES = (
 class WorkDuty:
     """Takes the steps of all bids and of what they won."""
 
-    def __init__(self, parts: Parts, book: TaskBook, drains: Callable[[], bool]) -> None:
+    def __init__(self, parts: Parts, book: TaskBook, programs: ProgramHouse, drains: Callable[[], bool]) -> None:
         """Several tasks at once, each on the device that was bid for it; who drains takes nothing over."""
         self.parts = parts
         self.book = book
         self._drains = drains
         self.steps: StepBook[TaskStep] = StepBook(parts)
+        self.selling = TimeDuty(parts, programs, self.steps.tasks)
         self._held: dict[TaskKey, Milestone] = {}
         self._attested: dict[StepKey, TaskStep] = {}
         self._seen_final: set[TaskKey] = set()
@@ -149,6 +154,7 @@ class WorkDuty:
             return
         paid = earned(own.task, self.parts.identity.stash, entry.device)
         kind = "task" if own.task is None else name_of(self.parts, own.task.order)
+        self.selling.forget(key)
         self.parts.earnings.note("task", *key, device=entry.device, service=kind, grains=paid)
         self.parts.journal.append(BidOver(*key, why, paid))
         self.steps.forget(key)
@@ -179,6 +185,9 @@ class WorkDuty:
         """Start what takes long: preparing a run, running it, fetching a checkpoint to hold."""
         stash, tasks = self.parts.identity.stash, self.steps.tasks
         place = own_place(task, stash, entry.device)
+        if is_by_time(task.order):
+            self.selling.beside(own, task, entry, place, self.steps.newest)
+            return
         is_standby = own_standby(task, stash, entry.device) is not None
         if place is not None and task.state in WORKED_STATES:
             has_more = task.state is TaskState.RUNNING and entry.result is None
@@ -266,6 +275,8 @@ class WorkDuty:
 
     def _on_hand(self, own: OwnTask, task: Task) -> OnHand:
         is_refused = task.state is TaskState.ASKING and self._drains()
+        if is_by_time(task.order):
+            return self.selling.on_hand(own, task, is_refused=is_refused)
         has_input = self.book.run(own.key[0], task) is not None and not is_refused
         return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own.key)) else 0)
 
@@ -337,6 +348,8 @@ class WorkDuty:
             case TaskStep.FINISH:
                 assert entry.result is not None, "`next_step` asks for no result before there is one"
                 return TrainingMarket.finish(task=task_id, place=place, result=entry.result)
+            case TaskStep.LEAVE:
+                return TrainingMarket.leave(task=task_id)
             case TaskStep.HOLD:
                 return TrainingMarket.hold_checkpoint(task=task_id, number=number, root=self._held[own.key].root)
             case TaskStep.SHOW:

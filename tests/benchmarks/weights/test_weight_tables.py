@@ -13,7 +13,7 @@ from gpu_tasks.market.inference.posting import ADMITTED_MAX
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.life.leaving import Stop
-from gpu_tasks.market.training.tasks import TaskResult
+from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Weight
 from runtime.frame.call import Call, CallMethod
@@ -52,6 +52,7 @@ GROWING: tuple[Call, ...] = (
     Attestations.attach(attestations=()),
     TrainingMarket.submit(order=an_order()),
     TrainingMarket.commit_bid(task=bytes(32), device=bytes(32), commitment=bytes(32)),
+    TrainingMarket.checkpoint(task=bytes(32), place=0, milestone=Milestone(1, bytes(32), 0, bytes(32))),
     TrainingMarket.finish(task=bytes(32), place=0, result=TaskResult(bytes(32), bytes(32), 0)),
     TrainingMarket.dispute(task=bytes(32), segment=None),
     TrainingMarket.amend(task=bytes(32), change=Stop()),

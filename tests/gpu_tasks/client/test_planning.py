@@ -21,7 +21,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from scripts.chains.market_chain import GENESIS_HASH, OGPU, MarketChain, named_keys
 from state_node import StateNode
-from task_chain import TaskChain, numbers_of
+from task_chain import TaskChain, an_order, numbers_of
 from wallet.client import ChainClient
 
 
@@ -40,7 +40,7 @@ def test_a_chain_that_sells_tasks_says_them() -> None:
     market = TaskChain(constants={"TrainingMarket.trace_fee_ppm": 20_000}).market
     values = {parameter.item: getattr(market, name) for name, parameter in TrainingMarket.parameters.items()}
     assert numbers((System, TrainingMarket), values) == numbers_of(market)
-    assert market.rules(has_trace=True) != DEFAULT_RULES
+    assert market.rules(an_order(segments=8)) != DEFAULT_RULES
 
 
 def test_each_window_and_fee_is_its_own_number() -> None:

@@ -24,7 +24,7 @@ from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
 from runtime.state.recorded_reads import RecordedReads
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
-from task_chain import TaskChain, an_offer, an_order, awarded, hold, with_offers, work
+from task_chain import TaskChain, an_offer, an_order, awarded, hold, time_order, with_offers, work
 
 AFTER = codec(Hash | None)
 
@@ -344,3 +344,32 @@ def test_who_has_more_slots_than_are_shown_is_shown_the_first(monkeypatch: pytes
     bound[TrainingMarket].tasks[chain.task] = replace(chain.now(), slots=(slot,) * 3)
     chain.chain.state = chain.chain.state.updated(bound.overlay.changes())
     assert [each.place for each in asked(chain, "task_duties", slot.provider)] == [0, 1]
+
+
+def test_an_interval_is_due_once_it_is_over_and_a_program_may_end_before() -> None:
+    chain = TaskChain()
+    chain.submit(**time_order(blocks_max=6, milestones=2))
+    alice, bob = chain.keys[:2]
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, blocks=6))
+    chain.start(alice)
+    began = chain.chain.height
+    found = duty(chain, alice)
+    assert (found.deed, found.number, found.opens_at) == (TaskDeed.CHECKPOINT, 1, began + 3)
+    assert found.until == began + 3 + chain.now().windows.grace
+    while chain.chain.height < began + 2:
+        chain.chain.block()
+    chain.report(alice, 1)
+    found = duty(chain, alice)
+    assert (found.deed, found.number, found.opens_at) == (TaskDeed.FINISH, 2, began + 4)
+    assert duty(chain, bob).deed is TaskDeed.WAIT
+    assert status(chain).countable == 0
+
+
+def test_a_lease_is_over_when_its_time_is_up() -> None:
+    chain = TaskChain()
+    chain.submit(**time_order(blocks_max=3, milestones=1, is_lease=True))
+    alice = chain.keys[0]
+    chain.auction(with_offers(chain.keys, 6 * OGPU, blocks=3))
+    chain.start(alice)
+    found = duty(chain, alice)
+    assert (found.deed, found.opens_at) == (TaskDeed.FINISH, chain.chain.height + 3)

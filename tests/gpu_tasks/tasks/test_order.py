@@ -17,7 +17,7 @@ from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_b
 from gpu_tasks.tasks.plan import AuctionNumbers, plan_of
 from gpu_tasks.tasks.training_task import TaskFile
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
-from task_chain import COLLATERAL, TaskChain, an_offer, numbers_of, with_offers
+from task_chain import COLLATERAL, TaskChain, an_offer, an_order, numbers_of, with_offers
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 STORED = StoredInput(b"r" * 32, b"b" * 32, 0)
@@ -33,7 +33,7 @@ def prepared(path: Path) -> tuple[TaskFile, PreparedTask]:
 def test_a_chain_takes_every_example_with_the_terms_that_were_shown(path: Path) -> None:
     chain = TaskChain()
     file, ready = prepared(path)
-    rules = chain.market.rules(has_trace=True)
+    rules = chain.market.rules(an_order(segments=8))
     order = order_of(file, ready, STORED, rules, SLOT_MS)
     chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
     task = chain.now(task_id_of(GENESIS_HASH, CUSTOMER.stash, 0))
@@ -75,7 +75,7 @@ def test_a_task_starts_when_it_was_planned_to() -> None:
 
 def test_an_order_says_what_the_file_says() -> None:
     file, ready = prepared(next(path for path in EXAMPLES if path.stem == "gang"))
-    order = order_of(file, ready, STORED, TaskChain().market.rules(has_trace=True), SLOT_MS)
+    order = order_of(file, ready, STORED, TaskChain().market.rules(an_order(segments=8)), SLOT_MS)
     assert (order.classes, order.slots, order.is_homogeneous) == (0b110, 2, True)
     assert (order.milestones, order.segments) == (4, 10)
     assert (order.price_max, order.time_value, order.loss) == (OGPU, None, OGPU // 5)

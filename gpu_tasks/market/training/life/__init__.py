@@ -10,6 +10,7 @@ In reading order:
 * `inputs`: inputs that are not to be had
 * `judging`: audits, disputes, and what the courts make of them
 * `fraud_proofs`: proofs that a stated trace is wrong
+* `metering`: work that is paid by time
 * `running`: starts, milestones, results
 * `leaving`: cancelled, amended and closed tasks
 """

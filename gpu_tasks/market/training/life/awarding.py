@@ -13,6 +13,7 @@ from gpu_tasks.market.training.events import BidsClosed, StandbyNamed, TaskAward
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.selection import Placed, Selection, select
 from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState
 
@@ -59,12 +60,12 @@ def award(market: TrainingGround, task_id: bytes, task: Task) -> None:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
         return
     until = market.height + task.windows.start
-    slots = tuple(_slot(placed) for placed in found.winners)
+    slots = tuple(_slot(task, placed) for placed in found.winners)
     for place, slot in enumerate(slots):
         market.duties[slot.provider, task_id] = True
         del market.held_bids[auction, slot.device]
         market.emit(TaskAwarded(task_id, place, slot.provider, slot.device, slot.price, until))
-    standby = _standby(market, task_id, auction, found.standby)
+    standby = _standby(market, task_id, task, found.standby)
     market.put(
         task_id, replace(task, state=TaskState.STARTING, deadline=until, beacon_at=0, slots=slots, standby=standby)
     )
@@ -77,16 +78,21 @@ def selection_of(market: TrainingGround, task: Task, auction: bytes, seed: bytes
     return select(task.terms, bids, seed)
 
 
-def _slot(placed: Placed) -> Slot:
+def _slot(task: Task, placed: Placed) -> Slot:
     bid = placed.bid
-    return Slot(bid.provider, bid.device, placed.pay, bid.blocks, bid.collateral)
+    return Slot(bid.provider, bid.device, placed.pay, _promised(task, placed), bid.collateral)
 
 
-def _standby(market: TrainingGround, task_id: bytes, auction: bytes, placed: Placed | None) -> Standby | None:
+def _standby(market: TrainingGround, task_id: bytes, task: Task, placed: Placed | None) -> Standby | None:
     if placed is None:
         return None
     bid = placed.bid
     market.duties[bid.provider, task_id] = True
-    del market.held_bids[auction, bid.device]
+    del market.held_bids[auction_id(task_id, task.auction), bid.device]
     market.emit(StandbyNamed(task_id, bid.provider, bid.device, placed.pay))
-    return Standby(bid.provider, bid.device, placed.pay, bid.blocks, bid.collateral)
+    return Standby(bid.provider, bid.device, placed.pay, _promised(task, placed), bid.collateral)
+
+
+def _promised(task: Task, placed: Placed) -> int:
+    """A bid's blocks; where time is bought all of it is promised, whatever the bid says."""
+    return task.terms.blocks_max if is_by_time(task.order) else placed.bid.blocks

@@ -12,6 +12,7 @@ from gpu_tasks.market.training.events import StandbyAsked, TaskAwarded
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of, with_slot
 
 
@@ -30,11 +31,11 @@ def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
 
 
 def died(market: TrainingGround, task_id: bytes, task: Task) -> None:
-    """A milestone was not stated in time: who did not state it is gone, and the leg ends."""
-    step = kept_step(task)
+    """A milestone, or an interval, was not stated in time: who did not state it is gone, and the leg ends."""
+    step, gone = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
     for place, slot in enumerate(task.slots):
         is_gone = slot.reported == step and slot.result is None
-        purses.settle(market, task_id, task, place, TaskOutcome.DIED if is_gone else TaskOutcome.PARTNER_DIED)
+        purses.settle(market, task_id, task, place, gone if is_gone else TaskOutcome.PARTNER_DIED)
     hand_over(market, task_id, task)
 
 

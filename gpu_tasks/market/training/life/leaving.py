@@ -22,7 +22,8 @@ from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding
+from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding, paid_blocks
 from runtime.encoding.codec import Tagged, variant
 from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber
 from runtime.frame.pallet import ensure, known
@@ -44,7 +45,7 @@ class MoreBlocks:
 
 @variant(2)
 class Stop:
-    """Stop a task that runs: what has elapsed is paid."""
+    """Stop a task that runs: what has elapsed is paid; where time is bought, the interval that runs as a whole."""
 
 
 Amendment = Annotated[RaisePrice | MoreBlocks | Stop, Tagged("ogpu::TaskAmendment")]
@@ -71,6 +72,10 @@ def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: Raise
         market.emit(TaskAmended(task_id, change.price_max, 0))
         return
     market.ensure_in(task, TaskState.RUNNING)
+    if isinstance(change, Stop) and is_by_time(task.order):
+        _end_all(market, task_id, task, TaskOutcome.TIME_STOPPED, due=paid_blocks(task, task.owed + 1))
+        return
+    ensure(not is_by_time(task.order) or isinstance(change, Stop), UnsoundAmendment)  # more time costs more
     if isinstance(change, Stop):
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_RUNNING)
         return
@@ -93,7 +98,7 @@ def close(market: TrainingGround, task_id: bytes, account: bytes, pay: int, back
     market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
     ensure(task.accepted is None, WrongTaskState)
     if account == task.customer:
-        ensure(pay <= min(slot.price for slot in task.slots), UnsoundAmendment)
+        ensure(pay <= min(purses.unpaid(task, slot) for slot in task.slots), UnsoundAmendment)
         ensure(back <= min(slot.collateral for slot in task.slots), UnsoundAmendment)
         market.put(task_id, replace(task, close=CloseOffer(pay, back)))
         market.emit(CloseOffered(task_id, pay, back))
@@ -112,7 +117,14 @@ def close(market: TrainingGround, task_id: bytes, account: bytes, pay: int, back
 
 
 def _end_all(
-    market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome, *, pay: int = 0, back: int = 0
+    market: TrainingGround,
+    task_id: bytes,
+    task: Task,
+    outcome: TaskOutcome,
+    *,
+    pay: int = 0,
+    back: int = 0,
+    due: int = 0,
 ) -> None:
     """End every slot alike, and the task with them."""
     if not task.slots:
@@ -120,7 +132,7 @@ def _end_all(
             purses.burn_for_cancelling(market, task_id, task, place)
     for place in range(len(task.slots)):
         slot = task.slots[place]
-        purses.settle(market, task_id, task, place, outcome, pay=pay, back=back)
+        purses.settle(market, task_id, task, place, outcome, pay=pay, back=back, due=due)
         if slot.was_standby:  # it was ready until this end
             purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
     task = ending.release_standby(market, task_id, task)

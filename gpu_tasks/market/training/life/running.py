@@ -22,7 +22,8 @@ from gpu_tasks.market.training.events import (
     WrongMilestone,
 )
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.life import ending, judging
+from gpu_tasks.market.training.life import ending, judging, metering
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.tasks import (
     HeldCheckpoint,
     Milestone,
@@ -31,6 +32,7 @@ from gpu_tasks.market.training.tasks import (
     TaskResult,
     TaskState,
     agreed_milestone,
+    interval_end,
     kept_step,
     slot_of,
     taken_by,
@@ -74,11 +76,16 @@ def ensure_may_report(market: TrainingGround, task: Task, slot: Slot, milestone:
     _ensure_next(task, slot)
     number = slot.reported + 1
     ensure(number < task.milestones and milestone.number == task.behind + number, WrongMilestone)
+    if is_by_time(task.order):
+        metering.ensure_interval_over(task, market.height)
 
 
 def report(market: TrainingGround, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
     """Write down a milestone that may be stated."""
     market.emit(MilestoneReported(task_id, place, milestone))
+    if is_by_time(task.order):
+        metering.pay_interval(market, task_id, task, milestone)
+        return
     slot = task.slots[place]
     taken = taken_by(task, slot, market.height)
     slot = replace(slot, reported=milestone.number - task.behind, milestone=milestone, taken=taken)
@@ -115,11 +122,16 @@ def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
     """That a slot of this task may state its result now, whoever says so for it."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
+    if is_by_time(task.order):
+        metering.ensure_may_end(task, market.height)
 
 
 def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
     """Write down a result that may be stated."""
     market.emit(ResultStated(task_id, place, result))
+    if is_by_time(task.order):
+        metering.end_time(market, task_id, task, result)
+        return
     slot = task.slots[place]
     taken = taken_by(task, slot, market.height)
     slot = replace(slot, reported=task.milestones, finished_at=market.height, result=result, taken=taken)
@@ -131,7 +143,9 @@ def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, 
 
 
 def silent_until(task: Task) -> int:
-    """The last block in which the next milestone may be stated."""
+    """The last block in which the next milestone, or interval, may be stated."""
+    if is_by_time(task.order):
+        return interval_end(task) + task.windows.grace
     share = max(-(-slot.promised // task.milestones) for slot in task.slots)
     return task.reported_at + SILENT_TIMES * share + task.windows.grace
 

@@ -9,15 +9,20 @@ from dataclasses import replace
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyTasks, UnsoundOrder
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.tasks import (
+from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
+    INTERVALS_MAX,
     MILESTONES_MAX,
+    TaskOrder,
+    interval_of,
+    is_by_time,
+)
+from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
     TASK_ESCROW,
     TASKS_OPEN_MAX,
     Task,
-    TaskOrder,
     TaskState,
     slot_case,
     task_id_of,
@@ -46,17 +51,18 @@ LOOKS_AT_THE_END = 20
 def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
     """Put a task to auction: lock what it can cost, and prepay the looks at it."""
     ensure(market.open_tasks.get() < TASKS_OPEN_MAX, TooManyTasks)
-    ensure(_is_sound(order), UnsoundOrder)
+    ensure(_is_sound(order, market.interval_blocks_max), UnsoundOrder)
     final = market.beacon.final_height()
     ensure(final - sealed_age_max <= order.sealed_at <= final, StaleOrder)
     number, genesis = market.submitted[customer], market.system.block_hash[0]
     task_id, rules, windows = (
         task_id_of(genesis, customer, number),
-        market.rules(has_trace=bool(order.segments)),
+        market.rules(order),
         market.windows(),
     )
     locked = _lock(market, customer, task_id, order)
-    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots))
+    intervals = order.milestones if is_by_time(order) else 0
+    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots, intervals))
     market.submitted[customer] = number + 1
     market.open_tasks.set(market.open_tasks.get() + 1)
     market.on_sale[task_id] = True
@@ -76,9 +82,12 @@ def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age
     market.emit(TaskSubmitted(task_id, customer, order.workload, order.price_max, order.slots, locked))
 
 
-def looks(auctions: int, slots: int) -> int:
-    """How often blocks may have to look at a task by themselves: so much of `step_fee` it prepays."""
-    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END
+def looks(auctions: int, slots: int, intervals: int = 0) -> int:
+    """How often blocks may have to look at a task by themselves: so much of `step_fee` it prepays.
+
+    An interval of bought time is settled in a block whose author is paid nothing for it.
+    """
+    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END + intervals
 
 
 def run_blocks_max(blocks_max: int) -> int:
@@ -100,8 +109,10 @@ def raise_price(market: TrainingGround, task_id: bytes, task: Task, price_max: i
     return replace(task, terms=replace(task.terms, price_max=price_max, collateral_min=collateral))
 
 
-def _is_sound(order: TaskOrder) -> bool:
+def _is_sound(order: TaskOrder, interval_max: int) -> bool:
     """Whether every number lies where the rules can reckon with it."""
+    if is_by_time(order) and not _is_time(order, interval_max):
+        return False
     ranges = (
         (order.price_max, PRICE_LEAST, CAP_GRAINS),
         (order.time_value or 0, 0, order.price_max),
@@ -110,7 +121,7 @@ def _is_sound(order: TaskOrder) -> bool:
         (order.blocks_max, 1, BLOCKS_MAX),
         (order.run_blocks, 0, run_blocks_max(order.blocks_max)),
         (order.slots, 1, SLOTS_MAX),
-        (order.milestones, 1, MILESTONES_MAX),
+        (order.milestones, 1, INTERVALS_MAX if is_by_time(order) else MILESTONES_MAX),
         (order.segments, 0, SEGMENTS_MAX),
         (order.auctions, 1, AUCTIONS_MAX),
         (order.classes, 1, CLASSES_ALL),
@@ -118,8 +129,18 @@ def _is_sound(order: TaskOrder) -> bool:
     return all(least <= number <= greatest for number, least, greatest in ranges)
 
 
+def _is_time(order: TaskOrder, interval_max: int) -> bool:
+    """Whether an order can be paid by time: one slot, whole intervals, nothing to judge, and no value in haste."""
+    return (
+        (order.slots, order.segments, order.run_blocks, order.time_value) == (1, 0, 0, 0)
+        and order.milestones > 0
+        and order.blocks_max % order.milestones == 0
+        and interval_of(order) <= interval_max
+    )
+
+
 def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
-    rules, price_max = market.rules(has_trace=bool(order.segments)), order.price_max
+    rules, price_max = market.rules(order), order.price_max
     time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
     return TaskTerms(
         price_max=price_max,
@@ -134,7 +155,7 @@ def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
 
 def _lock(market: TrainingGround, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
     """Lock what each slot can cost, and the deposit; how much that is."""
-    rules, total = market.rules(has_trace=bool(order.segments)), market.task_deposit
+    rules, total = market.rules(order), market.task_deposit
     escrow, bond = money.escrow(rules, order.price_max), money.customer_bond(rules, order.price_max)
     for place in range(order.slots):
         case = slot_case(task_id, place)

@@ -24,7 +24,13 @@ from gpu_tasks.provider.execution.containers.networks import Networks
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
 from gpu_tasks.provider.execution.containers.parts import ContainerParts
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
-from gpu_tasks.provider.execution.containers.running import ContainerEnd, EndReason, RunningContainer
+from gpu_tasks.provider.execution.containers.running import (
+    ContainerEnd,
+    ContainerUse,
+    EndReason,
+    RunningContainer,
+    use_of,
+)
 from gpu_tasks.provider.execution.containers.spec import (
     MIB,
     ContainerPolicy,
@@ -74,6 +80,12 @@ class ContainerEngine:
         """Those that are not removed, by their ids."""
         return dict(self._containers)
 
+    async def ready(self, spec: ContainerSpec) -> None:
+        """Bring its image, so that it can start at once; errors as `start`."""
+        check_spec(spec, self._policy)
+        self._check_ability(spec)
+        await self._images.ready(spec.image, spec.limits.image_bytes)
+
     async def start(self, spec: ContainerSpec) -> RunningContainer:
         """Start it; ContainerRefusedError for what is not run here, ContainerError. Nothing is left of a failure."""
         check_spec(spec, self._policy)
@@ -102,6 +114,12 @@ class ContainerEngine:
             container.hurry.set()
             await self._signal(container.name, "SIGKILL")
         return await self.wait(container)
+
+    async def use(self, container: RunningContainer) -> ContainerUse:
+        """What it has used since it began; nothing once it has ended, where nobody counts any more. ContainerError."""
+        name = container.name
+        found = await self._door.call("count", lambda client: client.stats(name, stream=False, one_shot=True))
+        return use_of(found)
 
     async def outputs(self, container: RunningContainer, sink: BinaryIO) -> OutputArchive:
         """Write what lies in /out as a canonical archive; ContainerRefusedError for what is not taken."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec
@@ -29,6 +31,28 @@ class ContainerEnd:
     """128 and the signal's number where a signal ended it; -1 if nobody knows."""
     seconds: float
     """It ran so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUse:
+    """What a container has used since it began."""
+
+    cpu_ms: int
+    memory_peak_bytes: int
+    """Or what it has now, where the engine keeps no peak (control groups v2)."""
+
+
+def use_of(stats: Mapping[str, Any]) -> ContainerUse:
+    """What an engine's statistics say; 0 is what they do not."""
+    cpu = (stats.get("cpu_stats") or {}).get("cpu_usage") or {}
+    memory = stats.get("memory_stats") or {}
+    return ContainerUse(
+        _whole(cpu.get("total_usage")) // 1_000_000, _whole(memory.get("max_usage", memory.get("usage")))
+    )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
 
 
 def _new_end() -> asyncio.Future[ContainerEnd]:

@@ -9,7 +9,7 @@ import pytest
 from gpu_tasks.client.training.block_statements import LifeBlocks, SignedStep, life_blocks, steps_about, task_blocks
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
 from gpu_tasks.market.attestations.task_statement import (
     SignedTaskAttestation,
     Stated,
@@ -17,6 +17,7 @@ from gpu_tasks.market.attestations.task_statement import (
     StatedResult,
     TaskAttestation,
 )
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_statements import Holding, StatedStep

@@ -19,13 +19,14 @@ from gpu_tasks.market.attestations.kinds import (
     size,
     subject_of,
 )
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, Usage
+from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
 from gpu_tasks.market.attestations.task_statement import (
     SignedTaskAttestation,
     StatedMilestone,
     StatedResult,
     TaskAttestation,
 )
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import codec

@@ -13,13 +13,14 @@ from gpu_tasks.market.attestations.attestations import Attestations, TaskAtteste
 from gpu_tasks.market.attestations.kinds import attestation_hash
 from gpu_tasks.market.attestations.task_forms import lasting_problem
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, TaskAttestation, task_signing_payload
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.events import MilestoneReported, ResultStated, WrongMilestone
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Signed, Unsigned, Weight
-from runtime.frame.call import FREE, PostDispatch
+from runtime.frame.call import PostDispatch
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
@@ -58,6 +59,7 @@ BAD_FORMS: dict[str, tuple[dict[str, object], str]] = {
     "before the start": ({"started_at": 1}, "began before the slot started"),
     "an end before the beginning": ({"finished_at": 1}, "ended before it began"),
     "a height to come": ({"finished_at": 10_000}, "in the future"),
+    "impossible usage": ({"usage": Usage(1, 10_000, 0, 0, 1, 0)}, "more GPU time than is possible"),
 }
 
 
@@ -225,7 +227,8 @@ def test_the_calls_that_state_the_same_are_free_when_they_succeed() -> None:
     chain = running(slots=2)
     alice = Signed(workers(chain)[0].provider)
     result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.keys[0]))
-    assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == FREE
+    stated = PostDispatch(pays_fee=False, actual_weight=WEIGHTS["TrainingMarket.checkpoint"])
+    assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == stated
     weight = WEIGHTS["TrainingMarket.finish"] + times(2, WEIGHTS["TrainingMarket.finish slot"])
     assert next_block(chain).dispatch(result, alice) == PostDispatch(pays_fee=False, actual_weight=weight)
     with pytest.raises(WrongMilestone):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.attestations.statement import Usage
 from gpu_tasks.market.attestations.task_statement import (
     SignedTaskAttestation,
     Stated,
@@ -19,6 +18,7 @@ from gpu_tasks.market.attestations.task_statement import (
     task_order_key,
     task_signing_payload,
 )
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import codec

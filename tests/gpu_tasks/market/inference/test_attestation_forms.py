@@ -3,6 +3,7 @@
 import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference import events as ev
 from runtime.encoding.types import Unsigned
 from runtime.frame.errors import InvalidBlock
@@ -25,6 +26,7 @@ BAD_FORMS: dict[str, dict[str, object]] = {
     "too many tokens": {"output_tokens": 65},
     "finished in the future": {"finished_at": 10_000},
     "began before the draw": {"started_at": 1},
+    "impossible usage": {"usage": Usage(1, 0, 1 << 40, 0, 1, 0)},
     "an unknown version": {"version": 2},
     "an unknown unit": {"unit": b"u" * 32},
 }

@@ -289,7 +289,7 @@ def test_the_deposit_that_comes_back_is_the_one_that_was_locked(times: int) -> N
 def test_what_a_task_goes_by_does_not_change_with_the_parameters() -> None:
     chain = awarded()
     before = chain.now()
-    assert before.rules == chain.market.rules(has_trace=False)
+    assert before.rules == chain.market.rules(before.order)
     assert before.windows == chain.market.windows()
 
 

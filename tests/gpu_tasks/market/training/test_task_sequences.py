@@ -18,6 +18,7 @@ from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyRelea
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches, own_segments
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -27,7 +28,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from scripts.chains.judge_steps import due_of, opens
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, Step, signed, tolerant
-from task_chain import OWN_REASONS, RIGHT, WRONG, TaskChain, a_milestone, an_offer, an_order
+from task_chain import OWN_REASONS, RIGHT, WRONG, TaskChain, a_milestone, an_offer, an_order, time_order
 
 DIGESTS = [blake2_256(bytes((number,))) for number in range(9)]
 TRACE = trace_root(DIGESTS)
@@ -92,6 +93,8 @@ def next_of(task_id: bytes, task: Task, who: Keys, number: int) -> Any:
     if task.state is TaskState.SHOWING:
         return show(task_id, task, place)
     step = task.slots[place].reported if mine else 0
+    if is_by_time(task.order) and number % 11 == 0:
+        return TrainingMarket.leave(task=task_id)
     if step + 1 < task.milestones and number % 7:
         milestone = a_milestone(task.behind + step + 1, RIGHT if number % 8 else WRONG)
         return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
@@ -162,7 +165,11 @@ def about(make: Callable[[bytes, int], Any]) -> Callable[[TaskChain, Keys, int],
 
 
 def submit(_chain: TaskChain, _who: Keys, number: int) -> Any:
-    """An order: of one slot or more, with a trace or without one."""
+    """An order: of one slot or more, with a trace or without one; or of time."""
+    if number % 5 == 4:
+        intervals = 1 + number % MILESTONES
+        order = an_order(**time_order(blocks_max=2 * intervals, milestones=intervals, is_lease=bool(number % 2)))
+        return TrainingMarket.submit(order=order)
     order = an_order(
         slots=1 + number % 3,
         segments=8 * (number % 2),
@@ -242,6 +249,8 @@ def begun(seed: int) -> TaskChain:
     """A chain with two tasks."""
     chain = TaskChain(size=SIZE, constants=QUICK)
     chain.chain.chance.seed(seed)
+    if seed % 3 == 0:
+        chain.submit(**time_order(blocks_max=6, milestones=3, is_lease=seed % 2 == 1))
     for number in (seed, seed // 4):
         chain.submit(blocks_max=BLOCKS_MAX, milestones=MILESTONES, segments=8 * (number % 2), slots=1 + number // 2 % 2)
     return chain

@@ -36,8 +36,7 @@ CUSTOMER, PROVIDER, STANDBY = TaskPayee.CUSTOMER, TaskPayee.PROVIDER, TaskPayee.
 FEE, POT, BURNED = TaskPayee.FEE, TaskPayee.POT, TaskPayee.BURNED
 # A greatest price of 100, awarded at 80: round numbers, in hundredths of an oGPU.
 UNIT = OGPU // 100
-MAX, PRICE = 100 * UNIT, 80 * UNIT
-ESCROW, BOND, COLLATERAL = 107 * UNIT, 5 * UNIT, 1_900 * UNIT
+MAX, PRICE, ESCROW, BOND, COLLATERAL = 100 * UNIT, 80 * UNIT, 107 * UNIT, 5 * UNIT, 1_900 * UNIT
 DISPUTE_BOND = 8 * UNIT
 TERMS = TaskTerms(
     price_max=MAX, time_value=UNIT // 2, loss=25 * UNIT, blocks_max=50, collateral_min=COLLATERAL, slots=1
@@ -111,6 +110,10 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.STOOD_BY, {}, {STANDBY: 1.6 * 0.98, FEE: 0.032, CUSTOMER: -1.6}),
     (TaskOutcome.STANDBY_NOT_STARTED, {}, {STANDBY: -10.0, CUSTOMER: 5.0, BURNED: 5.0}),
     (TaskOutcome.NOT_REVEALED, {"held": {TaskPurse.BID_BOND: 10 * UNIT}}, {PROVIDER: -10.0, BURNED: 10.0}),
+    (TaskOutcome.INTERVAL_PAID, {"due": 2, "done": 0}, {PROVIDER: 8 * 0.98, FEE: 0.16, CUSTOMER: -8.0}),
+    (TaskOutcome.TIME_OVER, {"due": 3, "done": 1}, {PROVIDER: 4 * 0.98, FEE: 0.08, CUSTOMER: -4.0}),
+    (TaskOutcome.LEFT, {"done": 4}, {PROVIDER: -12.0, CUSTOMER: 12.0}),
+    (TaskOutcome.TIME_STOPPED, {"due": 4, "done": 1}, {PROVIDER: 10.34, FEE: 0.16, CUSTOMER: -13.0, BURNED: 2.5}),
 ]  # fmt: skip
 
 

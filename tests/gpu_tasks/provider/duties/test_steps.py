@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.api import UnitStatus
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import (
     CaseKind,

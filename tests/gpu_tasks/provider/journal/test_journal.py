@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.journal import journal as journal_module

@@ -14,8 +14,10 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.programs.house import ProgramHouse
 from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
 from gpu_tasks.provider.tasks.bidding import PREPARED_MAX, TRIES_MAX, BidDuty
 from gpu_tasks.provider.tasks.policy import BidPolicy
@@ -25,6 +27,8 @@ from priced_tasks import a_task
 from provider_chain import Heard
 from task_chain import PRICE
 from task_village import StillMachine
+
+NO_PROGRAMS = ProgramHouse(None, ContainerPolicy(), dict)
 
 SPENDABLE = 1_000
 FIRST, SECOND, THIRD = b"1" * 32, b"2" * 32, b"3" * 32
@@ -97,7 +101,7 @@ class Bidder:
         self.book = Book(cast(Parts, parts), base)
         self.book.prepared, self.book.devices, self.book.forgotten = [], [], []
         self.source = SimpleNamespace(policy=lambda: policy, problem="")
-        self.duty = BidDuty(cast(Parts, parts), self.book, cast(Any, self.source), self.machine)
+        self.duty = BidDuty(cast(Parts, parts), self.book, NO_PROGRAMS, cast(Any, self.source), self.machine)
 
     async def step(self) -> None:
         """Look at the auctions of a block, and end all that this begins."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, Slot, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import Identity

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_tasks.market.attestations.statement import Usage
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.provider.execution.executor import LaterState
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks.task_usage import NOTHING_USED, together, used

@@ -13,13 +13,17 @@ from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, Task
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepMessage
+from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry
+from gpu_tasks.provider.programs.house import ProgramHouse
 from gpu_tasks.provider.tasks import working
 from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
 from priced_tasks import a_task
 from provider_chain import Heard
+
+NO_PROGRAMS = ProgramHouse(None, ContainerPolicy(), dict)
 
 TASK, ME, OTHER, DEVICE = b"t" * 32, b"m" * 32, b"o" * 32, b"d" * 32
 KEY = (TASK, 1)
@@ -53,7 +57,7 @@ class Scene:
             earnings=SimpleNamespace(note=lambda *_, **__: None), watch=self,
         )  # fmt: skip
         book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)
-        self.duty = WorkDuty(cast(Parts, parts), cast(TaskBook, book), lambda: drains)
+        self.duty = WorkDuty(cast(Parts, parts), cast(TaskBook, book), NO_PROGRAMS, lambda: drains)
         self.waits: list[str] = []
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:

@@ -1,0 +1,60 @@
+"""Tasks that are paid by time: the price is earned by the block, and paid out interval by interval.
+
+Always: an interval is paid when it is over and its provider says that it is still there, never before and never twice;
+what is not paid stays the customer's; each side may leave at any time, and what it can lose of the other is one
+interval, beside the bond of a customer and a part of the price out of the collateral of a provider.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.training import purses
+from gpu_tasks.market.training.events import NotDueYet, WrongTaskState
+from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.life import ending, failing
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, interval_end, paid_blocks, with_slot
+from runtime.frame.pallet import ensure
+
+PLACE = 0
+"""Time is bought of one device."""
+
+
+def ensure_interval_over(task: Task, height: int) -> None:
+    """NotDueYet while the interval runs that would be paid."""
+    ensure(height >= interval_end(task), NotDueYet)
+
+
+def pay_interval(market: TrainingGround, task_id: bytes, task: Task, milestone: Milestone) -> None:
+    """Pay an interval that is over; with the first one the runner-up is bound no more."""
+    done = milestone.number - task.behind
+    purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, done))
+    slot = replace(task.slots[PLACE], reported=done, milestone=milestone)
+    task = replace(with_slot(task, PLACE, slot), done=done, owed=done, reported_at=market.height)
+    task = ending.release_standby(market, task_id, task)
+    market.put(task_id, replace(task, deadline=interval_end(task) + task.windows.grace))
+
+
+def ensure_may_end(task: Task, height: int) -> None:
+    """NotDueYet for a lease whose time is not up: it is the customer's, whatever its program does."""
+    is_up = height >= task.started_at + task.slots[PLACE].promised
+    ensure(is_up or task.order.checked_by is not CheckedBy.LEASED, NotDueYet)
+
+
+def end_time(market: TrainingGround, task_id: bytes, task: Task, result: TaskResult) -> None:
+    """The program has ended, or its time is up: pay what has passed of the interval that runs, and end the task."""
+    passed = min(market.height - task.started_at, paid_blocks(task, task.owed + 1))
+    purses.settle(market, task_id, task, PLACE, TaskOutcome.TIME_OVER, due=passed)
+    slot = replace(task.slots[PLACE], finished_at=market.height, result=result, outcome=TaskOutcome.TIME_OVER)
+    task = ending.release_standby(market, task_id, replace(with_slot(task, PLACE, slot), finished_at=market.height))
+    ending.free_slots(market, task_id, task)
+    ending.end(market, task_id, task, TaskOutcome.TIME_OVER)
+
+
+def leave(market: TrainingGround, task_id: bytes, account: bytes) -> None:
+    """Go as the provider: what is not paid is lost, a part of it out of the collateral; others may have the rest."""
+    task, _ = market.worked(task_id, PLACE, account)
+    ensure(is_by_time(task.order), WrongTaskState)
+    market.ensure_in(task, TaskState.RUNNING)
+    purses.settle(market, task_id, task, PLACE, TaskOutcome.LEFT)
+    failing.hand_over(market, task_id, task)

@@ -1,0 +1,52 @@
+"""From a task on the chain to the request that its hash names.
+
+Always: who bids, who works and who judges a missing input refuse the same requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.blobs.inputs import SealedInput, UnusableInputError
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.tasks.container_order import container_hash
+from gpu_tasks.tasks.container_request import CONTAINER_VERSION, REQUEST, ContainerRequest
+from runtime.encoding.codec import DecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class AskedProgram:
+    """A request, and what it came in: salted, with the key that outputs are sealed to."""
+
+    request: ContainerRequest
+    given: UnitInput
+
+    @property
+    def reply_key(self) -> bytes:
+        """The customer's."""
+        return self.given.reply_key
+
+
+async def open_program(parts: Parts, task: Task) -> AskedProgram:
+    """The request of a task that buys time; UnusableInputError, BlobError and ChainError as `Inputs.open`."""
+    order = task.order
+    keepers = tuple(slot.provider for slot in task.slots)
+    asked = await parts.inputs.open_sealed(SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers))
+    classes = tuple(kind for kind in DeviceClass if order.classes >> kind & 1)
+    if container_hash(asked.request, order.milestones, classes) != order.task_hash:
+        raise UnusableInputError("its request is another than its hash names")
+    return AskedProgram(decoded(asked.request), asked)
+
+
+def decoded(content: bytes) -> ContainerRequest:
+    """A request's bytes; UnusableInputError for bytes that are none."""
+    try:
+        request = REQUEST.decode(content)
+    except DecodeError as error:
+        raise UnusableInputError(f"its request is none: {error}") from None
+    if request.version != CONTAINER_VERSION:
+        raise UnusableInputError(f"its request is of version {request.version}, which nobody knows")
+    return request

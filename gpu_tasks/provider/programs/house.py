@@ -1,0 +1,211 @@
+"""The programs of one daemon: made ready, begun, stopped, removed.
+
+Always: a program is made ready before anything is promised for it, image and all; one that was begun has its container
+until it is removed, and nothing of it is left then; what it used is counted from reading to reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
+
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.containers.outputs import OutputArchive
+from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
+from gpu_tasks.provider.execution.containers.running import ContainerEnd, ContainerUse, RunningContainer
+from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ContainerSpec
+from gpu_tasks.provider.execution.gpu import Hardware, Meter, meter_for
+from gpu_tasks.provider.journal.task_records import TaskKey
+from gpu_tasks.provider.programs.asking import AskedProgram, open_program
+from gpu_tasks.provider.programs.fitting import seconds_of, spec_of
+from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+
+READY_MAX = 64
+"""Programs that are ready and not begun: bids that may win."""
+
+
+class ProgramEngine(Protocol):
+    """What runs containers: `ContainerEngine`, or what stands in for it in tests."""
+
+    async def ready(self, spec: ContainerSpec) -> None:
+        """Bring its image; ContainerRefusedError, ContainerError."""
+        ...
+
+    async def start(self, spec: ContainerSpec) -> RunningContainer:
+        """Start it; errors as `ready`."""
+        ...
+
+    async def stop(self, container: RunningContainer) -> ContainerEnd:
+        """End it."""
+        ...
+
+    async def use(self, container: RunningContainer) -> ContainerUse:
+        """What it has used since it began; ContainerError."""
+        ...
+
+    async def outputs(self, container: RunningContainer, sink: BinaryIO) -> OutputArchive:
+        """What lies in /out; ContainerRefusedError, ContainerError."""
+        ...
+
+    async def remove(self, container: RunningContainer) -> None:
+        """Take it away; ContainerError."""
+        ...
+
+
+@dataclass(slots=True)
+class _Program:
+    asked: AskedProgram
+    spec: ContainerSpec
+    hardware: Hardware
+    container: RunningContainer | None = None
+    meter: Meter | None = None
+    counted: ContainerUse = field(default_factory=lambda: ContainerUse(0, 0))
+    counted_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOutputs:
+    """What lay in /out, as one archive."""
+
+    archive: bytes
+    blake2_256: bytes
+
+
+class ProgramHouse:
+    """Shared by the duties that bid for time and those that sell it."""
+
+    def __init__(
+        self,
+        engine: ProgramEngine | None,
+        policy: ContainerPolicy,
+        devices: Callable[[], Mapping[bytes, Hardware]],
+        why_not: str = "",
+    ) -> None:
+        """Without an engine nothing is run, and `why_not` says why."""
+        self._engine = engine
+        self._policy = policy
+        self._devices = devices
+        self._programs: dict[TaskKey, _Program] = {}
+        self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
+
+    def has(self, key: TaskKey) -> bool:
+        """Whether there is anything of it."""
+        return key in self._programs
+
+    def is_ready(self, key: TaskKey) -> bool:
+        """Whether it could begin, or has begun."""
+        return key in self._programs
+
+    def is_begun(self, key: TaskKey) -> bool:
+        """Whether it has a container."""
+        return key in self._programs and self._programs[key].container is not None
+
+    def reply_key(self, key: TaskKey) -> bytes:
+        """Whom its outputs are sealed to."""
+        return self._programs[key].asked.reply_key
+
+    async def prepare(self, parts: Parts, key: TaskKey, task: Task, device: bytes) -> None:
+        """Make it ready: request opened and checked, image brought.
+
+        UnfitProgramError for what is not run here, ProgramError for what cannot be run now; errors of `open_program`.
+        """
+        if key in self._programs:
+            return
+        engine = self._running_engine()
+        if len(self._programs) >= READY_MAX:
+            raise ProgramError(f"{READY_MAX} programs are ready already")
+        hardware = self._devices().get(device)
+        if hardware is None:
+            raise UnfitProgramError("the device is not on this machine")
+        asked = await open_program(parts, task)
+        gpus = () if hardware.index is None else (hardware.uuid,)
+        seconds = seconds_of(task.terms.blocks_max, await parts.chain.slot_ms())
+        spec = spec_of(asked.request, self._policy, f"{key[0].hex()[:32]}-{key[1]}", gpus, seconds)
+        try:
+            await engine.ready(spec)
+        except ContainerRefusedError as error:
+            raise UnfitProgramError(str(error)) from None
+        except ContainerError as error:
+            raise ProgramError(str(error)) from None
+        self._programs[key] = _Program(asked, spec, hardware)
+
+    async def begin(self, key: TaskKey) -> None:
+        """Start it; ProgramError."""
+        program = self._programs[key]
+        try:
+            program.container = await self._running_engine().start(program.spec)
+        except ContainerError as error:
+            raise ProgramError(str(error)) from None
+        program.meter, program.counted_at = meter_for(program.hardware), time.monotonic()
+        program.meter.begin()
+
+    def has_ended(self, key: TaskKey) -> bool:
+        """Whether it runs no more."""
+        return self._container(key).end.done()
+
+    async def stop(self, key: TaskKey) -> ContainerEnd:
+        """End it."""
+        return await self._running_engine().stop(self._container(key))
+
+    async def usage(self, key: TaskKey) -> Usage:
+        """What it used since this was asked last; what the engine does not say is 0."""
+        program, now, use = self._programs[key], time.monotonic(), ContainerUse(0, 0)
+        with contextlib.suppress(ContainerError):
+            use = await self._running_engine().use(self._container(key))
+        wall_ms = int(1_000 * (now - program.counted_at))
+        energy_mj, gpu_memory = 0, 0
+        if program.meter is not None:
+            reading = program.meter.end()
+            program.meter.begin()
+            energy_mj, gpu_memory = reading.energy_mj, reading.memory_peak_bytes
+        has_gpu = bool(program.spec.gpus)
+        cpu_ms = max(0, use.cpu_ms - program.counted.cpu_ms)
+        program.counted, program.counted_at = use, now
+        return Usage(
+            work_units=0,
+            gpu_ms=wall_ms if has_gpu else 0,
+            energy_mj=energy_mj if has_gpu else 0,
+            cpu_ms=cpu_ms,
+            wall_ms=wall_ms,
+            memory_peak_bytes=max(use.memory_peak_bytes, gpu_memory if has_gpu else 0),
+        )
+
+    async def outputs(self, key: TaskKey) -> ProgramOutputs:
+        """What it left; ProgramError where that is not taken."""
+        sink = io.BytesIO()
+        try:
+            found = await self._running_engine().outputs(self._container(key), sink)
+        except ContainerError as error:
+            raise ProgramError(str(error)) from None
+        return ProgramOutputs(sink.getvalue(), found.blake2_256)
+
+    async def remove(self, key: TaskKey) -> None:
+        """Take it away, if it is there; ProgramError with what stayed, and it is tried again."""
+        program = self._programs.get(key)
+        if program is None:
+            return
+        if program.meter is not None:
+            program.meter.end()
+            program.meter = None
+        if program.container is not None:
+            try:
+                await self._running_engine().remove(program.container)
+            except ContainerError as error:
+                raise ProgramError(str(error)) from None
+        self._programs.pop(key, None)
+
+    def _container(self, key: TaskKey) -> RunningContainer:
+        container = self._programs[key].container
+        assert container is not None, "it was begun"
+        return container
+
+    def _running_engine(self) -> ProgramEngine:
+        if self._engine is None:
+            raise UnfitProgramError(self.why_not)
+        return self._engine

@@ -1,0 +1,39 @@
+"""What this provider lets programs use.
+
+Always: without a section of the policy no program is run; what it does not name, no program gets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from gpu_tasks.provider.execution.containers.spec import BOUNDS, ContainerLimits, ContainerPolicy
+
+CONTAINER_KIND = "container"
+"""How a policy calls programs in containers, beside the workloads by name."""
+IMAGES_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramMeans:
+    """What a policy lets programs use, each of them at most."""
+
+    images: tuple[str, ...] = ()
+    """Repositories, or repositories with a digest."""
+    outbound: bool = False
+    cpu_thousandths: int = 2_000
+    memory_bytes: int = 2 << 30
+    disk_bytes: int = 8 << 30
+    processes: int = 1_024
+
+    def container_policy(self, gpus: tuple[str, ...] = ()) -> ContainerPolicy:
+        """The same as rules of the engine."""
+        most = {each.name: BOUNDS[each.name][1] for each in fields(ContainerLimits)}
+        limits = replace(
+            ContainerLimits(**most),
+            cpu_thousandths=self.cpu_thousandths,
+            memory_bytes=self.memory_bytes,
+            processes=self.processes,
+            workspace_bytes=self.disk_bytes,
+        )
+        return ContainerPolicy(images=self.images, outbound=self.outbound, greatest=limits, gpus=gpus)

@@ -1,0 +1,39 @@
+"""What a program leaves: its outputs, sealed to its customer, and the record of what it used in an interval.
+
+Always: the chain has the hash of the outputs before they are sealed, so whoever opens them sees that they are those;
+nobody but the customer and this provider can.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, seal
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.tasks import Milestone, TaskResult
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.containers.running import ContainerEnd
+from gpu_tasks.provider.programs.house import ProgramOutputs
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import codec
+
+NOTHING = bytes(32)
+"""The root and the address of outputs that are not there."""
+UNKNOWN_EXIT = 255
+_USAGE = codec(Usage)
+
+
+def interval_of(number: int, usage: Usage) -> Milestone:
+    """What is stated of an interval: the hash of its record, and for how many seconds a GPU worked."""
+    return Milestone(number, blake2_256(b"ogpu/usage/1" + _USAGE.encode(usage)), usage.gpu_ms // 1_000, NOTHING)
+
+
+def stored(parts: Parts, outputs: ProgramOutputs, reply_key: bytes) -> bytes:
+    """Seal outputs and put them into the own store; their address. ValueError for too many bytes."""
+    if len(outputs.archive) > CONTENT_BYTES_MAX:
+        raise ValueError(f"the outputs are {len(outputs.archive)} bytes, and {CONTENT_BYTES_MAX} at most are sealed")
+    readers = list(dict.fromkeys((reply_key, parts.identity.seal_key.public)))
+    return parts.store.put(seal(outputs.archive, readers), is_own=True)
+
+
+def result_of(end: ContainerEnd, root: bytes, blob: bytes) -> TaskResult:
+    """What is stated of the end: the outputs' hash and address, and the program's exit code."""
+    return TaskResult(root, blob, UNKNOWN_EXIT if end.exit_code < 0 else end.exit_code)

@@ -1,0 +1,149 @@
+"""What is done beside the chain for a task that buys time: its program made ready, begun, metered, ended, taken away.
+
+Always: that a program begins is in the journal before it does, and what it left before anything is stated of it; an
+interval is noted once it is over; a program whose daemon died is not begun again under the same award, since its
+customer has lost what it had: such a task is left.
+"""
+
+from __future__ import annotations
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.tasks import Task, TaskState, interval_end
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.journal.task_records import MilestoneFound, ProgramBegun, ResultFound, TaskEntry, TaskKey
+from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.results import NOTHING, interval_of, result_of, stored
+from gpu_tasks.provider.tasks.checkpoint_blobs import spread
+from gpu_tasks.provider.tasks.places import OnHand, OwnTask
+
+BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
+READY_STATES = (TaskState.STARTING, TaskState.ASKING)
+
+
+class TimeDuty:
+    """Programs of tasks that this provider has, or may have."""
+
+    def __init__(self, parts: Parts, programs: ProgramHouse, tasks: KeyedTasks) -> None:
+        """Nothing runs yet."""
+        self.parts = parts
+        self.programs = programs
+        self._tasks = tasks
+        self._lost: set[TaskKey] = set()
+        self._starting: set[TaskKey] = set()
+        self._without_input: set[TaskKey] = set()
+
+    def on_hand(self, own: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
+        """What there is of a task: whether its program could begin, or is gone, or its input is not to be had."""
+        is_ready = self.programs.is_ready(own.key) and own.key not in self._lost and not is_refused
+        return OnHand(is_ready, is_lost=self._is_lost(own, task), may_report=own.key in self._without_input)
+
+    def _is_lost(self, own: OwnTask, task: Task) -> bool:
+        """Whether the program of a task that runs is gone, or cannot be run."""
+        if task.state is not TaskState.RUNNING:
+            return False
+        entry = self.parts.journal.tasks.get(own.key)
+        is_gone = entry is not None and entry.is_begun and not self.programs.is_begun(own.key)
+        return own.key in self._lost or (is_gone and own.key not in self._starting)
+
+    def beside(self, own: OwnTask, task: Task, entry: TaskEntry, place: int | None, newest: int) -> None:
+        """Start what takes long."""
+        key = own.key
+        if task.state in BEFORE_STATES:
+            return
+        if task.state in READY_STATES:
+            if not self.programs.is_ready(key):
+                self._tasks.start(key, self._prepare(key, task, entry))
+        elif task.state is TaskState.RUNNING and place is not None:
+            self._run_beside(key, task, entry, newest)
+        elif self.programs.has(key):
+            self._tasks.start((*key, "remove"), self._remove(key))
+
+    def forget(self, key: TaskKey) -> None:
+        """Nothing is left to do for it."""
+        self._lost.discard(key)
+        self._without_input.discard(key)
+        if self.programs.has(key):
+            self._tasks.start((*key, "remove"), self._remove(key))
+
+    def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, newest: int) -> None:
+        if entry.result is not None or key in self._lost:
+            return
+        if not entry.is_begun:
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry))
+            return
+        if not self.programs.is_begun(key):
+            return
+        is_over, is_last = newest + 1 >= interval_end(task), task.owed + 1 == task.milestones
+        is_job_done = task.order.checked_by is CheckedBy.METERED and self.programs.has_ended(key)
+        number = task.behind + task.owed + 1
+        if is_job_done or (is_over and is_last):
+            self._tasks.start((*key, "end"), self._end(key))
+        elif is_over and number not in entry.milestones:
+            self._tasks.start((*key, number), self._note_interval(key, number))
+
+    async def _prepare(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
+        try:
+            await self.programs.prepare(self.parts, key, task, entry.device)
+            self._without_input.discard(key)
+        except (UnusableInputError, BlobError) as error:
+            self._without_input.add(key)
+            self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+        except (UnfitProgramError, ProgramError, ChainError, OSError) as error:
+            self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+
+    async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
+        """Begin the program; what cannot be begun is lost."""
+        await self._prepare(key, task, entry)
+        if not self.programs.is_ready(key):
+            return
+        self._starting.add(key)
+        try:
+            self.parts.journal.append(ProgramBegun(*key))
+            await self.programs.begin(key)
+        except ProgramError as error:
+            self._lost.add(key)
+            self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
+            return
+        finally:
+            self._starting.discard(key)
+        self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
+        self.parts.watch.begin(key[0], 0, entry.device, self.programs.reply_key(key))
+
+    async def _note_interval(self, key: TaskKey, number: int) -> None:
+        usage = await self.programs.usage(key)
+        entry = self.parts.journal.tasks.get(key)
+        if entry is not None and number not in entry.milestones:
+            self.parts.journal.append(MilestoneFound(*key, interval_of(number, usage), usage))
+
+    async def _end(self, key: TaskKey) -> None:
+        """Stop the program if it runs, seal what it left, and note the result: a job's end is the task's."""
+        entry = self.parts.journal.tasks.get(key)
+        if entry is None or entry.result is not None or not self.programs.is_begun(key):
+            return
+        usage = await self.programs.usage(key)
+        end = await self.programs.stop(key)
+        self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
+        root, blob = NOTHING, NOTHING
+        try:
+            outputs = await self.programs.outputs(key)
+            blob, root = stored(self.parts, outputs, self.programs.reply_key(key)), outputs.blake2_256
+        except (ProgramError, ValueError, OSError) as error:
+            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+        if entry.result is None:
+            self.parts.journal.append(ResultFound(*key, result_of(end, root, blob), usage))
+        if blob != NOTHING:
+            try:
+                await spread(self.parts, blob)
+            except ChainError as error:
+                self.parts.telemetry.tell("not_spread", problem=str(error))
+
+    async def _remove(self, key: TaskKey) -> None:
+        try:
+            await self.programs.remove(key)
+        except ProgramError as error:
+            self.parts.telemetry.tell("not_removed", task=key[0], problem=str(error))

@@ -1,0 +1,165 @@
+"""From a job or lease that was read to what is submitted: its request, its intervals, its order.
+
+Always: the order's hash names the whole request, so who bids knows what it bids for; time is rounded up to whole
+intervals, and an interval to a block at least.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.money import collateral_min
+from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, TaskOrder
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.terms import TaskTerms, default_loss
+from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
+from gpu_tasks.tasks.container_request import (
+    CONTAINER_VERSION,
+    CONTAINER_WORKLOAD,
+    INPUT_BYTES_MAX,
+    REQUEST,
+    AskedLimits,
+    ContainerRequest,
+    EnvironmentVariable,
+    RegistryImage,
+    RequestFile,
+)
+from gpu_tasks.tasks.container_task import ContainerFile
+from gpu_tasks.tasks.order import AUCTIONS, StoredInput
+from gpu_tasks.tasks.problems import Problem, TaskFileError
+from runtime.cryptography.hashing import blake2_256
+
+INTERVAL_MS_MAX = 300_000
+"""What a side may lose of the other is five minutes at most; a chain may allow less."""
+NO_MODEL = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedContainer:
+    """A job or lease with its request. Implements `AskedTask`."""
+
+    file: ContainerFile
+    request: bytes
+
+    @property
+    def name(self) -> str:
+        """How its customer calls it."""
+        return self.file.task.name
+
+    @property
+    def classes(self) -> tuple[DeviceClass, ...]:
+        """Which devices suit."""
+        return self.file.task.classes
+
+    @property
+    def is_by_time(self) -> bool:
+        """Time is bought."""
+        return True
+
+    def intervals(self, slot_ms: int) -> int:
+        """In how many intervals it is paid; TaskFileError as `terms`."""
+        return intervals_of(self.file, slot_ms)[1]
+
+    def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
+        """What it asks of bids; TaskFileError where a chain would refuse it."""
+        task, (blocks, _) = self.file.task, intervals_of(self.file, slot_ms)
+        return TaskTerms(
+            price_max=task.price_max,
+            time_value=0,
+            loss=default_loss(task.price_max) if task.loss is None else task.loss,
+            blocks_max=blocks,
+            collateral_min=collateral_min(rules, task.price_max, task.collateral),
+            slots=1,
+            is_homogeneous=False,
+        )
+
+    def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
+        """What is submitted; TaskFileError where a chain with these slots would refuse its terms."""
+        task, terms = self.file.task, self.terms(rules, slot_ms)
+        _, intervals = intervals_of(self.file, slot_ms)
+        return TaskOrder(
+            task_hash=container_hash(self.request, intervals, task.classes),
+            workload=CONTAINER_WORKLOAD,
+            input_root=stored.root,
+            input_blob=stored.blob,
+            sealed_at=stored.sealed_at,
+            classes=sum(1 << kind for kind in task.classes),
+            milestones=intervals,
+            segments=0,
+            run_blocks=0,
+            price_max=terms.price_max,
+            time_value=0,
+            loss=task.loss,
+            blocks_max=terms.blocks_max,
+            collateral_min=task.collateral,
+            slots=1,
+            is_homogeneous=False,
+            auctions=AUCTIONS,
+            checked_by=CheckedBy.LEASED if task.is_lease else CheckedBy.METERED,
+        )
+
+
+def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, ...]) -> bytes:
+    """What names a job or a lease on a chain."""
+    return task_hash_of(
+        CanonicalTask(
+            workload=CONTAINER_WORKLOAD,
+            model=NO_MODEL,
+            request=blake2_256(request),
+            request_bytes=len(request),
+            cost=0,
+            milestones=intervals,
+            slots=1,
+            is_homogeneous=False,
+            classes=classes,
+        )
+    )
+
+
+def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms: int) -> PreparedContainer:
+    """The request, where `inputs` are its files by their names in /in; TaskFileError where they are too large."""
+    task = file.task
+    if sum(map(len, inputs.values())) > INPUT_BYTES_MAX:
+        text = f"have more than {INPUT_BYTES_MAX:,} bytes together; put data into the image, or copy it with `ogpu cp`"
+        raise _refused(file, "spec.run.inputs", text)
+    keep = 0 if task.keep is None else task.keep.in_blocks(slot_ms)
+    request = ContainerRequest(
+        version=CONTAINER_VERSION,
+        image=RegistryImage(task.image.repository, task.image.sha256),
+        command=task.command,
+        environment=tuple(EnvironmentVariable(*pair) for pair in sorted(task.environment.items())),
+        secrets=tuple(sorted(task.secrets)),
+        inputs=tuple(RequestFile(*pair) for pair in sorted(inputs.items())),
+        ports=tuple(sorted(task.ports)),
+        network=task.network,
+        limits=AskedLimits(
+            cpu_thousandths=task.cpu_thousandths,
+            memory_bytes=task.memory_bytes,
+            processes=task.processes,
+            workspace_bytes=task.disk_bytes,
+            output_bytes=task.output_bytes,
+        ),
+        gpus=task.gpus,
+        is_lease=task.is_lease,
+        keep_blocks=keep,
+    )
+    return PreparedContainer(file, REQUEST.encode(request))
+
+
+def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
+    """Blocks that are bought, and in how many intervals; TaskFileError where they are too many, or too long."""
+    task = file.task
+    time, each = max(1, task.time.in_blocks(slot_ms)), max(1, task.interval.in_blocks(slot_ms))
+    if each * slot_ms > INTERVAL_MS_MAX:
+        raise _refused(file, "spec.limits.interval", "is longer than five minutes, which each side may lose; give less")
+    each = min(each, time)
+    count = -(-time // each)
+    if count > INTERVALS_MAX:
+        most = INTERVALS_MAX * each * slot_ms // 60_000
+        text = f"is {count} intervals, and {INTERVALS_MAX} at most; give less than {most} minutes, or longer intervals"
+        raise _refused(file, "spec.limits.time", text)
+    return count * each, count
+
+
+def _refused(file: ContainerFile, where: str, text: str) -> TaskFileError:
+    return TaskFileError(file.file, [Problem(file.line(where), where, text)])

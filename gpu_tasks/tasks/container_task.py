@@ -1,0 +1,255 @@
+"""A job or a lease as a customer's file says it: a program in a container, for a time that is bought.
+
+A job ends when its program ends; a lease when its time is up. Always: a task that was read keeps to all limits that
+need no chain; images are named by digest, for a tag means something else tomorrow; one device, one container: work that
+takes more than one runs outside of containers.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.tasks import quantities
+from gpu_tasks.tasks.container_request import (
+    GPUS_MAX,
+    INPUT_FILES_MAX,
+    NAME_BYTES_MAX,
+    PORTS_MAX,
+    SECRETS_MAX,
+    VARIABLES_MAX,
+    WORD_BYTES_MAX,
+    WORDS_MAX,
+    ContainerNetwork,
+)
+from gpu_tasks.tasks.declarations import FileKey, FileReading, KeySection, NamedWords, Word, WordList, read_section
+from gpu_tasks.tasks.file_words import (
+    COLLATERAL,
+    LOSS,
+    MAX_PRICE,
+    METADATA,
+    VERSION,
+    ReadFile,
+    choice_word,
+    deadline_of,
+    path_of,
+    quantity_word,
+    text_word,
+    whole_word,
+)
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.quantities import SPAN_PATTERN, QuantityError, TimeSpan
+from gpu_tasks.tasks.yaml_tree import FileNode
+
+JOB, LEASE = "Job", "Lease"
+REPLICAS_REFUSED = "more than one replica never runs in containers; give it to one device, or a TrainingTask to several"
+CPU_THOUSANDTHS_MAX = 512_000
+BYTES_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+BYTES_PATTERN = "^[0-9]{1,9}(Ki|Mi|Gi|Ti)$"
+CPU_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3})?$"
+NETWORKS = {"none": ContainerNetwork.NONE, "outbound": ContainerNetwork.OUTBOUND}
+_IMAGE = re.compile(r"(?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@sha256:(?P<sha256>[0-9a-f]{64})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedImage:
+    """An image of a registry, by digest."""
+
+    repository: str
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerTask:
+    """What a file asks for. Amounts are grains, sizes bytes."""
+
+    name: str
+    labels: Mapping[str, str]
+    is_lease: bool
+    image: NamedImage
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    inputs: tuple[str, ...]
+    """Paths; their last parts name the files of /in."""
+    secrets: tuple[str, ...]
+    network: ContainerNetwork
+    ports: tuple[int, ...]
+    gpus: int
+    classes: tuple[DeviceClass, ...]
+    cpu_thousandths: int
+    memory_bytes: int
+    disk_bytes: int
+    output_bytes: int
+    processes: int
+    price_max: int
+    loss: int | None
+    collateral: int
+    time: TimeSpan
+    interval: TimeSpan
+    keep: TimeSpan | None
+    """For so long the workspace of a lease is kept; None: not at all."""
+
+
+ContainerFile = ReadFile[ContainerTask]
+
+
+def image_of(text: str) -> NamedImage:
+    """An image of a registry by its digest."""
+    found = _IMAGE.fullmatch(text)
+    if found is None:
+        tagged = "; a tag means something else tomorrow: `docker inspect --format '{{.RepoDigests}}'` says the digest"
+        raise QuantityError(f"is a repository with a digest, such as ghcr.io/acme/lora@sha256:<64 digits>{tagged}")
+    return NamedImage(found["repository"], bytes.fromhex(found["sha256"]))
+
+
+def bytes_of(text: str) -> int:
+    """`512Mi`, `16Gi`."""
+    if re.fullmatch(BYTES_PATTERN, text, re.ASCII) is None:
+        raise QuantityError(f"is a size; write it like `512Mi` or `16Gi`, in {', '.join(BYTES_UNITS)}")
+    size = int(text[:-2]) * BYTES_UNITS[text[-2:]]
+    if not 1 << 20 <= size <= 4_096 << 30:
+        raise QuantityError("is 1Mi to 4096Gi; give a size between")
+    return size
+
+
+def cpu_of(text: str) -> int:
+    """`1`, `0.5`: thousandths of a core."""
+    if re.fullmatch(CPU_PATTERN, text, re.ASCII) is None:
+        raise QuantityError("is a number of cores; write it like `1`, `0.5` or `16`")
+    whole, _, part = text.partition(".")
+    found = int(whole) * 1_000 + int(part.ljust(3, "0") or 0)
+    if not 10 <= found <= CPU_THOUSANDTHS_MAX:
+        raise QuantityError("is 0.01 to 512 cores; give a number between")
+    return found
+
+
+def one_replica(text: str) -> int:
+    """One, and why no more."""
+    if quantities.whole(text) != 1:
+        raise QuantityError(f"is 1: {REPLICAS_REFUSED}")
+    return 1
+
+
+def _free(text: str) -> str:
+    if "\x00" in text or len(text.encode()) > WORD_BYTES_MAX:
+        raise QuantityError(f"is a text of at most {WORD_BYTES_MAX:,} bytes, without a zero byte")
+    return text
+
+
+_VARIABLE = text_word("[A-Za-z_][A-Za-z0-9_]*", NAME_BYTES_MAX - 1, "a name of letters, digits and _")
+_VALUE = Word(_free, {"type": ["string", "integer"], "maxLength": WORD_BYTES_MAX})
+_CLASSES = FileKey("classes", WordList(choice_word("class", list(CLASS_NAMES)), len(CLASS_NAMES)), "that suit")
+
+
+def _run(*, is_lease: bool) -> KeySection:
+    keys = (
+        FileKey(
+            "image", quantity_word(image_of, "^.+@sha256:[0-9a-f]{64}$"), "what runs, by its digest", is_required=True
+        ),
+        FileKey("command", WordList(_VALUE, WORDS_MAX, may_repeat=True), "its arguments; the image's own if left out"),
+        FileKey("env", NamedWords(_VARIABLE, _VALUE, VARIABLES_MAX), "variables, which every bidder can read"),
+        FileKey(
+            "inputs",
+            WordList(quantity_word(path_of, "^.+$"), INPUT_FILES_MAX),
+            "files beside the task file, found in /in",
+        ),
+        FileKey("secrets", WordList(_VARIABLE, SECRETS_MAX), "names of your environment, for the winner alone"),
+        FileKey("network", choice_word("network", list(NETWORKS)), "what it may reach", "none"),
+    )
+    ports = FileKey("ports", WordList(whole_word(1, 65_535), PORTS_MAX), "that you may reach by `ogpu port-forward`")
+    return KeySection((*keys, ports) if is_lease else keys)
+
+
+_RESOURCES = KeySection(
+    (
+        FileKey("gpus", whole_word(0, GPUS_MAX), "GPUs of the device that go in", "0"),
+        _CLASSES,
+        FileKey("cpu", quantity_word(cpu_of, CPU_PATTERN), "cores", "1"),
+        FileKey("memory", quantity_word(bytes_of, BYTES_PATTERN), "with all that it writes to memory", "512Mi"),
+        FileKey("disk", quantity_word(bytes_of, BYTES_PATTERN), "/workspace", "64Mi"),
+        FileKey("output", quantity_word(bytes_of, BYTES_PATTERN), "/out, which comes back to you", "1Mi"),
+        FileKey("processes", whole_word(16, 65_536), "with threads", "128"),
+        FileKey("replicas", Word(one_replica, {"const": 1}, needs_no_quotes=True), "1 in containers", "1"),
+    )
+)
+_MARKET = KeySection((MAX_PRICE, LOSS, COLLATERAL))
+
+
+def _limits(*, is_lease: bool) -> KeySection:
+    interval = FileKey("interval", quantity_word(deadline_of, SPAN_PATTERN), "it is paid in, 5m at most", "1m")
+    time = FileKey("time", quantity_word(deadline_of, SPAN_PATTERN), "that is bought, 255 intervals at most", "1h")
+    keep = FileKey("keep", quantity_word(deadline_of, SPAN_PATTERN), "its workspace for so long after the end")
+    return KeySection((time, interval, keep) if is_lease else (time, interval))
+
+
+def _file(kind: str) -> KeySection:
+    is_lease = kind == LEASE
+    spec = KeySection(
+        (
+            FileKey("run", _run(is_lease=is_lease), "which program, and what it is given", is_required=True),
+            FileKey("resources", _RESOURCES, "what it may use, and of which devices"),
+            FileKey("market", _MARKET, "what all of its time may cost", is_required=True),
+            FileKey("limits", _limits(is_lease=is_lease), "how long it may take"),
+        )
+    )
+    return KeySection(
+        (
+            VERSION,
+            FileKey("kind", choice_word("kind of task", [kind]), "what the file asks for", is_required=True),
+            FileKey("metadata", METADATA, "what the task is called", is_required=True),
+            FileKey("spec", spec, "what is asked for", is_required=True),
+        )
+    )
+
+
+FILES = {kind: _file(kind) for kind in (JOB, LEASE)}
+
+
+def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
+    """The job or lease of a file's tree; TaskFileError says all that is wrong with it."""
+    reading = FileReading()
+    found = read_section(FILES[kind], tree, "", reading)
+    if not reading.problems:
+        _check(found["spec"], reading)
+    if reading.problems:
+        raise TaskFileError(file, reading.problems)
+    return ContainerFile(file, _task(found, is_lease=kind == LEASE), reading.lines)
+
+
+def _check(spec: dict[str, Any], reading: FileReading) -> None:
+    run = spec["run"]
+    names = [path.rpartition("/")[2] for path in run["inputs"] or ()]
+    for name in {name for name in names if names.count(name) > 1}:
+        text = f"has two files that are {name} in /in; rename one"
+        reading.refuse(reading.lines["spec.run.inputs"], "spec.run.inputs", text)
+
+
+def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:
+    spec, metadata = found["spec"], found["metadata"]
+    run, resources, market, limits = spec["run"], spec["resources"], spec["market"], spec["limits"]
+    return ContainerTask(
+        name=metadata["name"],
+        labels=metadata["labels"],
+        is_lease=is_lease,
+        image=run["image"],
+        command=run["command"] or (),
+        environment=run["env"],
+        inputs=run["inputs"] or (),
+        secrets=run["secrets"] or (),
+        network=NETWORKS[run["network"]],
+        ports=run.get("ports") or (),
+        gpus=resources["gpus"],
+        classes=tuple(sorted(CLASS_NAMES[name] for name in resources["classes"] or CLASS_NAMES)),
+        cpu_thousandths=resources["cpu"],
+        memory_bytes=resources["memory"],
+        disk_bytes=resources["disk"],
+        output_bytes=resources["output"],
+        processes=resources["processes"],
+        price_max=market["maxPrice"],
+        loss=market["lossOnFailure"],
+        collateral=market["collateral"],
+        time=limits["time"],
+        interval=limits["interval"],
+        keep=limits.get("keep"),
+    )

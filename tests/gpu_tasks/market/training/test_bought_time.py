@@ -1,0 +1,349 @@
+"""Tasks that are paid by time: intervals, ends, leavers on both sides, and what each of them moves, to the grain."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.events import MilestoneReported, SlotSettled
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_of
+from gpu_tasks.market.training.reputation import FAILURE_TIMES
+from gpu_tasks.market.training.tasks import TaskResult, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
+from task_chain import (
+    BOND,
+    PRICE,
+    RIGHT,
+    Books,
+    TaskChain,
+    a_milestone,
+    a_result,
+    an_offer,
+    an_order,
+    net,
+    time_order,
+    with_offers,
+)
+
+PAY = 7 * OGPU
+"""What Alice is paid for the whole time: the second price."""
+SHARE = PAY // 4
+STOOD_BY = PAY // 50
+"""Of Bob, who stands by until the first interval."""
+ALONE = (6 * OGPU,)
+PREPAID = 4 * 30_000
+"""For the blocks in which its intervals are paid."""
+
+
+def bought(*prices: int, **order: Any) -> tuple[TaskChain, Books]:
+    """Four intervals of three blocks, which Alice has; the second stands by at the third price."""
+    chain = TaskChain()
+    books = Books(chain)
+    chain.submit(**{**time_order(), **order})
+    books.before[CUSTOMER] -= PREPAID
+    chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, PAY, 8 * OGPU)), blocks=12))
+    return chain, books
+
+
+def begun(*prices: int, **order: Any) -> tuple[TaskChain, Books, Keys, Keys]:
+    """The same, started by Alice in the newest block."""
+    chain, books = bought(*prices, **order)
+    alice, bob = chain.keys[:2]
+    chain.start(alice)
+    return chain, books, alice, bob
+
+
+def to_height(chain: TaskChain, passed: int) -> None:
+    """Empty blocks: the next one is so many blocks behind the start."""
+    while chain.chain.height + 1 < chain.now().started_at + passed:
+        chain.chain.block()
+
+
+def pay_interval(chain: TaskChain, keys: Keys, number: int) -> None:
+    """A block in which an interval is paid, the first in which it may be."""
+    task = chain.now()
+    to_height(chain, (number - task.behind) * interval_of(task.order))
+    chain.report(keys, number)
+
+
+def paid(chain: TaskChain) -> list[tuple[TaskOutcome, int]]:
+    """All that was settled so far."""
+    return [(event.outcome, event.earned) for event in chain.chain.happened(SlotSettled)]
+
+
+def test_each_interval_is_paid_when_it_is_over_and_the_rest_when_the_time_is_up() -> None:
+    chain, books, alice, bob = begun()
+    for number in (1, 2, 3):
+        pay_interval(chain, alice, number)
+        assert books.change(alice) == sum(net(SHARE) for _ in range(number))
+        assert chain.now().owed == chain.now().done == chain.now().slots[0].reported == number
+    to_height(chain, 12)
+    chain.finish(alice)
+    assert chain.now().outcome is chain.now().slots[0].outcome is TaskOutcome.TIME_OVER
+    assert chain.now().slots[0].result == a_result(alice)
+    assert books.change(alice) == 4 * net(SHARE)
+    assert books.change(bob) == net(STOOD_BY)
+    assert books.change(CUSTOMER) == -PAY - STOOD_BY
+    assert chain.is_idle(alice)
+    assert chain.is_idle(bob)
+
+
+def test_an_interval_that_is_not_over_is_not_paid() -> None:
+    chain, books, alice, _ = begun()
+    to_height(chain, 2)
+    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(1)), ev.NotDueYet)
+    chain.report(alice, 1)
+    assert books.change(alice) == net(SHARE)
+    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(2)), ev.NotDueYet)
+    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(1)), ev.WrongMilestone)
+
+
+def test_who_is_late_with_an_interval_wins_no_time_by_it() -> None:
+    chain, _, alice, _ = begun()
+    to_height(chain, 3 + 2)  # within the grace of three blocks
+    chain.report(alice, 1)
+    assert chain.now().deadline == chain.now().started_at + 2 * 3 + 3
+    pay_interval(chain, alice, 2)
+    assert chain.chain.height == chain.now().started_at + 6
+
+
+def test_the_last_interval_ends_with_the_result_alone() -> None:
+    chain, _, alice, _ = begun()
+    for number in (1, 2, 3):
+        pay_interval(chain, alice, number)
+    to_height(chain, 12)
+    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(4)), ev.WrongMilestone)
+
+
+@pytest.mark.parametrize(("passed", "due"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_a_program_that_ends_is_paid_by_the_block_to_the_end_of_its_interval(passed: int, due: int) -> None:
+    chain, books, alice, bob = begun()
+    to_height(chain, passed)
+    chain.finish(alice)
+    assert chain.now().outcome is TaskOutcome.TIME_OVER
+    assert books.change(alice) == net(PAY * due // 12)
+    assert books.change(bob) == net(STOOD_BY)
+    assert books.change(CUSTOMER) == -(PAY * due // 12) - STOOD_BY
+
+
+def test_a_lease_does_not_end_before_its_time_is_up() -> None:
+    chain, books, alice, _ = begun(**time_order(is_lease=True))
+    result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(alice))
+    chain.do(alice, result, ev.NotDueYet)
+    for number in (1, 2, 3):
+        pay_interval(chain, alice, number)
+    to_height(chain, 11)
+    chain.do(alice, result, ev.NotDueYet)
+    chain.do(alice, result)
+    assert chain.chain.height == chain.now().started_at + 12
+    assert books.change(alice) == 4 * net(SHARE)
+
+
+@pytest.mark.parametrize(("intervals", "passed"), [(0, 1), (0, 3), (0, 5), (2, 7), (3, 12), (3, 14)])
+def test_a_customer_that_leaves_pays_the_interval_that_runs_and_its_bond(intervals: int, passed: int) -> None:
+    chain, books, alice, _ = begun()
+    for number in range(1, intervals + 1):
+        pay_interval(chain, alice, number)
+    to_height(chain, passed)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    assert chain.now().outcome is TaskOutcome.TIME_STOPPED
+    assert books.change(alice) == (intervals + 1) * net(SHARE) + BOND // 2
+    assert books.change(CUSTOMER) == -(intervals + 1) * SHARE - BOND - STOOD_BY
+    assert chain.is_idle(alice)
+
+
+@pytest.mark.parametrize("intervals", [0, 1, 3])
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_provider_that_leaves_loses_its_interval_and_a_part_of_the_rest(intervals: int, says_so: bool) -> None:
+    chain, books, alice, bob = begun()
+    for number in range(1, intervals + 1):
+        pay_interval(chain, alice, number)
+    if says_so:
+        chain.do(alice, TrainingMarket.leave(task=chain.task))
+    else:
+        chain.until(*set(TaskState) - {TaskState.RUNNING})
+        assert chain.chain.height == chain.now().started_at or chain.now().started_at == 0
+    lost = (PAY - intervals * SHARE) // 4
+    assert books.change(alice) == intervals * net(SHARE) - lost
+    assert books.change(CUSTOMER) == -intervals * SHARE + lost - (STOOD_BY if intervals else 0)
+    record = chain.market.records[alice.stash]
+    assert record.failed == FAILURE_TIMES * (PAY - intervals * SHARE)
+    if intervals:
+        assert chain.state() is TaskState.ASKING
+        return
+    assert (chain.state(), chain.now().slots[0].provider) == (TaskState.STARTING, bob.stash)
+
+
+def test_what_a_leaver_loses_beyond_the_customers_loss_burns() -> None:
+    chain, books, alice, _ = begun(loss=OGPU)
+    chain.do(alice, TrainingMarket.leave(task=chain.task))
+    assert books.change(alice) == -PAY // 4
+    assert books.change(CUSTOMER) == OGPU
+
+
+def test_a_runner_up_has_the_rest_of_the_time_at_its_price_of_it() -> None:
+    chain, books, alice, bob = begun()
+    pay_interval(chain, alice, 1)
+    chain.do(alice, TrainingMarket.leave(task=chain.task))
+    chain.start(bob)
+    task, slot = chain.now(), chain.now().slots[0]
+    assert (task.state, task.behind, task.milestones, slot.promised) == (TaskState.RUNNING, 1, 3, 9)
+    assert slot.price == 8 * OGPU * 3 // 4
+    for number in (2, 3):
+        pay_interval(chain, bob, number)
+    to_height(chain, 9)
+    chain.finish(bob)
+    assert books.change(bob) == 3 * net(slot.price // 3) + net(STOOD_BY)
+    assert chain.now().outcome is TaskOutcome.TIME_OVER
+
+
+def test_the_rest_of_the_time_is_auctioned_where_nobody_stands_by() -> None:
+    chain, _, alice, _ = begun(*ALONE)
+    pay_interval(chain, alice, 1)
+    chain.do(alice, TrainingMarket.leave(task=chain.task))
+    task = chain.now()
+    assert (task.state, task.auction, task.milestones, task.terms.blocks_max) == (TaskState.COMMITTING, 2, 3, 9)
+    chain.auction(with_offers(chain.keys[1:], 5 * OGPU, blocks=9))
+    bob = chain.keys[1]
+    chain.start(bob)
+    assert chain.now().slots[0].promised == 9
+    pay_interval(chain, bob, 2)
+    assert paid(chain)[-1] == (TaskOutcome.INTERVAL_PAID, chain.now().slots[0].price // 3)
+
+
+def test_all_of_the_time_is_promised_whatever_a_bid_says() -> None:
+    chain = TaskChain()
+    chain.submit(**time_order())
+    alice, bob = chain.keys[:2]
+    chain.auction({alice: an_offer(6 * OGPU, blocks=1), bob: an_offer(5 * OGPU, blocks=12)})
+    task = chain.now()
+    assert (task.slots[0].provider, task.slots[0].promised) == (bob.stash, 12)
+    assert task.standby is not None
+    assert (task.standby.provider, task.standby.promised) == (alice.stash, 12)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"slots": 2},
+        {"segments": 1},
+        {"run_blocks": 1},
+        {"time_value": 1},
+        {"time_value": None},
+        {"blocks_max": 13},
+        {"blocks_max": 604},
+        {"milestones": 0},
+        {"milestones": INTERVALS_MAX + 1 - 256},
+    ],
+)
+def test_an_order_of_time_has_one_slot_whole_intervals_and_nothing_to_judge(changed: dict[str, Any]) -> None:
+    chain = TaskChain()
+    order = an_order(**{**time_order(), **changed})
+    chain.ask(TrainingMarket.submit(order=order), ev.UnsoundOrder)
+
+
+@pytest.mark.parametrize(("blocks", "intervals"), [(600, 4), (255, 255), (1, 1)])
+def test_an_order_of_time_has_intervals_of_a_block_to_five_minutes(blocks: int, intervals: int) -> None:
+    chain = TaskChain()
+    chain.submit(**time_order(blocks_max=blocks, milestones=intervals))
+    assert chain.now().terms.blocks_max == blocks
+
+
+def test_only_time_may_have_more_than_64_milestones() -> None:
+    chain = TaskChain()
+    chain.ask(TrainingMarket.submit(order=an_order(milestones=65)), ev.UnsoundOrder)
+
+
+def test_time_asks_for_a_quarter_of_the_price_as_collateral_and_pays_no_audit() -> None:
+    chain, _ = bought()
+    task = chain.now()
+    assert task.rules.audit_rate_ppm == 0
+    assert task.terms.collateral_min == PRICE // 4 + 5 * PRICE // 100
+    exact = chain.market.rules(an_order())
+    assert replace(task.rules, judge_fee_ppm=0, audit_rate_ppm=0, found_ppm=0, collateral_ppm=0) == replace(
+        exact, judge_fee_ppm=0, audit_rate_ppm=0, found_ppm=0, collateral_ppm=0
+    )
+
+
+def test_less_collateral_than_that_does_not_win() -> None:
+    chain = TaskChain()
+    chain.submit(**time_order())
+    least = chain.now().terms.collateral_min
+    alice, bob = chain.keys[:2]
+    chain.auction({alice: an_offer(OGPU, 12, least - 1), bob: an_offer(6 * OGPU, 12, least)})
+    assert [slot.provider for slot in chain.now().slots] == [bob.stash]
+
+
+@pytest.mark.parametrize("who", ["bob", "customer", "stranger"])
+def test_nobody_leaves_for_another(who: str) -> None:
+    chain, _, _, bob = begun()
+    call = TrainingMarket.leave(task=chain.task)
+    signer = {"bob": bob, "customer": CUSTOMER, "stranger": chain.keys[5]}[who]
+    chain.do(signer, call, ev.NotSlotOwner, role="stash" if who == "customer" else "provider")
+
+
+def test_only_who_is_paid_by_time_leaves_and_only_while_it_runs() -> None:
+    chain, _ = bought()
+    alice = chain.keys[0]
+    chain.do(alice, TrainingMarket.leave(task=chain.task), ev.WrongTaskState)
+    chain.start(alice)
+    chain.do(alice, TrainingMarket.leave(task=chain.task), None, role="stash")
+    exact, _ = bought(**{**time_order(), "checked_by": CheckedBy.EXECUTED, "time_value": None})
+    exact.start(exact.keys[0])
+    exact.do(exact.keys[0], TrainingMarket.leave(task=exact.task), ev.WrongTaskState)
+
+
+@pytest.mark.parametrize("change", [MoreBlocks(3), RaisePrice(2 * PRICE)])
+def test_more_time_is_not_had_for_nothing(change: Any) -> None:
+    chain, _, _, _ = begun()
+    error = ev.UnsoundAmendment if isinstance(change, MoreBlocks) else ev.WrongTaskState
+    chain.ask(TrainingMarket.amend(task=chain.task, change=change), error)
+
+
+def test_another_end_may_pay_what_is_not_paid_yet() -> None:
+    chain, books, alice, _ = begun()
+    pay_interval(chain, alice, 1)
+    pay_interval(chain, alice, 2)
+    left = PAY - 2 * SHARE
+    chain.ask(TrainingMarket.close(task=chain.task, pay=left + 1, back=0), ev.UnsoundAmendment)
+    chain.ask(TrainingMarket.close(task=chain.task, pay=left, back=0))
+    chain.do(alice, TrainingMarket.close(task=chain.task, pay=left, back=0), role="stash")
+    assert books.change(alice) == 2 * net(SHARE) + net(left)
+    assert chain.now().outcome is TaskOutcome.CLOSED
+
+
+def test_nobody_holds_accepts_disputes_or_shows_what_is_paid_by_time() -> None:
+    chain, _, alice, bob = begun()
+    pay_interval(chain, alice, 1)
+    hold = TrainingMarket.hold_checkpoint(task=chain.task, number=1, root=RIGHT)
+    chain.ask(hold, ev.NothingToHold)
+    chain.do(bob, hold, ev.NothingToHold)
+    for call in (TrainingMarket.accept(task=chain.task), TrainingMarket.dispute(task=chain.task, segment=None)):
+        chain.ask(call, ev.WrongTaskState)
+    chain.do(chain.keys[3], TrainingMarket.claim_fraud(task=chain.task, commitment=b"c" * 32), ev.WrongTaskState)
+
+
+def test_odd_prices_lose_no_grain_over_their_intervals() -> None:
+    chain, books, alice, _ = begun(6 * OGPU, PAY + 1, 8 * OGPU)
+    for number in (1, 2, 3):
+        pay_interval(chain, alice, number)
+    assert [event.milestone.number for event in chain.chain.happened(MilestoneReported)] == [1, 2, 3]
+    to_height(chain, 12)
+    chain.do(alice, TrainingMarket.finish(task=chain.task, place=0, result=TaskResult(RIGHT, bytes(32), 1)))
+    earned = [each for _, each in paid(chain)]
+    assert sum(earned) == PAY + 1
+    assert earned == [SHARE, SHARE, SHARE, SHARE + 1]
+    assert books.change(CUSTOMER) == -(PAY + 1) - (PAY + 1) // 50
+
+
+def test_blocks_are_paid_for_intervals_when_the_task_is_submitted() -> None:
+    chain = TaskChain()
+    books = Books(chain)
+    chain.submit(**time_order(blocks_max=255, milestones=255))
+    assert books.change(CUSTOMER) == -255 * 30_000
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    assert books.change(CUSTOMER) == -255 * 30_000 - BOND // 10

@@ -1,0 +1,286 @@
+"""Jobs and leases with several daemons over real pallets: bid for, begun, paid by the interval, left, taken over."""
+
+import hashlib
+import tarfile
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_engine import MISSING, FakeEngine
+from gpu_tasks.data.sealing import address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.attestations.attestations import TaskAttested
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
+from gpu_tasks.market.training.tasks import TaskState, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
+from gpu_tasks.provider.programs.results import NOTHING
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
+from gpu_tasks.provider.tasks.policy_file import write_policy
+from gpu_tasks.tasks.container_order import container_hash
+from gpu_tasks.tasks.container_request import (
+    CONTAINER_VERSION,
+    CONTAINER_WORKLOAD,
+    REQUEST,
+    AskedLimits,
+    ContainerNetwork,
+    ContainerRequest,
+    RegistryImage,
+)
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Heard, seal_key
+from runtime.cryptography.hashing import blake2_256
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
+from task_chain import net
+from task_village import TaskVillage, play_tasks
+
+REPOSITORY = "registry.test/tool"
+PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
+INTERVAL, INTERVALS = 5, 3
+PROGRAM = ContainerRequest(
+    version=CONTAINER_VERSION, image=RegistryImage(REPOSITORY, b"i" * 32), command=("run",), environment=(),
+    secrets=(), inputs=(), ports=(), network=ContainerNetwork.NONE, limits=AskedLimits(memory_bytes=64 << 20), gpus=0,
+    is_lease=False, keep_blocks=0,
+)  # fmt: skip
+
+
+class Renting(TaskVillage):
+    """A village whose first providers run containers, in engines that are fakes."""
+
+    def __init__(self, base: Path, count: int, **more: Any) -> None:
+        super().__init__(base, count, numbers={"TrainingMarket.grace_blocks": 6}, **more)
+        self.fakes = {keys.name: FakeEngine() for keys in self.node.chain.validators}
+        self.engines = dict(self.fakes)
+        for keys, price in zip(self.node.chain.validators, PRICES, strict=False):
+            means = ProgramMeans(images=(REPOSITORY,))
+            policy = BidPolicy(kinds=(CONTAINER_KIND,), least_price=price_of(price), containers=means)
+            (base / keys.name).mkdir()
+            write_policy(base / keys.name, policy)
+
+    async def rent(self, program: ContainerRequest = PROGRAM, **changed: Any) -> bytes:
+        """A task of the customer's that buys time; its id."""
+        request = REQUEST.encode(program)
+        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
+        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
+        await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
+        classes = tuple(DeviceClass)
+        order = TaskOrder(
+            task_hash=container_hash(request, INTERVALS, classes), workload=CONTAINER_WORKLOAD,
+            input_root=commitment_of(content), input_blob=address_of(blob), sealed_at=self.node.chain.height - 1,
+            classes=0b111, milestones=INTERVALS, segments=0, run_blocks=0, price_max=OGPU, time_value=0, loss=None,
+            blocks_max=INTERVAL * INTERVALS, collateral_min=0, slots=1, is_homogeneous=False, auctions=2,
+            checked_by=CheckedBy.LEASED if program.is_lease else CheckedBy.METERED,
+        )  # fmt: skip
+        number = self.market.submitted[CUSTOMER.stash]
+        call = TrainingMarket.submit(order=replace(order, **changed))
+        self.node.chain.block(signed(CUSTOMER.stash, call))
+        return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+
+    def engine_of(self, stash: bytes) -> FakeEngine:
+        return self.fakes[self.miner(stash).keys.name]
+
+    def settled(self) -> list[tuple[TaskOutcome, int]]:
+        return [(each.outcome, each.earned) for each in self.node.chain.happened(SlotSettled)]
+
+
+def play(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 4, **more: Any) -> None:
+    play_tasks(tmp_path, count, scene, kind=Renting, **more)
+
+
+async def begun(village: Renting, program: ContainerRequest = PROGRAM) -> tuple[bytes, Any, FakeEngine]:
+    """A program that runs: its task, who runs it, and with what."""
+    task = await village.rent(program)
+    running = await village.until(task, TaskState.RUNNING)
+    await village.block()
+    miner = village.miner(running.slots[0].provider)
+    engine = village.engine_of(miner.keys.stash)
+    assert len(engine.running) == 1
+    return task, miner, engine
+
+
+def heard(who: Heard, event: str) -> bool:
+    return event in who.names()
+
+
+def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, miner, engine = await begun(village)
+        assert miner is village.miners[0], "the cheapest"
+        (spec,) = engine.started
+        assert (spec.image.repository, spec.command, spec.limits.memory_bytes) == (REPOSITORY, ("run",), 64 << 20)
+        for _ in range(INTERVAL + 2):
+            await village.block()
+        engine.end(exit_code=3)
+        ended = await village.until(task, TaskState.ENDED)
+        for _ in range(3):
+            await village.block()
+        (slot,) = ended.slots
+        assert ended.outcome is TaskOutcome.TIME_OVER
+        assert slot.result is not None
+        assert slot.result.metric == 3
+        blob = miner.daemon.parts.store.get(slot.result.blob)
+        assert blob is not None
+        archive = CUSTOMER_SEAL.open(blob)
+        assert slot.result.root == hashlib.blake2b(archive, digest_size=32).digest()
+        with tarfile.open(fileobj=BytesIO(archive)) as opened:
+            assert opened.getnames() == ["words"]
+        paid = [earned for _, earned in village.settled()]
+        assert len(paid) == 2
+        entry = miner.daemon.parts.journal.tasks[task, 1]
+        assert entry.paid == sum(net(each) for each in paid)
+        assert engine.removed == [spec.container_id]
+        assert len(village.node.chain.happened(TaskAttested)) == 2, "it is stated by attestations, which cost nothing"
+        assert village.node.failed == []
+
+    play(tmp_path, scene)
+
+
+def test_a_lease_lasts_as_long_as_its_time_whatever_its_program_does(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, _, engine = await begun(village, replace(PROGRAM, is_lease=True))
+        engine.end()
+        ended = await village.until(task, TaskState.ENDED)
+        assert ended.outcome is TaskOutcome.TIME_OVER
+        assert ended.slots[0].finished_at >= ended.started_at + INTERVAL * INTERVALS
+        assert sum(earned for _, earned in village.settled()) == ended.slots[0].price
+        assert village.node.failed == []
+
+    play(tmp_path, scene)
+
+
+def test_a_job_that_never_ends_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, _, engine = await begun(village)
+        (container,) = engine.running.values()
+        ended = await village.until(task, TaskState.ENDED)
+        assert ended.outcome is TaskOutcome.TIME_OVER
+        assert container.end.done()
+        assert ended.slots[0].result is not None
+        assert ended.slots[0].result.metric == 143
+
+    play(tmp_path, scene)
+
+
+def test_a_customer_that_leaves_has_its_container_taken_away(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, _, engine = await begun(village)
+        village.ask(TrainingMarket.amend(task=task, change=Stop()))
+        for _ in range(3):
+            await village.block()
+        assert village.task(task).outcome is TaskOutcome.TIME_STOPPED
+        assert not engine.running
+
+    play(tmp_path, scene)
+
+
+def test_a_daemon_that_lost_the_program_leaves_and_the_runner_up_begins_it_anew(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, miner, _ = await begun(village)
+        village.fakes[miner.keys.name] = FakeEngine()
+        village.engines = dict(village.fakes)
+        await village.restart(miner)
+        await village.until(task, TaskState.STARTING, TaskState.ASKING)
+        assert village.settled() == [(TaskOutcome.LEFT, 0)]
+        running = await village.until(task, TaskState.RUNNING)
+        await village.block()
+        other = running.slots[0].provider
+        assert other != miner.keys.stash
+        assert len(village.engine_of(other).running) == 1
+        assert not village.fakes[miner.keys.name].started
+
+    play(tmp_path, scene)
+
+
+def test_a_daemon_that_restarts_with_the_result_in_its_journal_states_it(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, miner, engine = await begun(village)
+        engine.end()
+        miner.daemon.working.steps.tasks.start("end", miner.daemon.working.selling._end((task, 1)))
+        while miner.daemon.working.steps.tasks._tasks:
+            await village.pause()
+        assert miner.daemon.parts.journal.tasks[task, 1].result is not None
+        assert village.task(task).slots[0].result is None
+        village.fakes[miner.keys.name] = FakeEngine()
+        village.engines = dict(village.fakes)
+        await village.restart(miner)
+        assert (await village.until(task, TaskState.ENDED)).outcome is TaskOutcome.TIME_OVER
+
+    play(tmp_path, scene)
+
+
+def test_what_cannot_be_begun_is_left_at_once(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        village.fakes[village.miners[0].keys.name].trouble = ContainerError("start", "no space is left", "make some")
+        task = await village.rent()
+        await village.until(task, TaskState.RUNNING)
+        await village.until(task, TaskState.STARTING)
+        assert village.settled() == [(TaskOutcome.LEFT, 0)]
+        assert heard(village.miners[0].heard, "program_lost")
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (replace(PROGRAM, image=RegistryImage("registry.test/other", b"i" * 32)), "is not on the provider's list"),
+        (replace(PROGRAM, image=RegistryImage(REPOSITORY, bytes.fromhex(MISSING))), "no registry has it"),
+        (replace(PROGRAM, limits=AskedLimits(memory_bytes=3 << 30)), "memory_bytes"),
+        (replace(PROGRAM, network=ContainerNetwork.OUTBOUND), "to reach the network"),
+        (replace(PROGRAM, gpus=1), "it wants 1 GPUs"),
+        (replace(PROGRAM, secrets=("TOKEN",)), "it wants secrets"),
+        (replace(PROGRAM, version=2), "of version 2"),
+    ],
+)
+def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
+    tmp_path: Path, program: ContainerRequest, says: str
+) -> None:
+    async def scene(village: Renting) -> None:
+        task = await village.rent(program)
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+        assert any(says in str(each) for each in village.miners[0].heard.events)
+
+    play(tmp_path, scene, 2)
+
+
+def test_a_request_that_is_not_the_one_that_its_hash_names_is_not_bid_for(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task = await village.rent(task_hash=blake2_256(b"another"))
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+        assert any("another than its hash names" in str(each) for each in village.miners[0].heard.events)
+
+    play(tmp_path, scene, 2)
+
+
+def test_outputs_that_cannot_be_taken_end_the_job_without_them(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, _, engine = await begun(village)
+        engine.left = {"large": bytes(2 << 20)}
+        engine.end()
+        ended = await village.until(task, TaskState.ENDED)
+        result = ended.slots[0].result
+        assert result is not None
+        assert (result.root, result.blob) == (NOTHING, NOTHING)
+        assert any(heard(each.heard, "no_outputs") for each in village.miners)
+
+    play(tmp_path, scene)
+
+
+def test_who_runs_no_containers_bids_for_none(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        village.engines = {}
+        for miner in list(village.miners):
+            await village.restart(miner)
+        task = await village.rent()
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+        assert any("runs no containers" in str(each) for each in village.miners[0].heard.events)
+
+    play(tmp_path, scene, 2)
