@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
-from gpu_tasks.data.inventory import InventoryError, MachineInventory, read_inventory
+from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, InventoryError, read_inventory
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.offers import DeviceClaims, OfferRow
@@ -33,6 +36,8 @@ class HeardInventories:
     """By provider what it says of each hardware, and why others are left out."""
 
     claims: dict[bytes, dict[bytes, DeviceClaims]] = field(default_factory=dict)
+    processors: dict[bytes, DeviceClaims] = field(default_factory=dict)
+    """By provider what it says of its CPU."""
     left_out: dict[bytes, str] = field(default_factory=dict)
 
 
@@ -90,31 +95,44 @@ async def _take(client: ChainClient, found: HeardInventories, owner: bytes, data
         found.left_out[owner] = "sent an inventory that another key has signed"
         return
     found.left_out.pop(owner, None)
-    found.claims[owner] = _claims(inventory)
+    pairs = [(device, _claims(inventory.machine, device)) for device in inventory.devices]
+    found.claims[owner] = {device.uuid_hash: claims for device, claims in pairs}
+    processor = next((claims for device, claims in pairs if device.is_processor), None)
+    if processor is not None:
+        found.processors[owner] = processor
 
 
-def _claims(inventory: MachineInventory) -> dict[bytes, DeviceClaims]:
-    """By the hash of the hardware's identifier."""
-    machine = inventory.machine
-    return {
-        device.uuid_hash: DeviceClaims(
-            vendor=device.vendor,
-            model=device.model,
-            vram_mib=device.memory_mib,
-            driver=device.driver,
-            platform=device.platform,
-            platform_version=device.platform_version,
-            processor=machine.processor,
-            cores=machine.cores,
-            memory_mib=machine.memory_mib,
-            disk_free_mib=machine.disk_free_mib,
-            down_kbit=machine.down_kbit,
-            up_kbit=machine.up_kbit,
-        )
-        for device in inventory.devices
-    }
+def _claims(machine: ClaimedMachine, device: ClaimedDevice) -> DeviceClaims:
+    return DeviceClaims(
+        vendor=device.vendor,
+        model=device.model,
+        vram_mib=device.memory_mib,
+        driver=device.driver,
+        platform=device.platform,
+        platform_version=device.platform_version,
+        processor=machine.processor,
+        cores=machine.cores,
+        memory_mib=machine.memory_mib,
+        disk_free_mib=machine.disk_free_mib,
+        down_kbit=machine.down_kbit,
+        up_kbit=machine.up_kbit,
+    )
 
 
-def with_claims(rows: Sequence[OfferRow], heard: HeardInventories, hardware: Mapping[bytes, bytes]) -> list[OfferRow]:
-    """The rows with what their providers claim; `hardware` has by device the hash of its identifier."""
-    return [replace(row, claims=heard.claims.get(row.provider, {}).get(hardware.get(row.device, b""))) for row in rows]
+def with_claims(rows: Sequence[OfferRow], heard: HeardInventories, devices: Iterable[DeviceStatus]) -> list[OfferRow]:
+    """The rows with what their providers claim: by the hash of the hardware's identifier, as the chain has it.
+
+    A CPU has no identifier of its own: a provider's only CPU device is its machine's, as its daemon takes it too.
+    """
+    known = {status.id: status.device for status in devices}
+    processors = Counter(device.owner for device in known.values() if device.kind is DeviceClass.CPU)
+
+    def claims_of(row: OfferRow) -> DeviceClaims | None:
+        device = known.get(row.device)
+        if device is None:
+            return None
+        found = heard.claims.get(row.provider, {}).get(device.uuid_hash)
+        is_only = device.kind is DeviceClass.CPU and processors[row.provider] == 1
+        return found or (heard.processors.get(row.provider) if is_only else None)
+
+    return [replace(row, claims=claims_of(row)) for row in rows]

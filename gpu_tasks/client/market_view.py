@@ -33,8 +33,7 @@ async def claimed(client: ChainClient, rows: list[OfferRow], at: bytes) -> tuple
     owners = list(dict.fromkeys(row.provider for row in rows))
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         heard = await heard_inventories(client, blobs, owners, at)
-    hardware = {status.id: status.device.uuid_hash for status in await market_reads.devices(client, at)}
-    return with_claims(rows, heard, hardware), heard.left_out
+    return with_claims(rows, heard, await market_reads.devices(client, at)), heard.left_out
 
 
 async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:

@@ -47,6 +47,8 @@ class ClaimedDevice:
     platform: ClaimText
     """`cuda` or `rocm`."""
     platform_version: ClaimText
+    is_processor: bool
+    """The machine's own: on the chain a device of the class `cpu`."""
 
 
 @struct

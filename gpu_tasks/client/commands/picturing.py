@@ -50,6 +50,7 @@ SCENE_BYTES_MAX = 64 * 1024
 SHOWN = ("tile", "unit", "provider", "device", "block", "cost", "pixels_checked")
 DEFAULT_NAME = "picture.png"
 PROBLEMS_SHOWN = 8
+ID_BYTES_SHOWN = 4
 
 
 class PictureSize(click.ParamType[tuple[int, int]]):
@@ -216,7 +217,8 @@ def _finish(output: Output, order: PictureOrder, collector: TileCollector, place
     if output.as_json:
         output.facts({**facts, "tiles": rows})
         return
-    output.rows("Tiles, and who was paid for each", SHOWN, rows)
+    short = [row | {"unit": row["unit"][:ID_BYTES_SHOWN], "device": row["device"][:ID_BYTES_SHOWN]} for row in rows]
+    output.rows("Tiles, and who was paid for each", SHOWN, short)
     output.facts(facts)
 
 

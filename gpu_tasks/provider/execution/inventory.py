@@ -47,10 +47,17 @@ def claimed_machine(work: Path, rates: TransferRates, root: Path = Path("/")) ->
 
 def _of_hardware(piece: Hardware, cuda: str, root: Path) -> ClaimedDevice:
     if piece.index is None:
-        return ClaimedDevice(piece.uuid_hash, _cpu_vendor(root), _processor(root), 0, "", "", "")
+        return ClaimedDevice(piece.uuid_hash, _cpu_vendor(root), _processor(root), 0, "", "", "", is_processor=True)
     model, memory = claim_text(piece.name), min(piece.memory_mib, U32_MAX)
     return ClaimedDevice(
-        piece.uuid_hash, "NVIDIA", model, memory, claim_text(piece.driver), "cuda" if cuda else "", cuda
+        piece.uuid_hash,
+        "NVIDIA",
+        model,
+        memory,
+        claim_text(piece.driver),
+        "cuda" if cuda else "",
+        cuda,
+        is_processor=False,
     )
 
 
@@ -75,6 +82,7 @@ def _amd_cards(root: Path) -> list[ClaimedDevice]:
                 claim_text(driver),
                 "rocm" if rocm else "",
                 claim_text(rocm),
+                is_processor=False,
             )
         )
     return found

@@ -277,7 +277,7 @@ def test_what_providers_claim_stands_apart_from_the_chain_s_facts(monkeypatch: p
 
         chain = DevChain()
         (uuid_hash,) = [each.uuid_hash for _, each in chain.runtime.at(chain.state)[Devices].devices.items() if each]
-        claimed = ClaimedDevice(uuid_hash, "NVIDIA", "RTX 4090", 24_564, "550.54", "cuda", "12.4")
+        claimed = ClaimedDevice(uuid_hash, "NVIDIA", "RTX 4090", 24_564, "550.54", "cuda", "12.4", is_processor=False)
         machine = ClaimedMachine("EPYC", 16, 65_536, 500_000, 0, 0)
         made_at = time.time_ns() // 1_000_000
         inventory = MachineInventory(1, key.public_key, made_at, machine, (claimed,))

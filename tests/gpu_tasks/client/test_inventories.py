@@ -18,7 +18,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
 from gpu_tasks.data.transfer_rates import TransferRates
-from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import Identity
@@ -39,8 +39,13 @@ class FakeClient:
     genesis_hash = GENESIS
 
 
-def signed(number: int, *, signer: int | None = None, age_ms: int = 0, hardware: bytes | None = None) -> bytes:
-    claimed = ClaimedDevice(hardware or name(number), "NVIDIA", f"RTX {number}", 24_564, "550.54", "cuda", "12.4")
+def signed(
+    number: int, *, signer: int | None = None, age_ms: int = 0, hardware: bytes | None = None,
+    is_processor: bool = False,
+) -> bytes:  # fmt: skip
+    claimed = ClaimedDevice(
+        hardware or name(number), "NVIDIA", f"RTX {number}", 24_564, "550.54", "cuda", "12.4", is_processor
+    )
     made_at = time.time_ns() // 1_000_000 - age_ms
     inventory = MachineInventory(1, KEYS[number].public_key, made_at, MACHINE, (claimed,))
     return sign_inventory(inventory, GENESIS, KEYS[signer or number].sign)
@@ -142,9 +147,8 @@ def test_so_many_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_claims_stand_beside_the_offer_of_the_same_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
-    statuses = [device(number, {0: number}) for number in (1, 2)]
-    rows = rows_of(statuses, {0: service()})
-    hardware = {status.id: status.device.uuid_hash for status in statuses}
+    hardware = [device(number, {0: number}) for number in (1, 2)]
+    rows = rows_of(hardware, {0: service()})
     # provider 2 claims hardware that is another's: it stands beside none of its own devices
     found = heard(monkeypatch, {1: answering(signed(1)), 2: answering(signed(2, hardware=name(1)))})
     first, second = with_claims(rows, found, hardware)
@@ -152,6 +156,17 @@ def test_claims_stand_beside_the_offer_of_the_same_hardware(monkeypatch: pytest.
     assert first.claims.model == "RTX 1"
     assert second.claims is None
     assert with_claims(rows, HeardInventories(), hardware) == [replace(row, claims=None) for row in rows]
+
+
+def test_a_provider_s_only_cpu_is_its_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = answering(signed(1, hardware=b"r" * 32, is_processor=True))  # the identifier of a CPU is a random one
+    found = heard(monkeypatch, {1: cpu})
+    one, two = device(1, {0: 1}), replace(device(2, {0: 2}), device=replace(device(1).device, uuid_hash=name(7)))
+    assert with_claims(rows_of([one], {0: service()}), found, [one])[0].claims is not None
+    several = with_claims(rows_of([one, two], {0: service()}), found, [one, two])
+    assert [row.claims for row in several] == [None, None], "which of them it is nobody can tell"
+    gpu = replace(one, device=replace(one.device, kind=DeviceClass.CONSUMER))
+    assert with_claims(rows_of([gpu], {0: service()}), found, [gpu])[0].claims is None
 
 
 def test_a_provider_s_door_tells_its_inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,9 @@ from wallet.keypair import Keypair
 
 KEY, OTHER = (Keypair.from_seed(Scheme.ED25519, seed * 32) for seed in (b"p", b"q"))
 GENESIS, NOW = b"g" * 32, 1_000_000_000
-DEVICE = ClaimedDevice(b"h" * 32, "NVIDIA", "NVIDIA GeForce RTX 4090", 24_564, "550.54.14", "cuda", "12.4")
+DEVICE = ClaimedDevice(
+    b"h" * 32, "NVIDIA", "NVIDIA GeForce RTX 4090", 24_564, "550.54.14", "cuda", "12.4", is_processor=False
+)
 MACHINE = ClaimedMachine("AMD EPYC", 16, 65_536, 500_000, 900_000, 0)
 INVENTORY = MachineInventory(1, KEY.public_key, NOW, MACHINE, (DEVICE,))
 SIGNED = sign_inventory(INVENTORY, GENESIS, KEY.sign)
@@ -70,7 +72,7 @@ def test_no_changed_bit_counts(place: int, bit: int) -> None:
 
 def test_the_greatest_inventory_fits() -> None:
     long = "x" * TEXT_BYTES_MAX
-    device = ClaimedDevice(b"h" * 32, long, long, 2**32 - 1, long, long, long)
+    device = ClaimedDevice(b"h" * 32, long, long, 2**32 - 1, long, long, long, is_processor=False)
     machine = ClaimedMachine(long, 1, 1, 1, 1, 1)
     whole = replace(INVENTORY, machine=machine, devices=(device,) * DEVICES_MAX)
     signed = sign_inventory(whole, GENESIS, KEY.sign)

@@ -42,8 +42,10 @@ def root(tmp_path: Path) -> Path:
 def test_devices_of_any_maker_are_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "cuda_version", lambda: "12.4")
     gpu, cpu, amd = claimed_devices([GPU, CPU], root)
-    assert gpu == ClaimedDevice(GPU.uuid_hash, "NVIDIA", "NVIDIA H200", 143_771, "550.54.14", "cuda", "12.4")
-    assert cpu == ClaimedDevice(CPU.uuid_hash, "Intel", "Intel(R) Xeon(R) Gold 6338", 0, "", "", "")
+    assert gpu == ClaimedDevice(
+        GPU.uuid_hash, "NVIDIA", "NVIDIA H200", 143_771, "550.54.14", "cuda", "12.4", is_processor=False
+    )
+    assert cpu == ClaimedDevice(CPU.uuid_hash, "Intel", "Intel(R) Xeon(R) Gold 6338", 0, "", "", "", is_processor=True)
     assert (amd.vendor, amd.model, amd.memory_mib) == ("AMD", "AMD Instinct MI300X", 192 * 1024)
     assert (amd.driver, amd.platform, amd.platform_version) == ("6.7.0", "rocm", "6.1.2")
 
