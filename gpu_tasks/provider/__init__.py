@@ -13,6 +13,7 @@ In reading order:
 * `doctor`: what machine, key and chain lack
 * `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it
+* `programs`: programs of customers, in containers
 * `tasks`: tasks at auction: bids, work, checkpoints
 * `daemon`: what runs until it is stopped: from a block to what it asks for
 * `keys`: the provider key

@@ -7,6 +7,7 @@ In reading order:
 * `records`: a task and its auctions in rows and facts
 * `purse`: what is locked for a task, and what a call would bring back
 * `run_blobs`: checkpoints and results, fetched, opened and checked
+* `program_outputs`: what a program left, fetched, opened and checked
 * `recomputing`: a run computed again, so that a dispute names what is wrong
 * `holding`: checkpoints that the customer holds, so that they count
 * `block_statements`: the blocks of a task's life, read for what was stated and signed

@@ -6,6 +6,7 @@ In reading order:
 * `naming`: which device a text means
 * `making`: a call is tried, or made and waited for
 * `sandboxing`: whether workers run within walls
+* `containing`: whether programs of customers run in containers
 * `broadcasting`: which broker is told
 * `running`: `run`: the daemon
 * `pauses`: why a device is paused, and until when

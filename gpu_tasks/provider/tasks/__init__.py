@@ -6,11 +6,13 @@ In reading order:
 * `policy_file`: where that stands
 * `machine`: what a policy asks of machine and clock
 * `bid_terms`: price, promise and collateral of a bid, or why there is none; pure
+* `time_terms`: the same of time; pure
 * `places`: what chain and journal ask for next; pure
 * `task_earnings`: what a task paid; pure
 * `run_folder`: states on the disk
 * `task_inputs`: from a task to its request
 * `checkpoint_blobs`: runs in the stores
+* `selling_time`: programs of customers, made ready, metered, ended
 * `task_usage`: what computing it consumed; pure
 * `task_runs`: the run of a task, step by step
 * `task_book`: the tasks that this daemon has to do with

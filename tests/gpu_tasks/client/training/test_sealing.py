@@ -55,7 +55,7 @@ def test_however_many_may_bid_every_judge_can_open_it_and_the_customer(monkeypat
             pass
 
     class Draft:
-        file = type("File", (), {"task": type("Task", (), {"classes": (DeviceClass.CPU,)})})
+        asked = type("Asked", (), {"classes": (DeviceClass.CPU,)})
         order = staticmethod(lambda stored: stored)
 
     async def judges(*_: Any) -> list[InputReader]:

@@ -7,6 +7,7 @@ import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import BidOffer, TaskBid
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, TaskResult, TaskState
 from gpu_tasks.market.training.terms import Bid
@@ -218,3 +219,60 @@ def test_a_checkpoint_is_held_under_the_root_that_all_have_stated() -> None:
     assert not is_held(a_task(state=TaskState.RUNNING, slots=(THEIRS,)), FIRST)
     apart = (replace(THEIRS, milestone=FIRST), replace(MINE, milestone=replace(FIRST, root=b"x" * 32)))
     assert not is_held(a_task(state=TaskState.RUNNING, slots=apart), FIRST)
+
+
+# ------------------------------------------------------------------------------------------------------- sold time
+
+SOLD = replace(MINE, promised=12, started_at=1)
+LOST = OnHand(has_input=True, is_lost=True)
+
+
+def selling(
+    checked_by: CheckedBy = CheckedBy.METERED,
+    journal: TaskEntry | None = None,
+    on_hand: OnHand = READY,
+    newest: int = 3,
+    **task: Any,
+) -> TaskStep:
+    """Four intervals of three blocks, which began in block 1."""
+    order = replace(a_task().order, checked_by=checked_by, milestones=4, blocks_max=12)
+    state = {"state": TaskState.RUNNING, "deadline": 30, "slots": (SOLD,), "started_at": 1, "milestones": 4, **task}
+    own = OwnTask(KEY, a_task(order=order, **state), OPENED)
+    return next_step(own, journal or entry(), ME, on_hand, newest)
+
+
+def test_an_interval_is_stated_once_it_is_over_and_noted() -> None:
+    noted = entry(milestones={1: FIRST})
+    assert selling(journal=noted, newest=2) is TaskStep.NOTHING
+    assert selling(journal=noted, newest=3) is TaskStep.MILESTONE
+    assert selling(newest=3) is TaskStep.NOTHING
+    assert selling(journal=noted, newest=3, slots=(replace(SOLD, reported=1),), owed=1) is TaskStep.NOTHING
+    last = replace(SOLD, reported=3)
+    assert selling(journal=entry(milestones={4: FIRST}), newest=20, slots=(last,), owed=3) is TaskStep.NOTHING
+
+
+def test_the_end_of_a_job_is_stated_at_once_and_that_of_a_lease_when_its_time_is_up() -> None:
+    done = entry(result=RESULT)
+    assert selling(journal=done, newest=1) is TaskStep.FINISH
+    assert selling(CheckedBy.LEASED, done, newest=11) is TaskStep.NOTHING
+    assert selling(CheckedBy.LEASED, done, newest=12) is TaskStep.FINISH
+
+
+def test_who_has_lost_the_program_leaves_unless_its_result_is_there() -> None:
+    assert selling(on_hand=LOST) is TaskStep.LEAVE
+    assert selling(journal=entry(sent={TaskSent.LEAVE})) is TaskStep.LEAVE
+    assert selling(journal=entry(result=RESULT), on_hand=LOST) is TaskStep.FINISH
+    assert selling(on_hand=LOST, slots=(THEIRS,)) is TaskStep.NOTHING
+
+
+def test_what_is_missing_here_is_not_reported_as_a_missing_input() -> None:
+    own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
+    assert next_step(own, entry(), ME, OnHand(may_report=False), 16) is TaskStep.NOTHING
+    assert next_step(own, entry(), ME, OnHand(may_report=True), 16) is TaskStep.REPORT
+
+
+def test_why_time_that_is_sold_waits() -> None:
+    order = replace(a_task().order, checked_by=CheckedBy.METERED, milestones=4, blocks_max=12)
+    task = a_task(order=order, state=TaskState.RUNNING, slots=(SOLD,), milestones=4)
+    said = why_waiting(OwnTask(KEY, task, OPENED), entry(), ME)
+    assert said == "its program runs; interval 1 of 4 is paid when it is over"

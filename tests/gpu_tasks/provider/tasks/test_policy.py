@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import (
     DAYS,
     MINUTES,
@@ -38,12 +39,41 @@ policies = st.builds(
     schedule=st.lists(spans(), max_size=3).map(tuple),
     only_when_idle=st.booleans(),
     gangs=st.booleans(),
+    containers=st.builds(
+        ProgramMeans,
+        images=st.sampled_from([(), ("ghcr.io/acme/lora",), (f"a/b@sha256:{'ab' * 32}", "localhost:5000/c")]),
+        outbound=st.booleans(),
+        cpu_thousandths=st.integers(10, 512_000),
+        memory_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
+        disk_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
+        processes=st.integers(16, 65_536),
+    ),
 )
 
 
 @given(policies)
 def test_a_policy_is_read_as_it_was_written(policy: BidPolicy) -> None:
     assert policy_of(text_of(policy), KINDS) == policy
+
+
+@pytest.mark.parametrize(
+    ("containers", "says"),
+    [
+        ("[]", "containers is an object"),
+        ('{"image": []}', "there is no key 'image'; did you mean images?"),
+        ('{"images": ["ghcr.io/acme/lora:latest/"]}', "is no repository"),
+        ('{"images": ["a@sha256:12"]}', "is no repository"),
+        ('{"images": ["a@b"]}', "is no repository"),
+        ('{"cpu": "x"}', "is a number of cores"),
+        ('{"memory": "12"}', "is a size"),
+        ('{"outbound": 1}', "outbound is true or false"),
+        ('{"processes": "-1"}', "is a whole number"),
+    ],
+)
+def test_what_programs_may_use_is_read_strictly(containers: str, says: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy_of(f'{{"containers": {containers}}}', KINDS)
+    assert says in str(caught.value)
 
 
 @given(spans(), st.integers(0, 6), st.integers(0, MINUTES - 1))

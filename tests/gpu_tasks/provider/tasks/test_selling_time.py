@@ -22,6 +22,7 @@ from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.containers.spec import ImageByDigest
 from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
@@ -115,6 +116,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         task, miner, engine = await begun(village)
         assert miner is village.miners[0], "the cheapest"
         (spec,) = engine.started
+        assert isinstance(spec.image, ImageByDigest)
         assert (spec.image.repository, spec.command, spec.limits.memory_bytes) == (REPOSITORY, ("run",), 64 << 20)
         for _ in range(INTERVAL + 2):
             await village.block()
@@ -145,8 +147,11 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
 
 def test_a_lease_lasts_as_long_as_its_time_whatever_its_program_does(tmp_path: Path) -> None:
     async def scene(village: Renting) -> None:
-        task, _, engine = await begun(village, replace(PROGRAM, is_lease=True))
+        task, miner, engine = await begun(village, replace(PROGRAM, is_lease=True))
         engine.end()
+        for _ in range(3):
+            await village.block()
+        assert miner.daemon.parts.journal.tasks[task, 1].result is None, "what it has in its workspace is still there"
         ended = await village.until(task, TaskState.ENDED)
         assert ended.outcome is TaskOutcome.TIME_OVER
         assert ended.slots[0].finished_at >= ended.started_at + INTERVAL * INTERVALS

@@ -13,7 +13,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.tasks.task_earnings import earned
 from looked_at import judges_say
 from scripts.chains.market_chain import OGPU
-from task_chain import Books, TaskChain, an_offer, awarded, finish_and_accept, work
+from task_chain import Books, TaskChain, an_offer, awarded, finish_and_accept, time_order, work
 
 
 def _paid(chain: TaskChain) -> None:
@@ -114,3 +114,24 @@ def test_what_has_not_ended_has_brought_nothing_yet() -> None:
     work(chain, alice, milestones=3)
     chain.finish(alice)
     assert earned(chain.now(), alice.stash, alice.device) == 0
+
+
+@pytest.mark.parametrize("intervals", [0, 2])
+@pytest.mark.parametrize("ends", ["itself", "its customer"])
+def test_what_bought_time_brought_is_what_the_chain_has_paid(intervals: int, ends: str) -> None:
+    chain = TaskChain()
+    books = Books(chain)
+    alice = chain.keys[0]
+    chain.submit(**time_order())
+    chain.auction({alice: an_offer(OGPU + 7, 12)})
+    chain.start(alice)
+    for number in range(1, intervals + 1):
+        while chain.chain.height + 1 < chain.now().started_at + 3 * number:
+            chain.chain.block()
+        chain.report(alice, number)
+    chain.chain.block()
+    if ends == "itself":
+        chain.finish(alice)
+    else:
+        chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    assert earned(chain.now(), alice.stash, alice.device) == books.change(alice)

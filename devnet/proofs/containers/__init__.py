@@ -1,0 +1,8 @@
+"""Jobs and leases in real containers on a devnet: run, watched, left by either side, paid to the grain.
+
+In reading order:
+
+* `registry`: a container engine, a registry, and an image in it, all of them this proof's own
+* `course`: one scene after the other
+* `judging`: what must have become of each
+"""
