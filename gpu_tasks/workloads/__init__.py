@@ -13,4 +13,5 @@ In reading order:
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
 * `render_tile`: pictures of scenes by paths of light in integers, in tiles that fit together
 * `registry`: which workloads there are: the one place that names them
+* `pictures`: pictures that are bought as tiles, for programs that know no workload
 """
