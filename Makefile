@@ -23,7 +23,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: telemetry capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,
 
 auction: ## training tasks sold to sealed bids on a devnet of five; winner and standby killed, a gang: the same roots, paid to the grain
 	@$(PY) -m devnet.proofs.auction $(if $(filter-out file,$(origin VALIDATORS)),--validators $(VALIDATORS))
+
+containers: ## jobs and leases in Docker on a devnet: run, left by customer and provider, killed; root, an engine and a registry of its own
+	@$(PY) -m devnet.proofs.containers $(if $(ONLY),--scenes $(ONLY))
 
 telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
 	@$(PY) -m devnet.proofs.telemetry

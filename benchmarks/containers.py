@@ -1,7 +1,8 @@
-"""`python -m benchmarks.containers`: what a container costs beside a bare process; out/containers.json.
+"""`python -m benchmarks.containers`: what walls cost beside a bare process; out/container-cost.json.
 
-Start, end, removal, CPU of the engine and of the provider, memory while it runs, and how much slower a program is in
-it. Needs root, Docker and busybox; an engine of its own in a temporary folder, without a network.
+Of bubblewrap and of Docker: start, end, removal, CPU beside the program's own, memory while it runs, and how much
+slower a program is within. Needs root, Docker and busybox; an engine of its own in a temporary folder, without a
+network.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from devnet.proofs.escape.archives import MadeImage, busybox_files
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerLimits, ContainerPolicy, ContainerSpec
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind
+from gpu_tasks.provider.execution.sandbox import NoSandboxError, find_sandbox
 
 ENGINE_GROUP = Path("/sys/fs/cgroup/cpuacct/ogpu-benchmark")
 ENGINE_PROGRAMS = ("dockerd", "containerd", "containerd-shim", "docker-init", "pause")
@@ -45,13 +47,13 @@ def main() -> int:
     parser = argparse.ArgumentParser("benchmarks.containers", description="What a container costs.")
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
-    report: dict[str, Any] = {"bare": {"start_ms": _bare(rounds)}}
+    report: dict[str, Any] = {"bare": {"start_ms": _bare(rounds)}, "bubblewrap": _walled(rounds)}
     with tempfile.TemporaryDirectory(prefix="ogpu-containers-") as name, own_engine(Path(name) / "engine") as address:
         with _engine_apart() as engine_cpu:
             for kind in WorkspaceKind:
                 report[kind.value] = asyncio.run(_contained(address, Path(name), kind, rounds, engine_cpu))
         report["slower"] = asyncio.run(_slower(address, Path(name)))
-    path = write("containers", report)
+    path = write("container-cost", report)
     memory, bare = report["memory"], report["bare"]["start_ms"]
     print(
         f"containers: start {memory['start_ms']} ms, at best {memory['start_ms_best']} (bare process {bare} ms), "
@@ -68,6 +70,51 @@ def _bare(rounds: int) -> float:
         subprocess.run(["/bin/busybox", "true"], check=True)
         found.append(time.perf_counter() - began)
     return _middle(found)
+
+
+def _walled(rounds: int) -> dict[str, Any]:
+    """The walls of workers around the same programs; nothing where this machine has none."""
+    try:
+        walls = find_sandbox()
+    except NoSandboxError as error:
+        return {"why_not": str(error)}
+    own = os.times()
+    times = [_seconds(walls.around(["/bin/busybox", "true"])) for _ in range(rounds)]
+    now = os.times()
+    cpu = now.children_user + now.children_system - own.children_user - own.children_system
+    slower = {}
+    nothing = min(times)
+    for name, script in STEPS.items():
+        bare = min(_seconds(["/bin/busybox", "sh", "-c", script]) for _ in range(3))
+        within = min(_seconds(walls.around(["/bin/busybox", "sh", "-c", script])) for _ in range(3))
+        slower[name] = round((within - nothing) / bare, 2)
+    sleeper = subprocess.Popen(walls.around(["/bin/busybox", "sleep", "30"]))
+    try:
+        time.sleep(0.5)
+        pids = [sleeper.pid, *_children_of(sleeper.pid)]
+        resident = sum(_proportional(pid) for pid in pids if _name_of(pid).startswith("bwrap"))
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    return {
+        "start_ms": _middle(times), "start_ms_best": round(nothing * 1_000, 1),
+        "cpu_ms": round(cpu / rounds * 1_000, 1), "resident_mib": round(resident / MIB, 2), "slower": slower,
+    }  # fmt: skip
+
+
+def _seconds(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def _children_of(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def _name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 async def _contained(
@@ -173,10 +220,14 @@ def _resident() -> int:
     total = 0
     for pid in _pids():
         with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1_024
+            total += _proportional(pid)
     return total
+
+
+def _proportional(pid: int) -> int:
+    """Bytes of a process; shared pages count in parts."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1_024 for line in lines if line.startswith("Pss:"))
 
 
 def _middle(seconds: list[float]) -> float:

@@ -55,12 +55,17 @@ class WalletSession:
         """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence."""
 
         async def main() -> None:
-            async with await self._connect() as client:
+            async with await self.connect() as client:
                 await body(client)
 
         explained(lambda: asyncio.run(main()))
 
-    async def _connect(self) -> ChainClient:
+    def run_connecting(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what connects by itself, with `connect`, maybe several times; errors end the program with a sentence."""
+        explained(lambda: asyncio.run(body()))
+
+    async def connect(self) -> ChainClient:
+        """The node, held to its proofs; the caller closes it."""
         from wallet.client import ChainClient  # noqa: PLC0415  # as above
         from wallet.verified import VerifiedClient  # noqa: PLC0415
 

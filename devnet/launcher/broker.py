@@ -1,6 +1,6 @@
 """A devnet's MQTT broker: Mosquitto, where it is installed, open to everybody on loopback, forgetting all at its end.
 
-    python -m devnet.launcher.broker PORT
+    python -m devnet.launcher.broker PORT FOLDER
 
 Becomes Mosquitto in the folder where it is started.
 """
@@ -32,11 +32,11 @@ def configuration(port: int) -> str:
 
 
 def main() -> None:
-    """Write the configuration and become Mosquitto."""
+    """Write the configuration into a folder and become Mosquitto; arguments: its port, the folder."""
     program = broker_program()
     if program is None:
         sys.exit(f"{PROGRAM} is not installed: apt-get install mosquitto")
-    path = Path("mosquitto.conf").resolve()
+    path = Path(sys.argv[2], "mosquitto.conf").resolve()
     path.write_text(configuration(int(sys.argv[1])), encoding="utf-8")
     os.execv(program, [program, "-c", str(path)])  # noqa: S606 - found above, with words of ours
 

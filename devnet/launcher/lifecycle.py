@@ -48,7 +48,8 @@ def brokers(net: Devnet) -> tuple[Process, ...]:
     """The MQTT broker, if the devnet has one."""
     if net.broker_port is None:
         return ()
-    return (Process(BROKER_LABEL, processes.BROKER, (str(net.broker_port),), net.folder / "broker", "broker"),)
+    home = net.folder / "broker"
+    return (Process(BROKER_LABEL, processes.BROKER, (str(net.broker_port), str(home)), home, "broker"),)
 
 
 def providers(net: Devnet) -> tuple[Process, ...]:

@@ -11,15 +11,21 @@ In reading order:
 * `hearings`: what judges do about a unit that is before them
 * `refunds`: why a unit ended without a result
 * `results`: what became of a unit: its state in words, what it cost, its completion
+* `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
+* `picture_record`: which units are the tiles of a picture, on the disk
+* `picture_tiles`: the tiles of a picture: waited for, fetched, checked
+* `picture_plan`: what of a picture is left to buy, and what that costs
+* `inventories`: what providers say that their machines have, and how reliable they were
 * `market_view`: offers and late payments at one final block
 * `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain
 * `task_files`: task files and their inputs on the disk
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
+* `events`: the market's events as they become final, in sentences and as rows
 * `commands`: the commands of `ogpu`: about units, about tasks, about services, and how one is sent
 * `cli`: `ogpu`, and the options before its commands
 """

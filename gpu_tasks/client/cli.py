@@ -31,6 +31,10 @@ COMMANDS = {
         "units:appeal",
         "Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same.",
     ),
+    "picture": (
+        "picturing:picture",
+        "Buy the picture of FILE (a task file of render-tile) or of a --scene as tiles, and put them together.",
+    ),
     "check": (
         "tasks:check",
         "Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked.",
@@ -55,6 +59,10 @@ COMMANDS = {
     "top": (
         "hearing_tasks:top",
         "Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named.",
+    ),
+    "events": (
+        "telling_events:events",
+        "Tell the market's events as they become final: of everybody, of a key, or of a task or a unit.",
     ),
     "bids": ("auctions:bids", "List the bids for TASK (0x..), winners first: score split into price, time and risk."),
     "hold": (

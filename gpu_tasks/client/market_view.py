@@ -6,7 +6,11 @@ the newest final blocks, as many as nodes keep the states of, and never more tha
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gpu_tasks.client.inventories import heard_inventories, reliability_of, with_claims
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.tasks.offers import OfferRow, rows_of
@@ -18,8 +22,18 @@ BLOCKS_LOOKED_AT = 32
 
 
 async def offers(client: ChainClient, at: bytes) -> list[OfferRow]:
-    """All offers for open services at a block, the cheapest first."""
-    return rows_of(await market_reads.devices(client, at), await market_reads.services(client, at))
+    """All offers for open services at a block, the cheapest first, with how reliable their providers were."""
+    rows = rows_of(await market_reads.devices(client, at), await market_reads.services(client, at))
+    past = await reliability_of(client, list(dict.fromkeys(row.provider for row in rows)), at)
+    return [replace(row, reliability_ppm=past.get(row.provider)) for row in rows]
+
+
+async def claimed(client: ChainClient, rows: list[OfferRow], at: bytes) -> tuple[list[OfferRow], dict[bytes, str]]:
+    """The offers with what their providers claim of their machines now, and why the word of others does not count."""
+    owners = list(dict.fromkeys(row.provider for row in rows))
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        heard = await heard_inventories(client, blobs, owners, at)
+    return with_claims(rows, heard, await market_reads.devices(client, at)), heard.left_out
 
 
 async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:

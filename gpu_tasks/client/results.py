@@ -41,6 +41,19 @@ class Completion:
     output: str
 
 
+@dataclass(frozen=True, slots=True)
+class PaidOutput:
+    """What was asked and what was paid for, byte for byte; no form where this program does not know the workload."""
+
+    request: bytes
+    output: bytes
+    form: WorkloadForm | None
+
+    def shown(self) -> Completion:
+        """As the form shows them, in hexadecimal digits without one."""
+        return Completion(_shown_request(self.form, self.request), _shown_output(self.form, self.output))
+
+
 def winner_of(unit: Unit) -> Racer | None:
     """Who was paid the price; None before the end, or without a result."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
@@ -91,6 +104,13 @@ async def completion_of(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
 ) -> Completion:
     """The completion of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
+    return (await paid_output(client, blobs, key, unit_id, unit, at)).shown()
+
+
+async def paid_output(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
+) -> PaidOutput:
+    """The bytes that a settled unit was paid for, fetched, opened and checked; ResultError, with what to do next."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
     if unit.is_refuted:
@@ -111,7 +131,7 @@ async def completion_of(
     found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
     if not found:
         raise ResultError("no provider serves the output that was paid for now; try again later")
-    return Completion(_shown_request(form, asked.request), _shown_output(form, found[0]))
+    return PaidOutput(asked.request, found[0], form)
 
 
 def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:

@@ -8,6 +8,8 @@ In reading order:
 * `endpoint`: where a blob store answers, and where nobody may be sent
 * `side_by_side`: trying several at once, with one deadline
 * `slow_stores`: which stores were slow of late
+* `transfer_rates`: how fast blobs came and went lately
+* `inventory`: what a provider says that its machine has
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed
 * `training_reads`: what providers and customers ask a node about tasks, typed

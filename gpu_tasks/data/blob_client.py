@@ -20,9 +20,11 @@ from weakref import WeakValueDictionary
 import aiohttp
 
 from gpu_tasks.data.endpoint import public_socket, reachable_endpoint
+from gpu_tasks.data.inventory import INVENTORY_BYTES_MAX
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
 from gpu_tasks.data.slow_stores import SlowStores
+from gpu_tasks.data.transfer_rates import TransferRates
 from wallet.output import harmless
 
 FETCH_SECONDS = 8.0
@@ -41,6 +43,7 @@ TRANSFERS_OF_STORE_MAX = 4
 ERROR_TEXT_BYTES_MAX = 512
 PART_BYTES = 64 * 1024
 TELEMETRY_PATH = "/telemetry"
+INVENTORY_PATH = "/inventory"
 
 T = TypeVar("T")
 
@@ -70,6 +73,7 @@ class BlobClient:
         self._slots = asyncio.Semaphore(TRANSFERS_MAX)
         self._slots_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # those in use
         self._slow = SlowStores()
+        self.rates = TransferRates()
 
     async def __aenter__(self) -> Self:
         """Open the pool."""
@@ -124,6 +128,10 @@ class BlobClient:
         """Where a provider says that its telemetry is heard; what it says is a stranger's word."""
         return (await self._request("GET", endpoint, TELEMETRY_PATH, None)).decode("ascii", errors="replace")
 
+    async def inventory_of(self, endpoint: str) -> bytes:
+        """What a provider says that its machine has, unread; BlobError, also where that is more than it may be."""
+        return await self._request("GET", endpoint, INVENTORY_PATH, None, most=INVENTORY_BYTES_MAX)
+
     async def _tried(
         self,
         work: Callable[[str], Awaitable[T]],
@@ -155,8 +163,9 @@ class BlobClient:
         return await side_by_side(tries, wanted=wanted, patience_seconds=PATIENCE_SECONDS, deadline_seconds=seconds)
 
     async def _request(
-        self, verb: str, endpoint: str, path: str, body: bytes | None, grace: float | None = None
-    ) -> bytes:
+        self, verb: str, endpoint: str, path: str, body: bytes | None, grace: float | None = None,
+        most: int = BLOB_BYTES_MAX,
+    ) -> bytes:  # fmt: skip
         """The body of a good answer; `BlobError` for every other end."""
         if self._session is None:
             raise RuntimeError("use `async with BlobClient()`")
@@ -164,12 +173,14 @@ class BlobClient:
         try:
             url = reachable_endpoint(endpoint, private=self._is_private).url + path
             async with self._slot(endpoint), asyncio.timeout(seconds) as limit:
-                data = None if body is None else BytesIO(body)
+                data, began = None if body is None else BytesIO(body), loop.time()
                 async with self._session.request(verb, url, data=data, allow_redirects=False) as answer:
                     if answer.status not in (200, 201):
                         text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
                         raise BlobError(f"answered {answer.status} {harmless(text)}".strip())
-                    return await _read_limited(answer, limit, loop.time())
+                    found = await _read_limited(answer, limit, loop.time(), most)
+                    self.rates.note(loop.time() - began, sent=len(body or b""), received=len(found))
+                    return found
         except TimeoutError:
             self._slow.note_slow(endpoint, loop.time())
             raise BlobError("was too slow") from None
@@ -196,13 +207,13 @@ def _in_words(error: Exception) -> str:
     return harmless(str(cause)) or "no connection"
 
 
-async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, began: float) -> bytes:
-    """The whole body, at most a blob; each part gives it more time."""
+async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, began: float, most: int) -> bytes:
+    """The whole body, at most so many bytes; each part gives it more time."""
     parts, length = [], 0
     async for part in answer.content.iter_chunked(PART_BYTES):
         length += len(part)
-        if length > BLOB_BYTES_MAX:
-            raise BlobError(f"sent more than {BLOB_BYTES_MAX:,} bytes")
+        if length > most:
+            raise BlobError(f"sent more than {most:,} bytes")
         parts.append(part)
         limit.reschedule(began + GRACE_SECONDS + length / BYTES_PER_SECOND_MIN)
     return b"".join(parts)

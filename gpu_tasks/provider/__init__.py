@@ -9,6 +9,7 @@ In reading order:
 * `telemetry`: what a provider tells of its work
 * `earnings`: what it has earned
 * `execution`: worker processes on this machine's devices
+* `told_inventory`: what it says that its machine has, at its door
 * `doctor`: what machine, key and chain lack
 * `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it

@@ -24,6 +24,10 @@ COMMANDS = {
         "Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything.",
     ),
     "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
+    "inventory": (
+        "inventorying:inventory",
+        "Show what the daemon says of this machine at its door: devices, drivers, processor, memory, disk.",
+    ),
     "status": (
         "showing:status",
         "Show devices, offers, duties and seats in courts on the chain, the sums of the journal, and what was earned.",

@@ -51,6 +51,7 @@ from gpu_tasks.provider.tasks.state_answers import StateAnswers
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
+from gpu_tasks.provider.told_inventory import ToldInventory
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
 ENDINGS_EVERY_BLOCKS = 4
@@ -108,7 +109,8 @@ class Daemon:
         self.judging = JudgeDuty(self.parts)
         book = TaskBook(self.parts, settings.base_path / TASKS_FOLDER)
         resealer, states = Resealer(identity.genesis, journal, chain), StateAnswers(self.parts, book)
-        self.server = BlobServer(store, resealer, states, settings.broker)
+        inventory = ToldInventory(identity, list(workshop.hardware), settings.base_path, blobs.rates)
+        self.server = BlobServer(store, resealer, states, settings.broker, inventory.told)
         kinds = (*workshop.workloads.stepwise, CONTAINER_KIND)
         policy = PolicySource(settings.base_path, kinds)
         means = policy.policy().containers

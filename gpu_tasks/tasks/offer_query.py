@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 
 from gpu_tasks.market.devices.records import CLASS_NAMES
-from gpu_tasks.tasks.offers import DeviceState, OfferRow
+from gpu_tasks.tasks.offers import DeviceClaims, DeviceState, OfferRow
 from gpu_tasks.tasks.problems import shown, unknown
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
@@ -39,6 +39,10 @@ class QueryField:
     """QueryError for a text that is no such value."""
     of: Callable[[OfferRow], Value | None]
     has_order: bool = False
+    is_part: bool = False
+    """Whether a text holds where it is a part of what is found."""
+    is_claimed: bool = False
+    """Whether it is a provider's word, and no fact of the chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,9 @@ class QueryCondition:
         if isinstance(found, int):
             results = [_COMPARED[self.sign](found, value) for value in self.values if isinstance(value, int)]
             return all(results) if self.sign == "!=" else any(results)
-        is_met = any(_begins(found, value) for value in self.values)
+        if found is None and self.field.is_claimed:
+            return False  # who says nothing of it is not what was asked for, whatever that was
+        is_met = any(_part_of(found, value) if self.field.is_part else _begins(found, value) for value in self.values)
         return is_met != (self.sign == "!=")
 
 
@@ -68,6 +74,11 @@ def parse_query(text: str) -> tuple[QueryCondition, ...]:
     if len(words) > CONDITIONS_MAX:
         raise QueryError(f"the query has {len(words)} conditions: at most {CONDITIONS_MAX}")
     return tuple(_condition(word) for word in words)
+
+
+def asks_for_claims(conditions: Iterable[QueryCondition]) -> bool:
+    """Whether providers have to be asked what their machines have."""
+    return any(condition.field.is_claimed for condition in conditions)
 
 
 def matching(conditions: Sequence[QueryCondition], rows: Iterable[OfferRow]) -> list[OfferRow]:
@@ -101,6 +112,15 @@ def _begins(found: Value | None, value: Value) -> bool:
     return found == value
 
 
+def _part_of(found: Value | None, value: Value) -> bool:
+    return isinstance(found, str) and isinstance(value, str) and _plain(value) in _plain(found)
+
+
+def _plain(text: str) -> str:
+    """Letters and digits alone: a condition has no room for blanks."""
+    return "".join(letter for letter in text.lower() if letter.isalnum())
+
+
 def _amount(text: str) -> int:
     try:
         return parse_amount(text.removesuffix(SYMBOL))
@@ -112,6 +132,61 @@ def _whole(text: str) -> int:
     if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", text, re.ASCII) is None:
         raise QueryError(f"{shown(text)} is no whole number")
     return int(text)
+
+
+def _name(text: str) -> str:
+    if not _plain(text):
+        raise QueryError(f"{shown(text)} names nothing: write a part of its name, such as 4090")
+    return text
+
+
+def _mebibytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?(Mi|Gi|Ti)", text, re.ASCII)
+    if found is None:
+        raise QueryError(f"{shown(text)} is no size: write it like 24Gi, or 512Mi")
+    milli = int(found[1]) * 1_000 + int((found[2] or "0").ljust(3, "0"))
+    return -(-milli * {"Mi": 1, "Gi": 1_024, "Ti": 1_024**2}[found[3]] // 1_000)
+
+
+def _kilobits(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,6})(M|G)bit", text, re.ASCII)
+    if found is None:
+        raise QueryError(f"{shown(text)} is no rate: write it like 100Mbit, or 1Gbit")
+    return int(found[1]) * {"M": 1_000, "G": 1_000_000}[found[2]]
+
+
+def _version(text: str) -> int:
+    """A whole number that grows as versions do: up to four parts of at most five digits."""
+    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", text, re.ASCII) is None:
+        raise QueryError(f"{shown(text)} is no version: write it like 535.104")
+    parts = [int(part) for part in text.split(".")]
+    number = 1  # so that version 0 is one, and what is not said is none
+    for part in (*parts, 0, 0, 0)[:4]:
+        number = number * 100_000 + part
+    return number
+
+
+def _share(text: str) -> int:
+    """Millionths of `0.9` or `90%`."""
+    found = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?(%?)", text, re.ASCII)
+    ppm = -1
+    if found is not None:
+        whole = int(found[1]) * 1_000_000 + int((found[2] or "0").ljust(6, "0"))
+        ppm = whole // 100 if found[3] else whole
+    if not 0 <= ppm <= 1_000_000:
+        raise QueryError(f"{shown(text)} is no share: write it like 0.9, or 90%")
+    return ppm
+
+
+def _claimed(read: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
+    """Of what a provider says; None where it says nothing, or nothing of this."""
+    return lambda row: None if row.claims is None else read(row.claims) or None
+
+
+def _said_version(text: str) -> int | None:
+    """Of a stranger's text, as far as it begins with a version."""
+    found = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", text, re.ASCII)
+    return None if found is None else _version(found[0])
 
 
 def _choice(kind: str, names: Iterable[str]) -> Callable[[str], str]:
@@ -138,6 +213,21 @@ def _id(text: str) -> bytes:
     return bytes.fromhex(text[2:])
 
 
+def _claim(
+    doc: str, read: Callable[[str], Value], of: Callable[[DeviceClaims], Value | None], *, has_order: bool = True
+) -> QueryField:
+    """A number that a provider claims."""
+    return QueryField(doc, read, _claimed(of), has_order=has_order, is_claimed=True)
+
+
+def _claim_name(doc: str, of: Callable[[DeviceClaims], str]) -> QueryField:
+    return QueryField(doc, _name, _claimed(of), is_part=True, is_claimed=True)
+
+
+def _platform(said: DeviceClaims, name: str) -> int | None:
+    return _said_version(said.platform_version) if said.platform == name else None
+
+
 FIELDS: Mapping[str, QueryField] = {
     "class": QueryField(
         "cpu, consumer or datacenter", _choice("class", CLASS_NAMES), lambda row: row.kind.name.lower()
@@ -157,4 +247,19 @@ FIELDS: Mapping[str, QueryField] = {
     "provider": QueryField("an account", _account, lambda row: row.provider),
     "device": QueryField("how its id begins: 0x and hex digits", _id, lambda row: row.device),
     "since": QueryField("the block since which the price stands", _whole, lambda row: row.since, has_order=True),
+    "reliability": QueryField(
+        "by the chain's history of the provider, 0 to 1", _share, lambda row: row.reliability_ppm, has_order=True
+    ),
+    "vram": _claim("memory of the GPU, as 24Gi", _mebibytes, lambda said: said.vram_mib),
+    "vendor": _claim_name("who made the device", lambda said: said.vendor),
+    "model": _claim_name("a part of the device's name, such as 4090", lambda said: said.model),
+    "driver": _claim("version of the GPU's driver", _version, lambda said: _said_version(said.driver)),
+    "cuda": _claim("the newest CUDA that it runs", _version, lambda said: _platform(said, "cuda")),
+    "rocm": _claim("the ROCm that it runs", _version, lambda said: _platform(said, "rocm")),
+    "cpu": _claim_name("a part of the processor's name", lambda said: said.processor),
+    "cores": _claim("processors that it may use", _whole, lambda said: said.cores),
+    "memory": _claim("of the machine, as 64Gi", _mebibytes, lambda said: said.memory_mib),
+    "disk": _claim("what is free of it, as 500Gi", _mebibytes, lambda said: said.disk_free_mib),
+    "down": _claim("to the machine, as 100Mbit", _kilobits, lambda said: said.down_kbit),
+    "up": _claim("from the machine, as 100Mbit", _kilobits, lambda said: said.up_kbit),
 }

@@ -1,7 +1,7 @@
 """What is on offer: each offer of a device for a service, in a row with the fields that a query can ask for.
 
-Always: a row says what the chain says of device and offer at one block, and nothing of its own; rows stand in the order
-of their prices.
+Always: a row says what the chain says of device and offer at one block, and nothing of its own; what a provider claims
+stands apart, in `claims`; rows stand in the order of their prices.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,6 +23,24 @@ class DeviceState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceClaims:
+    """What a provider says of a device and its machine: its word, signed. Empty or 0 is what it does not say."""
+
+    vendor: str
+    model: str
+    vram_mib: int
+    driver: str
+    platform: str
+    platform_version: str
+    processor: str
+    cores: int
+    memory_mib: int
+    disk_free_mib: int
+    down_kbit: int
+    up_kbit: int
+
+
+@dataclass(frozen=True, slots=True)
 class OfferRow:
     """A device's offer for a service. Amounts are grains."""
 
@@ -40,6 +58,12 @@ class OfferRow:
     state: DeviceState
     since: int
     """The block in which this price was named."""
+    reliability_ppm: int | None = None
+    """By the chain's history of the provider's tasks, in millionths; None where it was not read."""
+    claims: DeviceClaims | None = None
+    """None where nothing was asked, or no answer counted."""
+    proven: int | None = None
+    """What the chain has seen of its throughput."""
 
 
 def rows_of(devices: Iterable[DeviceStatus], services: Mapping[int, Service]) -> list[OfferRow]:

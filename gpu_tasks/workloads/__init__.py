@@ -14,4 +14,5 @@ In reading order:
 * `render_tile`: pictures of scenes by paths of light in integers, in tiles that fit together
 * `matmul_chain`: matrix chains whose rows can be computed alone: what a device computes to show its throughput
 * `registry`: which workloads there are: the one place that names them
+* `pictures`: pictures that are bought as tiles, for programs that know no workload
 """

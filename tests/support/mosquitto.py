@@ -30,7 +30,7 @@ class Mosquitto:
         return f"mqtt://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", broker.__name__, str(self.port)]
+        command = [sys.executable, "-m", broker.__name__, str(self.port), str(self.folder)]
         self.process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL, env=source_path())
         end = time.monotonic() + 20
         while not listens(self.port):

@@ -11,11 +11,14 @@ In reading order:
 * `units`: what was posted: follow it, read its result, take it back, appeal about a unit
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
 * `post`: post units: what it costs and who could take it is known before anything is sent
+* `picturing`: a picture bought as tiles, checked, and written as one file
 * `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
 * `hearing_tasks`: what providers tell of tasks while they work
+* `live_tasks`: what `describe` shows of what providers tell now
+* `telling_events`: the market's events as they become final
 * `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
 * `services`: what is sold and who offers it, a service of one's own and its end
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpu_tasks.client.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS, WHY_COLUMNS
+from gpu_tasks.client.commands.live_tasks import LISTEN_SECONDS, show_told, told_now
 from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.awarded_states import with_winners
@@ -64,9 +65,18 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
 
 @click.command()
 @click.argument("task")
+@click.option("--key", "key_text", metavar="KEY", help="Its customer's: what its providers tell now is shown too.")
+@click.option("--mqtt", metavar="URL", help="With --key: the broker to listen to.  [default: those of the providers]")
+@click.option(
+    "--listen", default=LISTEN_SECONDS, show_default=True, type=click.FloatRange(0.5, 600),
+    help="With --key: for so many seconds at most.",
+)  # fmt: skip
 @click.pass_obj
-def describe(session: WalletSession, task: str) -> None:
-    """Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what."""
+def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str | None, listen: float) -> None:
+    """Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what.
+
+    With its customer's --key also what its providers tell: nothing proves that, and all else stands without it.
+    """
 
     async def body(client: ChainClient) -> None:
         task_id = task_id_of_text(task)
@@ -78,9 +88,10 @@ def describe(session: WalletSession, task: str) -> None:
         payments = [] if story is None else payment_rows(story.account)
         missing = None if story is None else "; ".join(story.account.unknown) or None
         output = session.output
+        live = None if key_text is None else await told_now(session, client, key_text, task_id, found, mqtt, listen)
         if output.as_json:
             more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
-            output.facts(facts | more)
+            output.facts(facts | more | {"telemetry": live})
             return
         output.facts({name: value for name, value in facts.items() if value is not None})
         if slots:
@@ -91,6 +102,7 @@ def describe(session: WalletSession, task: str) -> None:
             output.rows("Who was paid, lost and has back", PAYMENT_COLUMNS, payments)
         if missing is not None:
             note(f"{NOT_TOLD}: {missing}")
+        show_told(output, live)
 
     session.run(body)
 

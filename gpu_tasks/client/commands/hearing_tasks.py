@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
@@ -16,16 +14,12 @@ from rich.text import Text
 
 from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
 from gpu_tasks.client.commands.sending import key_option
-from gpu_tasks.client.telemetry.brokers import BrokerBook
-from gpu_tasks.client.telemetry.following import TaskHearings
 from gpu_tasks.client.telemetry.hearing import HeardNote
-from gpu_tasks.client.telemetry.progress import PROGRESS_COLUMNS, ProgressTable
-from gpu_tasks.data import market_reads, training_reads
-from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.data.endpoint import EndpointError
+from gpu_tasks.client.telemetry.live import for_a_while, hearings_of, nothing_heard
+from gpu_tasks.client.telemetry.progress import PROGRESS_COLUMNS, SHOWN_COLUMNS, WHOSE_WORD, ProgressTable
+from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import is_open
-from gpu_tasks.telemetry.broker import BrokerAddress, parse_broker
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
 from wallet.output import Output, harmless
@@ -64,8 +58,8 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
         if not is_open(found):
             raise TaskError("the task has ended: see `ogpu describe` and `ogpu result`")
         heard = 0
-        async with _hearings(client, SealKey.of(key), (task_id,), mqtt) as hearings:
-            async for hearing in hearings if follow else _for_a_while(hearings):
+        async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
+            async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
                 heard += hearing.note is not None
                 _print(session.output, hearing)
         if not heard and not follow:
@@ -81,7 +75,10 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
 @click.option("--once", is_flag=True, help="Listen for twelve seconds, show what there is, and end.")
 @click.pass_obj
 def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str | None, once: bool) -> None:
-    """Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named."""
+    """Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named.
+
+    State and milestones are the chain's. The rest is what providers tell: nothing proves it, no payment rests on it.
+    """
 
     async def body(client: ChainClient) -> None:
         require_market(client)
@@ -90,36 +87,10 @@ def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str
         if not named:
             raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
         table = ProgressTable()
-        async with _hearings(client, SealKey.of(key), named, mqtt) as hearings:
-            await _show(session.output, table, _for_a_while(hearings) if once else hearings, once=once)
+        async with hearings_of(client, SealKey.of(key), named, mqtt, table.see) as hearings:
+            await _show(session.output, table, for_a_while(hearings, HEARD_SECONDS) if once else hearings, once=once)
 
     session.run(body)
-
-
-@contextlib.asynccontextmanager
-async def _hearings(
-    client: ChainClient, key: SealKey, task_ids: tuple[bytes, ...], mqtt: str | None
-) -> AsyncIterator[AsyncIterator[HeardNote]]:
-    """What is heard of some tasks; TaskError for a broker that is none."""
-    private = market_reads.is_development(client)
-    override: BrokerAddress | None = None
-    if mqtt is not None:
-        try:
-            override = parse_broker(mqtt, private=private)
-        except EndpointError as error:
-            raise TaskError(f"--mqtt: {error}") from None
-    async with BlobClient(private=private) as blobs:
-        stream = TaskHearings(BrokerBook(client, blobs, override), key, task_ids).stream()
-        async with contextlib.aclosing(stream):
-            yield stream
-
-
-async def _for_a_while(hearings: AsyncIterator[HeardNote]) -> AsyncIterator[HeardNote]:
-    """What is heard in the next seconds."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(HEARD_SECONDS):
-            async for hearing in hearings:
-                yield hearing
 
 
 async def _running(client: ChainClient, customer: bytes) -> tuple[bytes, ...]:
@@ -145,7 +116,9 @@ async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[He
             if output.as_json and not once and hearing.note is not None:
                 click.echo(json.dumps(hearing.row()))
         if once:
-            output.rows("Tasks", PROGRESS_COLUMNS, table.rows(time.time_ns() // 1_000_000))
+            table.note_silence(time.time_ns() // 1_000_000, nothing_heard(HEARD_SECONDS))
+            columns = PROGRESS_COLUMNS if output.as_json else SHOWN_COLUMNS
+            output.rows(f"Tasks: {WHOSE_WORD}", columns, table.rows(time.time_ns() // 1_000_000))
         return
     with Live(_drawn(table), console=output.console, refresh_per_second=2) as live:
         async for hearing in hearings:
@@ -154,11 +127,11 @@ async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[He
 
 
 def _drawn(table: ProgressTable) -> Table:
-    drawn = Table()
-    for name in PROGRESS_COLUMNS:
+    drawn = Table(title=WHOSE_WORD, title_justify="left")
+    for name in SHOWN_COLUMNS:
         drawn.add_column(name.replace("_", " "))
     for row in table.rows(time.time_ns() // 1_000_000):
-        drawn.add_row(*(Text(_cell(row[name])) for name in PROGRESS_COLUMNS))
+        drawn.add_row(*(Text(_cell(row[name])) for name in SHOWN_COLUMNS))
     return drawn
 
 

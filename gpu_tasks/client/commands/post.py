@@ -39,6 +39,14 @@ from wallet.output import Grains, Output, harmless
 from wallet.session import WalletSession
 
 PRICE = 5_000_000
+postings_option = click.option(
+    "--postings",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_POSTINGS",
+    help="Where postings are written down until they are final.",
+)
 
 
 class Setting(click.ParamType[tuple[str, str]]):
@@ -72,14 +80,7 @@ class Setting(click.ParamType[tuple[str, str]]):
 @click.option("--price", type=AMOUNT, default=PRICE, help="oGPU that the winner gets at most.  [default: 0.05]")
 @click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
-@click.option(
-    "--postings",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    envvar="OGPU_POSTINGS",
-    help="Where postings are written down until they are final.",
-)
+@postings_option
 @click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
 @tip_option
 @yes_option
@@ -122,7 +123,7 @@ def post(
         with PostingRecord.open(postings, *identity) as record:
             if again:
                 record.forget()
-            posted = await _post(session.output, client, record, key, wish, requests, prompts, tip)
+            posted = await post_once(session.output, client, record, key, wish, requests, prompts, tip)
             if not is_watched:
                 rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
                 session.output.rows(_title(len(posted), costs[0][0]), ("unit", "block", "prompt"), rows)
@@ -131,7 +132,7 @@ def post(
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
 
     session.run(look)
-    _show_and_ask(session.output, *costs[0], is_asked=not (yes or dry_run), is_shown=dry_run)
+    show_and_ask(session.output, *costs[0], is_asked=not (yes or dry_run), is_shown=dry_run)
     if not dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
         session.run(send)
@@ -155,10 +156,11 @@ def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Promp
     return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)
 
 
-async def _post(
+async def post_once(
     output: Output, client: ChainClient, record: PostingRecord, key: Keypair, wish: Wish, requests: list[bytes],
     prompts: list[Prompt], tip: int,
 ) -> list[Posted]:  # fmt: skip
+    """Seal, store and post what the record does not hold, with bars for people; all of it, in final blocks."""
     with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
         sealing = bar.add_task("sealing and storing inputs", total=len(requests) - len(record.recorded))
         posting = bar.add_task("posting, waiting for finality", total=len(parts_of(range(len(requests)))))
@@ -172,7 +174,7 @@ async def _post(
             return await PostingRun(sealer, record, prompts, requests, progress, tip).run()
 
 
-def _show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool) -> None:
+def show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool) -> None:
     """The cost, to look at or for somebody at a terminal to agree to; programs that post are asked nothing."""
     amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
     facts = {"units": cost.units, **amounts, "spendable": Grains(available)}

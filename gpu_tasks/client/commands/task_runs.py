@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
 from itertools import islice
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.naming import TaskError
+from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import DONE, TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
@@ -31,7 +31,6 @@ from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
 from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
 
-RESULT_MODE = 0o600
 NAMES_SHOWN = 20
 
 checkpoints_option = click.option(
@@ -48,9 +47,10 @@ accept_option = click.option(
 out_option = click.option(
     "--out",
     "out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Where a task's last state, or the archive of a program's outputs, is written; a new file.",
+    type=click.Path(path_type=Path),
+    help="Where a unit's output, a task's last state or a program's outputs go: a new file, or a folder.",
 )
+force_option = click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
 
 
 async def follow_task(
@@ -88,25 +88,25 @@ async def show_result(
     task_id: bytes,
     task: Task,
     final: bytes,
-    out: Path | None,
+    out: OutputFile | None,
 ) -> None:
     """Fetch, open and check the result of a task, and write its last state where it is asked for."""
+    if out is not None:
+        out.place(file_name_of(task_id))
     if task.customer != key.account:
         raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it opens its result")
     providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         if is_by_time(task.order):
             outputs = await fetch_outputs(blobs, key, task, providers)
-            if out is not None:
-                _write(out, outputs)
-            session.output.facts(_program_facts(task_id, task, outputs, out))
+            archive = None if out is None else out.write(file_name_of(task_id), outputs)
+            session.output.facts(_program_facts(task_id, task, outputs, archive))
             return
         found = await fetch_result(blobs, key, task, providers)
-    if out is not None:
-        _write(out, found.run.state)
+    written = None if out is None else out.write(file_name_of(task_id), found.run.state)
     stated = last_stated(task)
     assert stated is not None, "something was fetched"
-    session.output.facts(_facts(task_id, task, found, stated, out))
+    session.output.facts(_facts(task_id, task, found, stated, written))
     if isinstance(stated, Milestone):
         note(f"the task ended without a result: this is its checkpoint of milestone {stated.number}, which counts")
     if out is None:
@@ -137,7 +137,7 @@ def _names_in(outputs: bytes) -> list[str]:
 
 
 def _facts(
-    task_id: bytes, task: Task, found: FetchedRun, stated: TaskResult | Milestone, out: Path | None
+    task_id: bytes, task: Task, found: FetchedRun, stated: TaskResult | Milestone, written: Path | None
 ) -> dict[str, object]:
     milestones = task.order.milestones
     return {
@@ -152,16 +152,10 @@ def _facts(
         "state_bytes": len(found.run.state),
         "price": Grains(sum(slot.price for slot in task.slots)),
         "customer": Account(task.customer),
-        "written_to": None if out is None else str(out),
+        "written_to": None if written is None else str(written),
     }
 
 
-def _write(out: Path, content: bytes) -> None:
-    try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-    except FileExistsError:
-        raise TaskError(f"{out} is there already: name a new file") from None
-    except OSError as error:
-        raise TaskError(f"{out} cannot be written: {error.strerror or error}; name another file") from None
+def file_name_of(thing_id: bytes) -> str:
+    """What the file of a unit or a task is called in a folder: nothing but its id."""
+    return f"0x{thing_id.hex()}.bin"

@@ -17,12 +17,15 @@ from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.commands.task_runs import (
     accept_option,
     checkpoints_option,
+    file_name_of,
     follow_task,
+    force_option,
     out_option,
     show_result,
 )
+from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.refunds import why_refunded
-from gpu_tasks.client.results import ResultError, completion_of, progress
+from gpu_tasks.client.results import ResultError, completion_of, cost_of, paid_output, progress, winner_of
 from gpu_tasks.client.waiting import look
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
 from gpu_tasks.data import market_reads
@@ -36,7 +39,7 @@ from runtime.cryptography import ss58
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
-from wallet.output import Grains, Output, harmless
+from wallet.output import Account, Grains, Output, harmless
 from wallet.session import CallFailedError, WalletSession
 from wallet.trust import hash_typed
 
@@ -98,32 +101,70 @@ async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
 @click.argument("unit", metavar="UNIT|TASK")
 @key_option
 @out_option
+@force_option
 @click.pass_obj
-def result(session: WalletSession, unit: str, key_text: str, out: Path | None) -> None:
-    """Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked."""
+def result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool) -> None:
+    """Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked.
+
+    With --out its bytes go into a file, as they were paid for.
+    """
+    if force and out is None:
+        raise click.UsageError("--force replaces the file of --out: name one")
+    file = None if out is None else OutputFile(out, is_forced=force)
 
     async def body(client: ChainClient) -> None:
         key, unit_id = session.key(key_text), unit_id_of_text(unit)
         final = await client.finalized()
         task = await task_if_known(client, unit_id, final)
         if task is not None:
-            await show_result(session, client, key, unit_id, task, final, out)
+            await show_result(session, client, key, unit_id, task, final, file)
             return
         found = await known_unit(client, unit_id, final)
+        if file is not None:
+            await _write_output(session.output, client, key, unit_id, found, final, file)
+            return
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
                 session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view, final))
                 return
-            if found.state is UnitState.REFUNDED:
-                raise ResultError(f"the unit has no result: {why_refunded(found)}")
-            if found.state is not UnitState.SETTLED:
-                raise ResultError(f"the unit is {progress(found)}: follow it with `ogpu watch {unit}`")
+            _require_settled(found, unit_id)
             completion = await completion_of(client, blobs, key, unit_id, found, final)
         text = f"{completion.prompt}\n{completion.output}"
         click.echo(harmless(text) if sys.stdout.isatty() else text)
 
     session.run(body)
+
+
+async def _write_output(
+    output: Output, client: ChainClient, key: Keypair, unit_id: bytes, unit: Unit, final: bytes, file: OutputFile
+) -> None:
+    """The bytes that a unit was paid for go into a file; what they are is shown."""
+    file.place(file_name_of(unit_id))  # said before anything is fetched
+    _require_settled(unit, unit_id)
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        found = await paid_output(client, blobs, key, unit_id, unit, final)
+    written = file.write(file_name_of(unit_id), found.output)
+    shown, winner = found.shown(), winner_of(unit)
+    facts = {
+        "unit": unit_id,
+        "state": progress(unit),
+        "prompt": shown.prompt,
+        "workload": None if found.form is None else found.form.name,
+        "payee": None if winner is None else Account(winner.owner),
+        "cost": Grains(cost_of(unit)),
+        "output_bytes": len(found.output),
+        "written_to": str(written),
+    }
+    output.facts(facts)
+
+
+def _require_settled(unit: Unit, unit_id: bytes) -> None:
+    """ResultError that says why there is no result, and what to do."""
+    if unit.state is UnitState.REFUNDED:
+        raise ResultError(f"the unit has no result: {why_refunded(unit)}")
+    if unit.state is not UnitState.SETTLED:
+        raise ResultError(f"the unit is {progress(unit)}: follow it with `ogpu watch 0x{unit_id.hex()}`")
 
 
 @click.command()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from gpu_tasks.client.telemetry.brokers import BrokerBook, ToldSlot, known_tasks
-from gpu_tasks.client.telemetry.hearing import HeardNote
+from gpu_tasks.client.telemetry.hearing import BrokerTrouble, HeardNote
 from gpu_tasks.client.telemetry.listening import BrokerListener
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.training.tasks import is_open
+from gpu_tasks.market.training.tasks import Task, is_open
 from gpu_tasks.telemetry.broker import BrokerAddress
 
 LOOK_SECONDS = 2.0
@@ -29,6 +29,8 @@ class TaskHearings:
     book: BrokerBook
     seal_key: SealKey
     task_ids: tuple[bytes, ...]
+    seen: Callable[[Mapping[bytes, Task]], None] = lambda _: None
+    """Hears how the tasks stand on the final chain, each time that it is looked at."""
     _queue: asyncio.Queue[HeardNote | None] = field(default_factory=lambda: asyncio.Queue(HEARINGS_MAX))
     _listeners: dict[BrokerAddress, tuple[BrokerListener, asyncio.Task[NoReturn]]] = field(default_factory=dict)
     _heard_at: dict[tuple[bytes, int], float] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class TaskHearings:
         try:
             while True:
                 tasks = await known_tasks(self.book.client, self.task_ids)
+                self.seen(tasks)
                 await self._listen_to(await self.book.slots(tasks))
                 if not any(is_open(task) for task in tasks.values()):
                     return
@@ -60,7 +63,7 @@ class TaskHearings:
 
     async def _listen_to(self, slots: list[ToldSlot]) -> None:
         for slot in slots:
-            await self._say_if_new(slot, slot.problem)
+            await self._say_if_new(slot, slot.problem, BrokerTrouble.NO_BROKER)
         wanted: dict[BrokerAddress, dict[tuple[bytes, int], ToldSlot]] = {}
         for slot in slots:
             if slot.broker is not None:
@@ -90,19 +93,22 @@ class TaskHearings:
         """Say once that nothing is heard, and whether the provider itself still answers."""
         silent = time.monotonic() - self._heard_at[slot.task, slot.place]
         if silent < SILENCE_SECONDS or slot.broker is None:
-            await self._say_if_new(slot, None)
+            await self._say_if_new(slot, None, BrokerTrouble.SILENT)
             return
         url = slot.broker.url
+        trouble = BrokerTrouble.SILENT
         if await self.book.answers(slot.stash):
+            trouble = BrokerTrouble.GONE
             text = f"nothing is heard, but the provider answers: its broker {url} is gone, or holds everything back"
         else:
             text = f"nothing is heard, and the provider does not answer either (broker {url})"
-        await self._say_if_new(slot, text)
+        await self._say_if_new(slot, text, trouble)
 
-    async def _say_if_new(self, slot: ToldSlot, problem: str | None) -> None:
+    async def _say_if_new(self, slot: ToldSlot, problem: str | None, trouble: BrokerTrouble) -> None:
         here = (slot.task, slot.place)
         if problem is None:
             self._said.pop(here, None)
         elif self._said.get(here) != problem:
             self._said[here] = problem
-            await self._queue.put(HeardNote(slot.task, slot.place, time.time_ns() // 1_000_000, problem=problem))
+            now_ms = time.time_ns() // 1_000_000
+            await self._queue.put(HeardNote(slot.task, slot.place, now_ms, problem=problem, trouble=trouble))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from gpu_tasks.telemetry.notes import BeatNote, DeviceMeter, EventNote, LogNote, ProgressNote, TelemetryNote
@@ -12,6 +13,25 @@ SAID_EACH_MINUTE = 3
 """Problems of one kind that are said; those beyond are counted."""
 MINUTE = 60.0
 KINDS_MAX = 64
+
+
+class BrokerTrouble(Enum):
+    """What is wrong with who carries notes, in a sentence; the name is for programs."""
+
+    LIES = "the broker lies: it hands over what this provider never told, or told before"
+    WITHHOLDS = "the broker loses notes, or holds them back"
+    SLOW = "the broker is slow, or a clock is wrong"
+    FLOODS = "the broker floods: not all is looked at"
+    GONE = "the broker is gone"
+    LEFT = "the broker says that the provider is gone"
+    SILENT = "nothing is heard of the provider"
+    NO_BROKER = "the provider names no broker"
+    THROWN_AWAY = "the provider threw notes away, which its broker did not take"
+    FOREIGN = "what is told is another customer's"
+
+
+LASTING = (BrokerTrouble.GONE, BrokerTrouble.LEFT, BrokerTrouble.SILENT, BrokerTrouble.NO_BROKER)
+"""Over once something is heard; of the others one note says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +43,8 @@ class HeardNote:
     at_ms: int
     note: TelemetryNote | None = None
     problem: str | None = None
+    trouble: BrokerTrouble | None = None
+    """What kind of problem it is."""
 
     def lines(self) -> list[str]:
         """For people; none for a beat."""
@@ -43,7 +65,8 @@ class HeardNote:
         """For programs."""
         row: dict[str, Any] = {"task": "0x" + self.task.hex(), "place": self.place, "at_ms": self.at_ms}
         if self.problem is not None:
-            return row | {"kind": "problem", "says": self.problem}
+            trouble = None if self.trouble is None else self.trouble.name.lower()
+            return row | {"kind": "problem", "trouble": trouble, "says": self.problem}
         match self.note:
             case EventNote():
                 fields = {each.name: each.text for each in self.note.fields}

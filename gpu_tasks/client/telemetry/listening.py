@@ -16,7 +16,7 @@ from typing import NoReturn
 import aiomqtt
 
 from gpu_tasks.client.telemetry.brokers import ToldSlot
-from gpu_tasks.client.telemetry.hearing import Complaints, HeardNote
+from gpu_tasks.client.telemetry.hearing import BrokerTrouble, Complaints, HeardNote
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.telemetry.broker import BROKER_ERRORS, BrokerAddress, broker_connection, take_overflow
@@ -65,7 +65,9 @@ class BrokerListener:
                     failures = 0
                     await self._listen(connection, topics, ledger)
             except BROKER_ERRORS as error:
-                await self._complain("gone", f"the broker {self.address.url} is gone ({error}); trying again")
+                await self._complain(
+                    BrokerTrouble.GONE, "gone", f"the broker {self.address.url} is gone ({error}); trying again"
+                )
             await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
             failures += 1
 
@@ -91,7 +93,8 @@ class BrokerListener:
     async def _notice_flood(self, connection: aiomqtt.Client) -> None:
         lost = take_overflow(connection)
         if lost:
-            await self._complain("flood", f"{self.address.url} floods: {lost:,} messages were not looked at")
+            text = f"{self.address.url} floods: {lost:,} messages were not looked at"
+            await self._complain(BrokerTrouble.FLOODS, "flood", text)
 
     async def _read(self, connection: aiomqtt.Client, ledger: TelemetryLedger) -> None:
         async for message in connection.messages:
@@ -106,7 +109,7 @@ class BrokerListener:
         self._second = (second, count)
         if count == LOOKED_AT_MAX + 1:
             text = f"{self.address.url} floods: beyond {LOOKED_AT_MAX} a second, messages are not looked at"
-            await self._complain("flood", text)
+            await self._complain(BrokerTrouble.FLOODS, "flood", text)
         return count <= LOOKED_AT_MAX
 
     async def _take(self, ledger: TelemetryLedger, topic: str, raw: bytes, *, is_retained: bool) -> None:
@@ -118,7 +121,8 @@ class BrokerListener:
             heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
         except UnknownTellerError as error:
             if len(self._owners) >= KEYS_MAX:
-                await self._complain("keys", f"{self.address.url} hands over messages of more keys than are looked up")
+                text = f"{self.address.url} hands over messages of more keys than are looked up"
+                await self._complain(BrokerTrouble.FLOODS, "keys", text)
                 return
             self._owners[error.provider_key] = await market_reads.stash_of(self.client, error.provider_key)
             heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
@@ -138,7 +142,9 @@ class BrokerListener:
 
     async def _tell_heard(self, heard: HeardMessage, ledger: TelemetryLedger) -> None:
         if heard.problem is not None:
-            await self._complain(heard.problem.partition(":")[0], f"{self.address.url}: {heard.problem}")
+            kind = heard.problem.partition(":")[0]
+            trouble = BrokerTrouble.FLOODS if kind == "not looked at" else BrokerTrouble.LIES
+            await self._complain(trouble, kind, f"{self.address.url}: {heard.problem}")
         message = heard.message
         if message is None:
             return
@@ -146,14 +152,16 @@ class BrokerListener:
         subject = message.subject
         if isinstance(subject, ProviderSubject):
             if isinstance(note, PresenceNote) and not note.is_here:
-                await self._complain("gone", f"{self.address.url} says that the provider's connection broke off")
+                text = f"{self.address.url} says that the provider's connection broke off"
+                await self._complain(BrokerTrouble.LEFT, "gone", text)
             return
         assert isinstance(subject, TaskSubject), "nothing else is subscribed to"
         self.heard_at[subject.task, subject.place] = time.monotonic()
-        for text in _odd(heard, note, ledger):
-            await self._complain(text.lstrip("0123456789, "), f"{self.address.url}: {text}")
+        for trouble, text in _odd(heard, note, ledger):
+            await self._complain(trouble, text.lstrip("0123456789, "), f"{self.address.url}: {text}")
         if note is None:
-            await self._complain("sealed", "a message is not sealed to this key: it is another customer's task")
+            text = "a message is not sealed to this key: it is another customer's task"
+            await self._complain(BrokerTrouble.FOREIGN, "sealed", text)
         else:
             await self.tell(HeardNote(subject.task, subject.place, message.told_at_ms, note))
 
@@ -168,27 +176,31 @@ class BrokerListener:
             return None
         return note
 
-    async def _complain(self, kind: str, text: str) -> None:
+    async def _complain(self, trouble: BrokerTrouble, kind: str, text: str) -> None:
         """Say it of each slot's task, not too often."""
         now_ms = time.time_ns() // 1_000_000
         for said in self._complaints.said(kind, text, time.monotonic()):
             for task in dict.fromkeys(task for task, _ in self.slots):
-                await self.tell(HeardNote(task, None, now_ms, problem=said))
+                await self.tell(HeardNote(task, None, now_ms, problem=said, trouble=trouble))
 
 
-def _odd(heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger) -> list[str]:
+def _odd(heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger) -> list[tuple[BrokerTrouble, str]]:
     """What is to be said of a message that counts."""
     found = []
     if heard.missing:
-        found.append(f"{heard.missing:,} messages before this one were not handed over")
+        text = f"{heard.missing:,} messages before this one were not handed over"
+        found.append((BrokerTrouble.WITHHOLDS, text))
     if heard.dropped:
-        found.append(f"{heard.dropped:,} notes before this one the provider itself threw away: its broker took none")
+        text = f"{heard.dropped:,} notes before this one the provider itself threw away: its broker took none"
+        found.append((BrokerTrouble.THROWN_AWAY, text))
     if heard.late_ms:
-        found.append(f"{heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong")
+        text = f"{heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong"
+        found.append((BrokerTrouble.SLOW, text))
     message = heard.message
     if isinstance(note, BeatNote) and message is not None and isinstance(message.subject, TaskSubject):
         for channel, told in ((Channel.LOG, note.logs), (Channel.METRICS, note.progress)):
             newest = ledger.newest(message.provider_key, message.subject, channel, message.session)
             if newest and told > newest:
-                found.append(f"{told - newest:,} messages of the {channel.name.lower()} are held back")
+                text = f"{told - newest:,} messages of the {channel.name.lower()} are held back"
+                found.append((BrokerTrouble.WITHHOLDS, text))
     return found

@@ -43,8 +43,9 @@ def progress(task: Task) -> str:
             started = sum(bool(slot.started_at) for slot in task.slots)
             return f"{name}, {started} of {counted(len(task.slots), 'slot')} started"
         case TaskState.RUNNING:
-            what, paid = ("interval", " paid") if is_by_time(task.order) else ("milestone", "")
-            return f"{name}, {what} {task.behind + kept_step(task)} of {task.order.milestones}{paid}"
+            is_time = is_by_time(task.order)
+            far = f"{task.behind + kept_step(task)} of {task.order.milestones}"
+            return f"{name}, interval {far} paid" if is_time else f"{name}, milestone {far}"
         case TaskState.ENDED:
             return f"{name}, {'' if task.outcome is None else task.outcome.name.lower().replace('_', ' ')}"
         case _:

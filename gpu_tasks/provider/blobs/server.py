@@ -1,4 +1,4 @@
-"""The HTTP face of a provider: `PUT /blobs`, `GET /blobs/<address>`, `POST /reseal`.
+"""The HTTP face of a provider: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /reseal`.
 
 Always: a body longer than a blob is refused before it is read whole; what is served cannot run in a browser; uploads,
 reads and questions of judges have slots of their own, so memory is bounded and none of them can be starved by another;
@@ -12,14 +12,14 @@ import asyncio
 import contextlib
 import logging
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from gpu_tasks.data.blob_client import TELEMETRY_PATH
+from gpu_tasks.data.blob_client import INVENTORY_PATH, TELEMETRY_PATH
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blobs.door import ConnectionDoor
 from gpu_tasks.provider.blobs.request_slots import (
@@ -55,6 +55,8 @@ _HEADERS = {
     hdrs.CACHE_CONTROL: "public, max-age=86400, immutable",
 }
 
+_CHANGING_HEADERS = {**_HEADERS, hdrs.CACHE_CONTROL: "no-store"}
+
 
 class AnswersJudges(Protocol):
     """Seals something again for judges who ask."""
@@ -62,6 +64,10 @@ class AnswersJudges(Protocol):
     async def answer(self, data: bytes) -> bytes:
         """The answer to a question's bytes, as a sealed blob; RefusedResealError."""
         ...
+
+
+TellInventory = Callable[[], Awaitable[bytes]]
+"""What the provider says that its machine has, signed."""
 
 
 class BlobServer:
@@ -73,12 +79,14 @@ class BlobServer:
         resealer: AnswersJudges | None = None,
         states: AnswersJudges | None = None,
         broker: str | None = None,
+        inventory: TellInventory | None = None,
     ) -> None:
         """Nothing listens before `start`. `broker` is where customers hear of their tasks."""
         self._store = store
         self._resealer = resealer
         self._states = states
         self._broker = broker
+        self._inventory = inventory
         self._uploads, self._reads = RequestSlots(*UPLOADS), RequestSlots(*READS)
         self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
         self._waiting = WaitingAddresses()
@@ -94,6 +102,7 @@ class BlobServer:
         app.router.add_put("/blobs", self._put)
         app.router.add_get("/blobs/{address}", self._get)
         app.router.add_get(TELEMETRY_PATH, self._tell_broker)
+        app.router.add_get(INVENTORY_PATH, self._tell_inventory)
         app.router.add_post("/reseal", self._reseal)
         app.router.add_post("/states", self._show_state)
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
@@ -143,6 +152,12 @@ class BlobServer:
             if self._broker is None:
                 raise web.HTTPNotFound(text="this provider tells nothing of tasks: it has no broker")
             return web.Response(text=self._broker)
+
+    async def _tell_inventory(self, request: web.Request) -> web.StreamResponse:
+        if self._inventory is None:
+            raise web.HTTPNotFound(text="this provider does not say what its machine has")
+        async with self._slot(self._reads, request) as slot:
+            return await _sent(request, await self._inventory(), slot, _CHANGING_HEADERS)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["address"]
@@ -218,9 +233,11 @@ async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:
     return bytes(body)
 
 
-async def _sent(request: web.Request, blob: bytes, slot: RequestSlot) -> web.StreamResponse:
+async def _sent(
+    request: web.Request, blob: bytes, slot: RequestSlot, headers: Mapping[str, str] = _HEADERS
+) -> web.StreamResponse:
     """Send a blob whole while the slot is held; whoever reads too slowly is left with a part of it."""
-    response = web.StreamResponse(headers=_HEADERS)
+    response = web.StreamResponse(headers=headers)
     response.content_length = len(blob)
     try:
         await response.prepare(request)

@@ -12,6 +12,7 @@ In reading order:
 * `pauses`: why a device is paused, and until when
 * `examining`: `doctor`
 * `showing`: `devices`, `status`
+* `inventorying`: `inventory`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `pause`, `resume`
 * `auctioning`: `auctions`, `policy`, `drain`

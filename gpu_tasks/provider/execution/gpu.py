@@ -158,6 +158,14 @@ def why_no_gpu() -> str:
     return "; ".join(reasons) or "the driver sees no GPU"
 
 
+def cuda_version() -> str:
+    """The newest CUDA that the driver runs, as `12.4`; empty without a driver."""
+    with contextlib.suppress(pynvml.NVMLError), _nvml():
+        number = int(pynvml.nvmlSystemGetCudaDriverVersion())
+        return f"{number // 1_000}.{number % 1_000 // 10}"
+    return ""
+
+
 def meter_for(hardware: Hardware) -> Meter:
     """A meter for a device."""
     return NoMeter() if hardware.index is None else NvmlMeter(hardware.index)

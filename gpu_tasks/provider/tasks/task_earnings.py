@@ -6,10 +6,12 @@ is in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import is_by_time
-from gpu_tasks.market.training.tasks import Task, TaskState, kept_step
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.provider.tasks.places import own_place
 
@@ -34,10 +36,15 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
     }
     if is_by_time(task.order):
         flows = (*interval_flows(task, slot), *end_flows(task, slot, outcome, held))
-        return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
-    state = TaskMoney(
-        rules=rules,
-        terms=terms,
+    else:
+        flows = money.settle(outcome, _at_end(task, slot, held, until))
+    return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
+
+
+def _at_end(task: Task, slot: Slot, held: Mapping[TaskPurse, int], until: int) -> TaskMoney:
+    return TaskMoney(
+        rules=task.rules,
+        terms=task.terms,
         held=held,
         price=slot.price,
         collateral=slot.collateral,
@@ -48,5 +55,3 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
         milestones=task.milestones,
         done=task.owed,
     )
-    flows = money.settle(outcome, state)
-    return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)

@@ -6,6 +6,7 @@ The chain's one provider is Alice's; its beacon stands still, so no unit is ever
 import asyncio
 import json
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ from click.testing import CliRunner, Result
 
 from gpu_tasks.client import market_view
 from gpu_tasks.client.cli import main
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.workloads import registry
 from offered import device, service
-from played_node import served
+from played_node import DevChain, served
+from runtime.cryptography.signatures import Scheme
 from wallet.commands import making
+from wallet.suri import keypair_from_suri
 
 Ogpu = Callable[..., Result]
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -248,6 +254,49 @@ def test_offers_are_searched_and_priced() -> None:
         assert row["last_paid"] is row["last_paid_in_block"] is None
         assert as_json(ogpu("--json", "price", "--service", "1")) == []
         assert ask in ogpu("price").output
+
+    on_a_chain(story)
+
+
+def test_what_providers_claim_stands_apart_from_the_chain_s_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[bytes | BlobError] = []
+
+    async def inventory_of(self: BlobClient, endpoint: str) -> bytes:
+        (answer,) = answers
+        if isinstance(answer, BlobError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(BlobClient, "inventory_of", inventory_of)
+    key = keypair_from_suri("//Alice//provider", Scheme.ED25519)
+
+    def story(ogpu: Ogpu) -> None:
+        (plain,) = as_json(ogpu("--json", "search", "offers"))
+        assert (plain["reliability"], plain["proven"], "claimed" in plain) == ("0.800", None, False)
+        assert as_json(ogpu("--json", "search", "offers", "reliability>0.8")) == []
+
+        chain = DevChain()
+        (uuid_hash,) = [each.uuid_hash for _, each in chain.runtime.at(chain.state)[Devices].devices.items() if each]
+        claimed = ClaimedDevice(uuid_hash, "NVIDIA", "RTX 4090", 24_564, "550.54", "cuda", "12.4", is_processor=False)
+        machine = ClaimedMachine("EPYC", 16, 65_536, 500_000, 0, 0)
+        made_at = time.time_ns() // 1_000_000
+        inventory = MachineInventory(1, key.public_key, made_at, machine, (claimed,))
+        answers[:] = [sign_inventory(inventory, chain.genesis_hash, key.sign)]
+        (offer,) = as_json(ogpu("--json", "search", "offers", "vram>=23Gi model=4090 driver>=535 price<0.5"))
+        assert offer["claimed"]["model"] == "RTX 4090"
+        assert (offer["claimed"]["platform"], offer["claimed"]["up_kbit"]) == ("cuda 12.4", None)
+        assert {name: value for name, value in offer.items() if name != "claimed"} == plain
+        assert as_json(ogpu("--json", "search", "offers", "vram>=24Gi")) == []
+        text = ogpu("search", "offers", "vram>=23Gi").output
+        assert "Offers, by the chain" in text
+        assert "Claimed by their providers: their word, which nothing proves" in text
+
+        answers[:] = [BlobError("was too slow")]
+        slow = ogpu("--json", "search", "offers", "vram>=1Gi")
+        assert as_json(slow) == []
+        assert f"note: {plain['provider']} is left out of what is claimed: it was too slow" in slow.stderr
+        (offer,) = as_json(ogpu("--json", "search", "offers", "--inventory"))
+        assert offer["claimed"] is None
 
     on_a_chain(story)
 

@@ -21,7 +21,10 @@ from wallet_runner import answer, chain
 
 NOWHERE = "ws://127.0.0.1:1"
 MINIMAL = str(Path(__file__).parents[3] / "examples" / "minimal.yaml")
-NOTHING = {"kinds": "none", "least_price": "0 oGPU/h", "schedule": "always", "only_when_idle": False, "gangs": False}
+NOTHING = {
+    "kinds": "none", "least_price": "0 oGPU/h", "schedule": "always", "only_when_idle": False, "gangs": False,
+    "images": "none", "outbound": False,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -40,6 +43,14 @@ def test_a_policy_is_shown_and_changed_key_by_key(operator: Operator) -> None:
     assert operator.answer("policy") == second | {"changed": False}
     third = operator.answer("policy", "--schedule", "always", "--also-when-busy", "--gangs", "--none")
     assert third == NOTHING | {"least_price": "0.5 oGPU/h", "gangs": True, "changed": True}
+
+
+def test_what_containers_may_be_is_changed_by_itself(operator: Operator) -> None:
+    first = operator.answer("policy", "--kind", "container", "--image", "ghcr.io/a/b", "--image", "c", "--outbound")
+    assert first == NOTHING | {"kinds": "container", "images": "ghcr.io/a/b, c", "outbound": True, "changed": True}
+    second = operator.answer("policy", "--image", "d", "--no-outbound")
+    assert second == first | {"images": "d", "outbound": False}
+    assert "is no repository" in operator.refusal("policy", "--image", "c:latest@1")
 
 
 def test_who_names_no_least_price_is_told_that_it_bids_a_grain(operator: Operator) -> None:

@@ -279,3 +279,11 @@ def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(e
     shown = CliRunner().invoke(wallet, ["--url", eve.options[1], "--json", "validators"])
     commissions = {row["stash"]: row["commission"] for row in json.loads(shown.stdout)}
     assert commissions[EVE] == "5 %"
+
+
+def test_the_inventory_is_what_the_door_would_tell(alice: Operator) -> None:
+    shown = alice.answer("inventory")
+    assert shown["cores"] >= 1
+    assert shown["memory_mib"] > 0
+    assert shown["devices"][0]["can_be_offered"] is True
+    assert "Devices" in alice.run("inventory", as_json=False).output

@@ -3,8 +3,17 @@
 import pytest
 
 from gpu_tasks.client.telemetry import progress as progress_module
-from gpu_tasks.client.telemetry.hearing import KINDS_MAX, MINUTE, SAID_EACH_MINUTE, Complaints, HeardNote, seconds_left
+from gpu_tasks.client.telemetry.hearing import (
+    KINDS_MAX,
+    MINUTE,
+    SAID_EACH_MINUTE,
+    BrokerTrouble,
+    Complaints,
+    HeardNote,
+    seconds_left,
+)
 from gpu_tasks.client.telemetry.progress import ProgressTable
+from gpu_tasks.market.training.tasks import Slot, TaskState
 from gpu_tasks.telemetry.notes import (
     NO_METER,
     BeatNote,
@@ -17,6 +26,7 @@ from gpu_tasks.telemetry.notes import (
     ProgressNote,
     TelemetryNote,
 )
+from priced_tasks import a_task
 
 TASK = b"t" * 32
 METER = DeviceMeter(83, 5 << 30, 61, 250_900)
@@ -60,8 +70,9 @@ def test_notes_are_rows_for_programs() -> None:
     problem = HeardNote(TASK, None, 7, problem="it lies")
     assert problem.lines() == ["! it lies"]
     assert problem.row() == {
-        "task": "0x" + TASK.hex(), "place": None, "at_ms": 7, "kind": "problem", "says": "it lies",
+        "task": "0x" + TASK.hex(), "place": None, "at_ms": 7, "kind": "problem", "trouble": None, "says": "it lies",
     }  # fmt: skip
+    assert HeardNote(TASK, None, 7, problem="it lies", trouble=BrokerTrouble.LIES).row()["trouble"] == "lies"
 
 
 def test_what_is_left_is_unknown_where_a_provider_counts_oddly() -> None:
@@ -111,3 +122,51 @@ def test_a_problem_stays_until_something_is_heard_again() -> None:
     assert table.rows(3)[1]["problem"] == "nothing is heard"
     table.take(HeardNote(TASK, 0, 4, EVENT))
     assert table.rows(5)[1]["problem"] is None
+
+
+def test_that_nobody_is_heard_is_over_with_the_first_note_and_a_lie_is_not() -> None:
+    table = ProgressTable()
+    table.take(HeardNote(TASK, 0, 1, EVENT))
+    table.take(HeardNote(TASK, None, 2, problem="the broker is gone", trouble=BrokerTrouble.GONE))
+    table.take(HeardNote(TASK, 0, 3, EVENT))
+    assert table.rows(4)[0]["trouble"] is None
+    table.take(HeardNote(TASK, None, 5, problem="forged: noise", trouble=BrokerTrouble.LIES))
+    table.take(HeardNote(TASK, 0, 6, EVENT))
+    assert (table.rows(7)[0]["trouble"], table.rows(7)[0]["problem"]) == ("lies", "forged: noise")
+    assert table.rows(5 + progress_module.SAID_FOR_MS)[0]["trouble"] == "lies"
+    assert table.rows(6 + progress_module.SAID_FOR_MS)[0]["trouble"] is None
+
+
+def test_the_last_lines_of_a_program_are_kept() -> None:
+    table = ProgressTable()
+    for number in range(9):
+        table.take(HeardNote(TASK, 0, 1, LogNote((LogLine(1, is_error=False, text=f"line {number}"),))))
+    table.take(HeardNote(TASK, 1, 1, EVENT))
+    assert table.lines() == {0: [f"line {number}" for number in range(9 - progress_module.LINES_KEPT, 9)]}
+    assert [row["last_line"] for row in table.rows(2)] == ["line 8", None]
+
+
+def test_what_the_chain_says_stands_whatever_is_told() -> None:
+    table = ProgressTable()
+    running = a_task(state=TaskState.RUNNING, slots=(Slot(b"a" * 32, b"d" * 32, 1, 1, 1),))
+    table.see({TASK: running})
+    (row,) = table.rows(1)
+    state, milestones = row["state"], row["milestones"]
+    assert state.startswith("running")
+    table.take(HeardNote(TASK, 0, 1, ProgressNote(4, 4, 1, METER)))
+    table.take(HeardNote(TASK, 0, 1, EventNote("paid", ())))
+    (row,) = table.rows(1)
+    assert (row["state"], row["milestones"], row["percent"]) == (state, milestones, 100)
+    assert table.is_heard()
+
+
+def test_silence_is_said_where_nothing_else_is() -> None:
+    table = ProgressTable()
+    assert not table.is_heard()
+    table.take(HeardNote(TASK, 0, 1, EVENT))
+    table.take(HeardNote(TASK, 1, 1, problem="no broker", trouble=BrokerTrouble.NO_BROKER))
+    table.see({b"o" * 32: a_task(state=TaskState.RUNNING, slots=(Slot(b"a" * 32, b"d" * 32, 1, 1, 1),))})
+    table.note_silence(2, "nothing was heard")
+    assert {row["task"] + bytes([row["place"]]): row["trouble"] for row in table.rows(3)} == {
+        b"o" * 32 + b"\0": "silent", TASK + b"\0": None, TASK + b"\1": "no_broker",
+    }  # fmt: skip

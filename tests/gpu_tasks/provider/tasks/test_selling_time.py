@@ -147,8 +147,11 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
 
 def test_a_lease_lasts_as_long_as_its_time_whatever_its_program_does(tmp_path: Path) -> None:
     async def scene(village: Renting) -> None:
-        task, _, engine = await begun(village, replace(PROGRAM, is_lease=True))
+        task, miner, engine = await begun(village, replace(PROGRAM, is_lease=True))
         engine.end()
+        for _ in range(3):
+            await village.block()
+        assert miner.daemon.parts.journal.tasks[task, 1].result is None, "what it has in its workspace is still there"
         ended = await village.until(task, TaskState.ENDED)
         assert ended.outcome is TaskOutcome.TIME_OVER
         assert ended.slots[0].finished_at >= ended.started_at + INTERVAL * INTERVALS

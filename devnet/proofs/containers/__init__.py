@@ -1,0 +1,8 @@
+"""Jobs and leases in real containers on a devnet: run, watched, left by either side, paid to the grain.
+
+In reading order:
+
+* `registry`: a container engine, a registry, and an image in it, all of them this proof's own
+* `judging`: scenes, and what must have become of each
+* `course`: one after the other
+"""

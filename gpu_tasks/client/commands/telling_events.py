@@ -1,0 +1,64 @@
+"""`events`: what happens on the market, as it becomes final, in sentences or as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from gpu_tasks.client.commands.units import unit_id_of_text
+from gpu_tasks.client.events.concerning import EventFilter
+from gpu_tasks.client.events.following import BLOCKS_PROVED, EventStream
+from gpu_tasks.client.events.telling import ToldEvent, UntoldBlocks
+from wallet.output import Output
+from wallet.session import WalletSession, note
+
+BLOCK_MAX = 2**32 - 1
+
+
+@click.command()
+@click.option("-w", "--watch", "is_followed", is_flag=True, help="Go on with what comes, until it is interrupted.")
+@click.option(
+    "--key", "key_text", metavar="KEY", help="Events of this account alone: a stored key, //Alice or an address."
+)
+@click.option(
+    "--task", "--unit", "about", multiple=True, metavar="ID", help="Events about a task or a unit (0x..) and its cases."
+)
+@click.option(
+    "--from",
+    "first",
+    type=click.IntRange(0, BLOCK_MAX),
+    metavar="BLOCK",
+    help=f"The first block.  [default: the newest {BLOCKS_PROVED}; with -w what comes from now on]",
+)
+@click.pass_obj
+def events(
+    session: WalletSession, is_followed: bool, key_text: str | None, about: tuple[str, ...], first: int | None
+) -> None:
+    """Tell the market's events as they become final: of everybody, of a key, or of a task or a unit.
+
+    Every event is told once, also over connections that break; `--from` goes on where an earlier run ended.
+    """
+    streams: list[EventStream] = []
+
+    async def body() -> None:
+        account = None if key_text is None else session.account(key_text)
+        wanted = EventFilter(account, [unit_id_of_text(text) for text in about])
+        streams.append(EventStream(session.connect, wanted, first, is_followed, note))
+        async for each in streams[0].told():
+            _print(session.output, each)
+
+    try:
+        session.run_connecting(body)
+    finally:
+        if streams and streams[0].next_block >= 0:
+            note(f"--from {streams[0].next_block} goes on here")
+
+
+def _print(output: Output, told: ToldEvent | UntoldBlocks) -> None:
+    if output.as_json:
+        click.echo(json.dumps(told.row()))
+    elif isinstance(told, ToldEvent):
+        click.echo(f"{told.block:>8}  {told.says()}")
+    else:
+        click.echo(f"{'':>8}  {told.says()}")

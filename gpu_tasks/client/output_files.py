@@ -1,0 +1,104 @@
+"""Where a result is written: a new file of its owner alone, or in place of one where that is asked for.
+
+Always: no bytes go through a link, none into a device or a pipe, and what is replaced stays whole until all of the new
+bytes are on the disk. What others choose (an id, a workload) is part of a name only where it is hexadecimal digits, so
+no name leads out of the folder that was named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from wallet.errors import WalletError
+
+RESULT_MODE = 0o600
+
+
+class OutputFileError(WalletError):
+    """The file cannot be written as asked; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A place that a person named: a file, or a folder that gets a file with the id's name."""
+
+    named: Path
+    is_forced: bool = False
+    """Whether a file that is there may be replaced."""
+
+    def place(self, name: str) -> Path:
+        """Where it goes, looked at before anything is fetched. OutputFileError.
+
+        `name` is that of the file where a folder was named: a plain name, without a folder.
+        """
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            raise OutputFileError(f"{name!r} is no plain name of a file")
+        path = self.named / name if self.named.is_dir() else self.named
+        if not path.parent.is_dir():
+            raise OutputFileError(f"{path} cannot be written: there is no folder {path.parent}; name another file")
+        self._check(path)
+        return path
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Write all of `data`, or nothing; where it is. OutputFileError."""
+        path = self.place(name)
+        try:
+            if self.is_forced:
+                _replace(path, data)
+            else:
+                _write_new(path, data)
+        except FileExistsError:
+            raise _is_there(path) from None
+        except OSError as error:
+            raise OutputFileError(f"{path} cannot be written: {error.strerror or error}; name another file") from None
+        return path
+
+    def _check(self, path: Path) -> None:
+        """OutputFileError for what is there and must stay."""
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise OutputFileError(f"{path} cannot be written: {error.strerror or error}; name another file") from None
+        if not self.is_forced:
+            raise _is_there(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise OutputFileError(f"{path} is no plain file, and is not replaced: name another file")
+
+
+def _is_there(path: Path) -> OutputFileError:
+    return OutputFileError(f"{path} is there already: name a new file, or replace it with --force")
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
+    try:
+        _fill(descriptor, data)
+    except OSError:
+        path.unlink(missing_ok=True)  # ours: a part of a result is none
+        raise
+
+
+def _replace(path: Path, data: bytes) -> None:
+    draft = path.with_name(f".{secrets.token_hex(8)}.draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
+    try:
+        _fill(descriptor, data)
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(descriptor)

@@ -1,0 +1,58 @@
+"""`inventory`: what this machine would be said to have, to whoever asks the daemon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpu_tasks.data.inventory import ClaimedDevice
+from gpu_tasks.data.transfer_rates import TransferRates
+from gpu_tasks.provider.commands.options import ProviderOptions
+from gpu_tasks.provider.execution.gpu import all_hardware
+from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine
+from wallet.session import explained, note
+
+COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_version", "uuid_hash", "can_be_offered")
+
+
+@click.command()
+@click.pass_obj
+def inventory(options: ProviderOptions) -> None:
+    """Show what the daemon says of this machine at its door: devices, drivers, processor, memory, disk.
+
+    Anybody can read it there, signed with the provider key, and search offers by it. Nothing is paid by it.
+    """
+
+    def show() -> None:
+        hardware = all_hardware(options.base_path)
+        machine = claimed_machine(options.base_path, TransferRates())
+        offered = {piece.uuid_hash for piece in hardware}
+        rows = [_row(device, is_offered=device.uuid_hash in offered) for device in claimed_devices(hardware)]
+        facts = {
+            "processor": machine.processor,
+            "cores": machine.cores,
+            "memory_mib": machine.memory_mib,
+            "disk_free_mib": machine.disk_free_mib,
+        }
+        if options.output.as_json:
+            options.output.facts(facts | {"devices": rows})
+            return
+        options.output.facts(facts)
+        options.output.rows("Devices", COLUMNS, rows)
+        note("down and up are measured by the daemon while it works, and told from then on")
+
+    explained(show)
+
+
+def _row(device: ClaimedDevice, *, is_offered: bool) -> dict[str, Any]:
+    return {
+        "vendor": device.vendor,
+        "model": device.model,
+        "memory_mib": device.memory_mib,
+        "driver": device.driver,
+        "platform": device.platform,
+        "platform_version": device.platform_version,
+        "uuid_hash": device.uuid_hash,
+        "can_be_offered": is_offered,
+    }

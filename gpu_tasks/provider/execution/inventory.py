@@ -1,0 +1,130 @@
+"""What this machine has, read off its kernel and drivers: devices of any vendor, processor, memory, disk.
+
+Always: a machine without a GPU has an inventory too; what cannot be read is empty or 0, and never an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpu_tasks.data.inventory import DEVICES_MAX, ClaimedDevice, ClaimedMachine, claim_text
+from gpu_tasks.data.transfer_rates import TransferRates
+from gpu_tasks.provider.execution.gpu import MIB, Hardware, cuda_version
+from runtime.cryptography.hashing import blake2_256
+
+AMD_VENDOR = "0x1002"
+U16_MAX, U32_MAX = 2**16 - 1, 2**32 - 1
+FILE_BYTES_MAX = 64 * 1024
+KIB_OF_MIB = 1_024
+
+
+def claimed_devices(hardware: Iterable[Hardware], root: Path = Path("/")) -> tuple[ClaimedDevice, ...]:
+    """The hardware of this daemon, then graphics cards of another maker than NVIDIA, which it has no backend for."""
+    cuda = cuda_version()
+    known = [_of_hardware(piece, cuda, root) for piece in hardware]
+    return (*known, *_amd_cards(root))[:DEVICES_MAX]
+
+
+def claimed_machine(work: Path, rates: TransferRates, root: Path = Path("/")) -> ClaimedMachine:
+    """What all devices share; `work` is where the daemon keeps what it works on."""
+    free = 0
+    with contextlib.suppress(OSError):
+        free = shutil.disk_usage(work).free // MIB
+    return ClaimedMachine(
+        processor=_processor(root),
+        cores=min(_cores(), U16_MAX),
+        memory_mib=min(_memory_mib(root), U32_MAX),
+        disk_free_mib=free,
+        down_kbit=min(rates.down_kbit, U32_MAX),
+        up_kbit=min(rates.up_kbit, U32_MAX),
+    )
+
+
+def _of_hardware(piece: Hardware, cuda: str, root: Path) -> ClaimedDevice:
+    if piece.index is None:
+        return ClaimedDevice(piece.uuid_hash, _cpu_vendor(root), _processor(root), 0, "", "", "", is_processor=True)
+    model, memory = claim_text(piece.name), min(piece.memory_mib, U32_MAX)
+    return ClaimedDevice(
+        piece.uuid_hash,
+        "NVIDIA",
+        model,
+        memory,
+        claim_text(piece.driver),
+        "cuda" if cuda else "",
+        cuda,
+        is_processor=False,
+    )
+
+
+def _amd_cards(root: Path) -> list[ClaimedDevice]:
+    """By what the amdgpu driver shows under /sys; a card without an identifier of its own is left out."""
+    found = []
+    driver = _read(root / "sys/module/amdgpu/version")
+    rocm = _read(root / "opt/rocm/.info/version").partition("-")[0]
+    for card in sorted((root / "sys/class/drm").glob("card[0-9]*/device")):
+        identifier = _read(card / "unique_id")
+        if _read(card / "vendor") != AMD_VENDOR or not identifier:
+            continue
+        memory = _whole(_read(card / "mem_info_vram_total")) // MIB
+        uuid_hash = blake2_256(b"ogpu/hardware" + identifier.encode())
+        model = claim_text(_read(card / "product_name")) or "AMD GPU"
+        found.append(
+            ClaimedDevice(
+                uuid_hash,
+                "AMD",
+                model,
+                min(memory, U32_MAX),
+                claim_text(driver),
+                "rocm" if rocm else "",
+                claim_text(rocm),
+                is_processor=False,
+            )
+        )
+    return found
+
+
+def _processor(root: Path) -> str:
+    return claim_text(_field(_read(root / "proc/cpuinfo"), "model name") or platform.machine())
+
+
+def _cpu_vendor(root: Path) -> str:
+    names = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
+    said = _field(_read(root / "proc/cpuinfo"), "vendor_id")
+    return claim_text(names.get(said, said))
+
+
+def _cores() -> int:
+    with contextlib.suppress(AttributeError, OSError):
+        return len(os.sched_getaffinity(0))  # those that this process may use
+    return os.cpu_count() or 0
+
+
+def _memory_mib(root: Path) -> int:
+    return _whole(_field(_read(root / "proc/meminfo"), "MemTotal").partition(" ")[0]) // KIB_OF_MIB
+
+
+def _field(text: str, name: str) -> str:
+    """The first value of that name in lines of `name: value`."""
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key.strip() == name:
+            return value.strip()
+    return ""
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _read(path: Path) -> str:
+    """The beginning of a file; empty where there is none."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(FILE_BYTES_MAX).decode(errors="replace").strip()
+    except OSError:
+        return ""

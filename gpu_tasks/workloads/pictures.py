@@ -1,0 +1,142 @@
+"""Pictures that are bought as tiles, for programs that know no workload: cut, checked, put together; no NumPy.
+
+Always: the same text, size and count are the same lines, byte for byte, so a purchase that broke off is known again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol, cast
+
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.render_tile.picture import TILES_MAX, PictureError, assembled, png_of
+from gpu_tasks.workloads.render_tile.request import OUTPUT, PIXELS_MAX, picture_id
+from gpu_tasks.workloads.render_tile.scene_text import SceneError, TilePlace, read_text, statements
+from gpu_tasks.workloads.workload import OutputCheck, Workload
+from runtime.encoding.codec import DecodeError
+
+PICTURE_WORKLOAD = "render-tile"
+
+
+class PictureOrderError(ValueError):
+    """There is no such picture; the text says what to set right."""
+
+
+@dataclass(frozen=True, slots=True)
+class PictureOrder:
+    """A picture that is wanted: its scene in its compact form, and the tiles that it is cut into."""
+
+    scene: str
+    width: int
+    height: int
+    places: tuple[TilePlace, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """As a customer's file has them."""
+        return tuple(f"{self.scene}; tile {each.left} {each.top} {each.columns} {each.rows}" for each in self.places)
+
+    def problem(self, number: int, output: bytes) -> str | None:
+        """Why bytes are not the tile of this number, as far as they say it themselves; None if they may be it."""
+        try:
+            tile = OUTPUT.decode(output)
+        except DecodeError:
+            return "is no tile"
+        place = TilePlace(tile.left, tile.top, tile.columns, tile.rows)
+        if tile.picture != picture_id(self.scene.encode("ascii")) or place != self.places[number]:
+            return "is another tile than the one that was asked for"
+        return None
+
+    def png(self, outputs: Mapping[int, bytes]) -> bytes:
+        """The file, out of an output for each number; PictureOrderError names what is missing or does not fit."""
+        try:
+            return png_of(assembled(self.scene, [outputs.get(number, b"") for number in range(len(self.places))]))
+        except PictureError as error:
+            raise PictureOrderError(str(error)) from None
+
+
+class SpotCheckedWorkload(Protocol):
+    """A workload of whose outputs any part can be computed again alone."""
+
+    def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
+        """`count` parts again, drawn from `seed`, which the provider must not know before it has answered."""
+        ...
+
+
+def spot_checked(workload: Workload) -> SpotCheckedWorkload:
+    """A workload as what it is beside that; TypeError for one whose outputs are checked as a whole."""
+    if not hasattr(workload, "spot_check"):
+        raise TypeError("its outputs are checked as a whole")
+    return cast("SpotCheckedWorkload", workload)
+
+
+def picture_order(text: str, tiles: int, size: tuple[int, int] | None = None) -> PictureOrder:
+    """A scene's picture cut into so many tiles, in another size if one is named; PictureOrderError."""
+    try:
+        read = read_text(_of_size(text, size))
+    except SceneError as error:
+        raise PictureOrderError(f"the scene cannot be used: {error}") from None
+    scene = read.scene
+    return PictureOrder(read.compact, scene.width, scene.height, _grid(scene.width, scene.height, tiles))
+
+
+def tile_requests(order: PictureOrder, cost_max: int) -> list[bytes]:
+    """What each tile asks; PictureOrderError where one costs more than a unit may."""
+    form, requests = picture_form(), []
+    for line in order.lines:
+        try:
+            requests.append(form.encode(line, cost_max, {}, b""))  # the chance of a picture is its scene's own
+        except RequestError as error:
+            raise PictureOrderError(f"a tile cannot be bought: {error}") from None
+    return requests
+
+
+def picture_form() -> WorkloadForm:
+    """Of the workload whose outputs are tiles."""
+    return form_named(PICTURE_WORKLOAD)
+
+
+def _of_size(text: str, size: tuple[int, int] | None) -> str:
+    """The same scene without a tile, with a picture of this size if one is named; lines stay where they are."""
+    left_out = {"tile"} if size is None else {"tile", "picture"}
+    lines: dict[int, list[str]] = {}
+    for each in statements(text):
+        if each.name not in left_out:
+            lines.setdefault(each.line, []).append(" ".join((each.name, *each.words)))
+    if size is not None:
+        lines.setdefault(1, []).insert(0, f"picture {size[0]} {size[1]}")
+    return "\n".join("; ".join(lines.get(number, ())) for number in range(1, max(lines, default=0) + 1))
+
+
+def _grid(width: int, height: int, count: int) -> tuple[TilePlace, ...]:
+    """A picture cut into exactly so many tiles, as near to squares as their number allows, row by row."""
+    if not 1 <= count <= min(TILES_MAX, width * height):
+        raise PictureOrderError(f"--tiles is 1 to {min(TILES_MAX, width * height):,} here, not {count:,}")
+    grids = [
+        (columns, count // columns)
+        for columns in range(1, count + 1)
+        if count % columns == 0 and columns <= width and count // columns <= height
+    ]
+    grids = [grid for grid in grids if _is_allowed(-(-width // grid[0]), -(-height // grid[1]))]
+    if not grids:
+        raise PictureOrderError(
+            f"{count:,} tiles do not fit a picture of {width} by {height}: a tile has at most {PIXELS_MAX:,} pixels "
+            f"and {SEGMENTS_MAX:,} rows; take another number of --tiles, at least {-(-width * height // PIXELS_MAX)}"
+        )
+    columns, rows = min(grids, key=lambda grid: -(-width // grid[0]) - (-height // grid[1]))
+    lefts, tops = _cuts(width, columns), _cuts(height, rows)
+    return tuple(
+        TilePlace(left, top, right - left, bottom - top)
+        for top, bottom in pairwise(tops)
+        for left, right in pairwise(lefts)
+    )
+
+
+def _is_allowed(columns: int, rows: int) -> bool:
+    return columns * rows <= PIXELS_MAX and rows <= SEGMENTS_MAX
+
+
+def _cuts(length: int, count: int) -> list[int]:
+    return [length * number // count for number in range(count + 1)]

@@ -1,0 +1,194 @@
+"""What providers claim is asked side by side, over real HTTP: the slow, the lying and the huge are named, left out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+
+from gpu_tasks.client import inventories
+from gpu_tasks.client.inventories import HeardInventories, heard_inventories, with_claims
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
+from gpu_tasks.data.transfer_rates import TransferRates
+from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.provider.blobs.server import BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.execution.gpu import all_hardware
+from gpu_tasks.provider.told_inventory import ToldInventory
+from gpu_tasks.tasks.offers import rows_of
+from offered import device, name, service
+from runtime.cryptography.signatures import Scheme
+from wallet.keypair import Keypair
+
+GENESIS = b"g" * 32
+KEYS = {number: Keypair.from_seed(Scheme.ED25519, bytes([number]) * 32) for number in range(1, 9)}
+MACHINE = ClaimedMachine("AMD EPYC", 16, 65_536, 500_000, 0, 0)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class FakeClient:
+    genesis_hash = GENESIS
+
+
+def signed(
+    number: int, *, signer: int | None = None, age_ms: int = 0, hardware: bytes | None = None,
+    is_processor: bool = False,
+) -> bytes:  # fmt: skip
+    claimed = ClaimedDevice(
+        hardware or name(number), "NVIDIA", f"RTX {number}", 24_564, "550.54", "cuda", "12.4", is_processor
+    )
+    made_at = time.time_ns() // 1_000_000 - age_ms
+    inventory = MachineInventory(1, KEYS[number].public_key, made_at, MACHINE, (claimed,))
+    return sign_inventory(inventory, GENESIS, KEYS[signer or number].sign)
+
+
+def answering(data: bytes, status: int = 200) -> Handler:
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=data, status=status)
+
+    return handle
+
+
+async def silent(_: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(60)
+    return web.Response()
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(bytes(64 * 1024))
+
+
+async def elsewhere(_: web.Request) -> web.StreamResponse:
+    raise web.HTTPFound("http://127.0.0.1:1/")
+
+
+def heard(monkeypatch: pytest.MonkeyPatch, handlers: dict[int, Handler | None]) -> HeardInventories:
+    async def main() -> HeardInventories:
+        providers, runners = {}, []
+        for number, handler in handlers.items():
+            endpoint = b"nowhere"
+            if handler is not None:
+                app = web.Application()
+                app.router.add_get("/inventory", handler)
+                runner = web.AppRunner(app, shutdown_timeout=0.1)
+                await runner.setup()
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                runners.append(runner)
+                endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}".encode()
+            providers[name(number)] = Provider(bytes(32), endpoint, 0)
+
+        async def known(client: Any, at: bytes | None = None) -> dict[bytes, Provider]:
+            return providers
+
+        async def stash_of(client: Any, key: bytes, at: bytes | None = None) -> bytes | None:
+            return next((name(number) for number, each in KEYS.items() if each.public_key == key), None)
+
+        monkeypatch.setattr(market_reads, "providers", known)
+        monkeypatch.setattr(market_reads, "stash_of", stash_of)
+        async with BlobClient(private=True) as blobs:
+            found = await heard_inventories(cast("Any", FakeClient()), blobs, list(providers), b"")
+        for runner in runners:
+            await runner.cleanup()
+        return found
+
+    return asyncio.run(main())
+
+
+def test_each_that_lies_or_keeps_us_waiting_is_named_and_the_others_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventories, "ASKED_SECONDS", 2.0)
+    began = time.monotonic()
+    found = heard(
+        monkeypatch,
+        {
+            1: answering(signed(1)),
+            2: silent,
+            3: endless,
+            4: answering(signed(4, signer=5)),
+            5: answering(signed(1)),  # another's, word for word
+            6: answering(signed(6, age_ms=3_600_000)),
+            7: answering(b"", 404),
+            8: None,
+        },
+    )
+    assert time.monotonic() - began < 20
+    assert list(found.claims) == [name(1)]
+    said = found.claims[name(1)][name(1)]
+    assert (said.model, said.vram_mib, said.cores, said.platform_version) == ("RTX 1", 24_564, 16, "12.4")
+    why = {owner[0]: text for owner, text in found.left_out.items()}
+    assert why.keys() == {2, 3, 4, 5, 6, 7, 8}
+    for number, text in {
+        2: "was too slow", 3: "sent more than 32,768 bytes", 4: "signature is wrong", 5: "another key has signed",
+        6: "minutes old", 7: "answered 404", 8: "has no endpoint",
+    }.items():  # fmt: skip
+        assert text in why[number], why
+
+
+def test_nobody_is_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "answered 302" in heard(monkeypatch, {1: elsewhere}).left_out[name(1)]
+
+
+def test_so_many_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventories, "PROVIDERS_MAX", 1)
+    found = heard(monkeypatch, {1: answering(signed(1)), 2: answering(signed(2))})
+    assert list(found.claims) == [name(1)]
+    assert "was not asked" in found.left_out[name(2)]
+
+
+def test_claims_stand_beside_the_offer_of_the_same_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    hardware = [device(number, {0: number}) for number in (1, 2)]
+    rows = rows_of(hardware, {0: service()})
+    # provider 2 claims hardware that is another's: it stands beside none of its own devices
+    found = heard(monkeypatch, {1: answering(signed(1)), 2: answering(signed(2, hardware=name(1)))})
+    first, second = with_claims(rows, found, hardware)
+    assert first.claims is not None
+    assert first.claims.model == "RTX 1"
+    assert second.claims is None
+    assert with_claims(rows, HeardInventories(), hardware) == [replace(row, claims=None) for row in rows]
+
+
+def test_a_provider_s_only_cpu_is_its_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = answering(signed(1, hardware=b"r" * 32, is_processor=True))  # the identifier of a CPU is a random one
+    found = heard(monkeypatch, {1: cpu})
+    one, two = device(1, {0: 1}), replace(device(2, {0: 2}), device=replace(device(1).device, uuid_hash=name(7)))
+    assert with_claims(rows_of([one], {0: service()}), found, [one])[0].claims is not None
+    several = with_claims(rows_of([one, two], {0: service()}), found, [one, two])
+    assert [row.claims for row in several] == [None, None], "which of them it is nobody can tell"
+    gpu = replace(one, device=replace(one.device, kind=DeviceClass.CONSUMER))
+    assert with_claims(rows_of([gpu], {0: service()}), found, [gpu])[0].claims is None
+
+
+def test_a_provider_s_door_tells_its_inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = Identity.of(name(1), KEYS[1], GENESIS)
+    told = ToldInventory(identity, all_hardware(tmp_path), tmp_path, TransferRates())
+
+    async def main() -> tuple[bytes, bytes]:
+        server = BlobServer(BlobStore(tmp_path), inventory=told.told)
+        await server.start(port=0)
+        without = BlobServer(BlobStore(tmp_path / "2"))
+        await without.start(port=0)
+        async with BlobClient(private=True) as blobs:
+            first = await blobs.inventory_of(f"http://127.0.0.1:{server.port}")
+            again = await blobs.inventory_of(f"http://127.0.0.1:{server.port}")
+            with pytest.raises(Exception, match="does not say what its machine has"):
+                await blobs.inventory_of(f"http://127.0.0.1:{without.port}")
+        await server.close()
+        await without.close()
+        return first, again
+
+    first, again = asyncio.run(main())
+    assert first == again, "the machine is read once a minute"
+    found = heard(monkeypatch, {1: answering(first)})
+    assert found.left_out == {}
+    assert set(found.claims[name(1)]) >= {piece.uuid_hash for piece in told.hardware}

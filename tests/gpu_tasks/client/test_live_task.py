@@ -1,0 +1,201 @@
+"""`describe --key`, `top`: what providers tell stands beside the chain's facts; what a broker does to it is said."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from genesis import dev_accounts
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import hearing_tasks
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.telemetry.broker import broker_connection, parse_broker
+from gpu_tasks.telemetry.envelope import Channel, TaskSubject
+from gpu_tasks.telemetry.notes import DeviceMeter, EventNote, LogLine, LogNote, ProgressNote
+from mosquitto import Mosquitto, mosquitto
+from planted_state import chain_with
+from priced_tasks import a_task
+from runtime.cryptography.signatures import Scheme
+from runtime.frame.runtime import Bound
+from telemetry_senders import Teller
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.suri import keypair_from_suri
+from wallet_runner import answer
+
+ALICE, FERDIE = dev_accounts.stash("Alice"), keypair_from_suri("//Ferdie")
+TASK = b"t" * 32
+NAME = "0x" + TASK.hex()
+RUNNING = a_task(customer=FERDIE.account, state=TaskState.RUNNING, slots=(Slot(ALICE, b"d" * 32, 1, 1, 1),))
+METER = DeviceMeter(83, 5 << 30, 61, 250_000)
+Round = Callable[[Teller, int], list[tuple[str, bytes]]]
+
+
+def honest(teller: Teller, number: int) -> list[tuple[str, bytes]]:
+    now = time.time_ns() // 1_000_000
+    lines = LogNote((LogLine(now, is_error=False, text=f"loss {number}\x1b[2J"),))
+    return [
+        teller.told(number, EventNote("computed", ()), told_at_ms=now),
+        teller.told(number, lines, channel=Channel.LOG, told_at_ms=now),
+        teller.told(number, ProgressNote(3, 12, 1_000_000, METER), channel=Channel.METRICS, told_at_ms=now),
+    ]
+
+
+def forging(teller: Teller, number: int) -> list[tuple[str, bytes]]:
+    """The broker hands over what a stranger made up, first."""
+    stranger = Teller(Keypair.from_seed(Scheme.ED25519, b"q" * 32), genesis=teller.genesis, subject=teller.subject)
+    told = stranger.told(number, ProgressNote(12, 12, 1, METER), channel=Channel.METRICS)
+    return [told, *honest(teller, number)]
+
+
+def late(teller: Teller, number: int) -> list[tuple[str, bytes]]:
+    now = time.time_ns() // 1_000_000 - 90_000
+    return [
+        teller.told(number, EventNote("computed", ()), told_at_ms=now),
+        teller.told(number, ProgressNote(3, 12, 1_000_000, METER), channel=Channel.METRICS, told_at_ms=now),
+    ]
+
+
+def nothing(teller: Teller, number: int) -> list[tuple[str, bytes]]:
+    return []
+
+
+@contextlib.contextmanager
+def telling(url: str, broker: Mosquitto, said: Round) -> Iterator[None]:
+    """A provider that tells, a few times a second, until the end."""
+    done = threading.Event()
+
+    async def tell() -> None:
+        async with await ChainClient.connect(url) as client:
+            genesis = client.genesis_hash
+        key = keypair_from_suri("//Alice//provider", Scheme.ED25519)
+        teller = Teller(key, ALICE, genesis, TaskSubject(TASK, 0), SealKey.of(FERDIE).public)
+        number = 0
+        async with broker_connection(parse_broker(broker.url, private=True), private=True) as publisher:
+            while not done.is_set():
+                number += 1
+                for topic, raw in said(teller, number):
+                    await publisher.publish(topic, raw, 1)
+                await asyncio.sleep(0.2)
+
+    thread = threading.Thread(target=lambda: asyncio.run(tell()))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def ogpu(folder: Path, url: str, *words: str, as_json: bool = True) -> Result:
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--trust-node", *(["--json"] if as_json else [])]
+    return CliRunner().invoke(main, [*options, *words])
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with on_chain(tmp_path, RUNNING) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def on_chain(folder: Path, task: Task) -> Iterator[str]:
+    def plant(bound: Bound) -> None:
+        bound[TrainingMarket].tasks[TASK] = task
+
+    with chain_with(folder, plant) as url:
+        yield url
+
+
+def described(folder: Path, url: str, said: Round, *more: str) -> tuple[dict[str, Any], Result]:
+    with mosquitto(folder) as broker, telling(url, broker, said):
+        words = ["describe", NAME, "--key", "//Ferdie", "--mqtt", broker.url, *more]
+        return answer(ogpu(folder, url, *words)), ogpu(folder, url, *words, as_json=False)
+
+
+def test_what_a_provider_tells_stands_beside_the_chain_s_facts(tmp_path: Path, url: str) -> None:
+    shown, text = described(tmp_path, url, honest)
+    chain_only = answer(ogpu(tmp_path, url, "describe", NAME))
+    assert chain_only.pop("telemetry") is None
+    live = shown.pop("telemetry")
+    assert shown == chain_only, "nothing of it changes what the chain says"
+    (slot,) = live["slots"]
+    assert (slot["done"], slot["total"], slot["percent"], slot["gpu_percent"], slot["watts"]) == (3, 12, 25, 83, 250)
+    assert (slot["event"], slot["trouble"]) == ("computed", None)
+    assert slot["lines"][-1].startswith("loss ")
+    assert (live["is_proved"], live["troubles"]) == (False, {})
+    assert "What its providers tell now: the provider's word" in text.stdout
+    assert "\x1b" not in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble", "sentence"),
+    [
+        (forging, "lies", "the broker lies: it hands over what this provider never told"),
+        (late, "slow", "the broker is slow, or a clock is wrong"),
+        (nothing, "silent", "nothing is heard of the provider"),
+    ],
+)
+def test_what_a_broker_does_is_said_in_words(
+    tmp_path: Path, url: str, said: Round, trouble: str, sentence: str
+) -> None:
+    shown, text = described(tmp_path, url, said, "--listen", "2")
+    (slot,) = shown["telemetry"]["slots"]
+    assert slot["trouble"] == trouble
+    assert sentence in shown["telemetry"]["troubles"][trouble]
+    assert f"note: {shown['telemetry']['troubles'][trouble]}; what the chain says above stands" in text.stderr
+    assert slot["percent"] in (25, None), "what a stranger made up is shown nowhere"
+
+
+def test_a_broker_that_is_gone_is_said(tmp_path: Path, url: str) -> None:
+    words = ["describe", NAME, "--key", "//Ferdie", "--mqtt", "mqtt://127.0.0.1:1", "--listen", "2"]
+    shown = answer(ogpu(tmp_path, url, *words))
+    assert shown["telemetry"]["troubles"] == {"gone": "the broker is gone"}
+    assert "the broker mqtt://127.0.0.1:1 is gone" in shown["telemetry"]["slots"][0]["problem"]
+
+
+def test_a_stranger_hears_nothing_and_sees_the_chain(tmp_path: Path, url: str) -> None:
+    shown = ogpu(tmp_path, url, "describe", NAME, "--key", "//Bob")
+    assert answer(shown)["telemetry"] is None
+    assert "only the key that submitted it hears what providers tell" in shown.stderr
+
+
+def test_where_nobody_works_nothing_is_listened_to(tmp_path: Path) -> None:
+    (tmp_path / "chain").mkdir()
+    with on_chain(tmp_path / "chain", a_task(customer=FERDIE.account)) as url:
+        shown = ogpu(tmp_path, url, "describe", NAME, "--key", "//Ferdie")
+    assert answer(shown)["telemetry"] is None
+    assert "nobody works on the task now" in shown.stderr
+
+
+def test_a_broker_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
+    refused = ogpu(tmp_path, url, "describe", NAME, "--key", "//Ferdie", "--mqtt", "http://127.0.0.1")
+    assert (refused.exit_code, "--mqtt:" in refused.stderr) == (2, True)
+
+
+def test_top_shows_the_chain_s_state_beside_what_is_told(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hearing_tasks, "HEARD_SECONDS", 2.0)
+    with mosquitto(tmp_path) as broker:
+        with telling(url, broker, forging):
+            words = ["top", NAME, "--key", "//Ferdie", "--once", "--mqtt", broker.url]
+            (row,) = json.loads(ogpu(tmp_path, url, *words).stdout)
+            text = ogpu(tmp_path, url, *words, as_json=False).stdout
+        (silent,) = json.loads(ogpu(tmp_path, url, *words[:-1], "mqtt://127.0.0.1:1").stdout)
+    assert (row["percent"], row["trouble"], row["milestones"]) == (25, "lies", "0/4")
+    assert row["state"].startswith("running")
+    assert row["last_line"].startswith("loss ")
+    assert "state and milestones are the chain's; the rest is what providers tell" in text
+    assert (silent["state"], silent["percent"], silent["trouble"]) == (row["state"], None, "gone")

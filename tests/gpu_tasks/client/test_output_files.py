@@ -1,0 +1,81 @@
+"""Where results are written: never over a file unasked, never through a link, never out of the folder."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.client.output_files import OutputFile, OutputFileError
+
+
+def test_a_new_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    out = tmp_path / "tile"
+    assert OutputFile(out).write("0x12.bin", b"bytes") == out
+    assert out.read_bytes() == b"bytes"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+def test_in_a_folder_the_name_is_the_id_s(tmp_path: Path) -> None:
+    assert OutputFile(tmp_path).write("0x12.bin", b"bytes") == tmp_path / "0x12.bin"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0"])
+def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "below").mkdir()
+    with pytest.raises(OutputFileError, match="no plain name"):
+        OutputFile(tmp_path / "below", is_forced=True).write(name, b"bytes")
+    assert [path.name for path in tmp_path.rglob("*")] == ["below"]
+
+
+def test_what_is_there_stays_unless_it_is_forced(tmp_path: Path) -> None:
+    out = tmp_path / "tile"
+    out.write_bytes(b"mine")
+    with pytest.raises(OutputFileError, match="is there already: name a new file, or replace it with --force"):
+        OutputFile(out).place("x")
+    with pytest.raises(OutputFileError, match="is there already"):
+        OutputFile(out).write("x", b"bytes")
+    assert out.read_bytes() == b"mine"
+    OutputFile(out, is_forced=True).write("x", b"bytes")
+    assert (out.read_bytes(), list(tmp_path.iterdir())) == (b"bytes", [out])
+
+
+def test_a_file_that_comes_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "tile"
+    out.write_bytes(b"mine")
+    monkeypatch.setattr(OutputFile, "_check", lambda *_: None)  # it was not there when it was looked for
+    with pytest.raises(OutputFileError, match="is there already"):
+        OutputFile(out).write("x", b"bytes")
+    assert out.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_nothing_goes_through_a_link_or_into_a_pipe(tmp_path: Path, *, is_forced: bool) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"mine")
+    (tmp_path / "link").symlink_to(target)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "dangling", "pipe"):
+        with pytest.raises(OutputFileError, match="no plain file" if is_forced else "is there already"):
+            OutputFile(tmp_path / name, is_forced=is_forced).write("x", b"bytes")
+    assert target.read_bytes() == b"mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_what_cannot_be_written_whole_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_forced: bool
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputFileError, match="cannot be written: No space left"):
+        OutputFile(tmp_path / "tile", is_forced=is_forced).write("x", b"bytes")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_are_not_made(tmp_path: Path) -> None:
+    with pytest.raises(OutputFileError, match="cannot be written: there is no folder"):
+        OutputFile(tmp_path / "a" / "tile").place("x")

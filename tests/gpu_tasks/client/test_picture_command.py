@@ -1,0 +1,291 @@
+"""`ogpu picture`: tiles are posted once, whatever breaks off, checked, and put together; what is wrong is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from between import lose_after_submit, spoiled
+from genesis import dev_accounts
+from gpu_tasks.client import picture_tiles
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.posting_once import PostingRun
+from gpu_tasks.client.results import ResultError
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState
+from gpu_tasks.workloads.pictures import picture_form, picture_order, tile_requests
+from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.workload import OutputCheck
+from painted_tiles import PaintedReads, Painter, honestly
+from planted_state import chain_with
+from runtime.cryptography import ss58
+from runtime.frame.runtime import Bound
+from runtime.pallets.beacon import Beacon
+from wallet.client import ChainClient
+from wallet.suri import keypair_from_suri
+from wallet_runner import answer
+
+BOB = keypair_from_suri("//Bob")
+SCENE = "picture 12 9; samples 1; bounces 1; camera 0 1 -5 0 1 0 1; sky #406080 #ffffff 1; sphere 0 1 0 1 matte #c04030"
+TASK = """\
+apiVersion: ogpu/v1
+kind: TrainingTask
+metadata: {name: picture}
+spec:
+  run: {workload: render-tile, input: scene.txt, length: 100}
+  market: {maxPrice: 2 oGPU}
+"""
+
+
+@pytest.fixture
+def reads(blobs: dict[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> PaintedReads:
+    found = PaintedReads(BOB, blobs)
+    found.plant(monkeypatch)
+    return found
+
+
+@pytest.fixture
+def url(tmp_path: Path, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    # headers of the played chain name no final block, and inputs are sealed as of one that the chain knows
+    monkeypatch.setattr(Beacon, "final_height", lambda beacon: max(0, beacon.system.number.get() - 1))
+
+    def plant(bound: Bound) -> None:
+        sold, form = bound[InferenceMarket].services[0], picture_form()
+        assert sold is not None
+        terms = replace(sold.terms, workload=form.workload_id, model=form.model_id)
+        bound[InferenceMarket].services[0] = replace(sold, terms=terms)
+
+    (tmp_path / "scene.txt").write_text(SCENE)
+    (tmp_path / "picture.yaml").write_text(TASK)
+    with chain_with(tmp_path, plant, beat_seconds=0.2) as url:
+        yield url
+
+
+def picture(url: str, folder: Path, *words: str, scene: bool = True) -> Result:
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--trust-node", "--json", "picture"]
+    asked = ["--scene", str(folder / "scene.txt")] if scene else [str(folder / "picture.yaml")]
+    known = ["--key", "//Bob", "--postings", str(folder / "postings"), "--anyway", "--out", str(folder / "out.png")]
+    return CliRunner().invoke(main, [*options, *asked, *known, *words])
+
+
+def posted(url: str) -> int:
+    """How many units Bob has posted, ever."""
+
+    async def read() -> int:
+        async with await ChainClient.connect(url) as client:
+            found: int = await client.read(InferenceMarket.posted, BOB.account)
+            return found
+
+    return asyncio.run(read())
+
+
+def right_png(tiles: int = 4, size: tuple[int, int] | None = None) -> bytes:
+    order = picture_order(SCENE, tiles, size)
+    workload = open_workload("render-tile", "numpy")
+    return order.png({number: workload.run(each) for number, each in enumerate(tile_requests(order, 1_000))})
+
+
+def test_a_picture_is_bought_checked_and_put_together_once(tmp_path: Path, url: str) -> None:
+    shown = answer(picture(url, tmp_path))
+    assert (tmp_path / "out.png").read_bytes() == right_png()
+    assert (shown["picture"], shown["width"], shown["height"], shown["providers"]) == (
+        str(tmp_path / "out.png"), 12, 9, 1,
+    )  # fmt: skip
+    tiles: list[dict[str, Any]] = shown["tiles"]
+    assert [tile["tile"] for tile in tiles] == ["0 0 6 4", "6 0 6 4", "0 4 6 5", "6 4 6 5"]
+    assert {tile["provider"] for tile in tiles} == {ss58.encode(dev_accounts.stash("Alice"))}
+    assert [tile["pixels_checked"] for tile in tiles] == [24, 24, 30, 30]
+    assert shown["cost"]["grains"] == str(sum(int(tile["cost"]["grains"]) for tile in tiles))
+
+    refused = picture(url, tmp_path)
+    assert (refused.exit_code, "is there already" in refused.stderr) == (2, True)
+    (tmp_path / "out.png").unlink()
+    again = answer(picture(url, tmp_path))
+    assert [tile["unit"] for tile in again["tiles"]] == [tile["unit"] for tile in tiles], "nothing is posted twice"
+    assert posted(url) == 4
+    answer(picture(url, tmp_path, "--again", "--force"))
+    assert posted(url) == 8
+
+
+def test_what_it_costs_is_shown_and_nothing_sent(tmp_path: Path, url: str) -> None:
+    cost = answer(picture(url, tmp_path, "--dry-run", "--tiles", "6", "--size", "24x18"))
+    assert (cost["units"], cost["sent"], posted(url)) == (6, False, 0)
+    assert list((tmp_path).glob("postings/*")) == []
+
+
+def test_a_task_file_says_scene_and_price(tmp_path: Path, url: str) -> None:
+    cost = answer(picture(url, tmp_path, "--dry-run", "--racers", "1", scene=False))
+    by_price = answer(picture(url, tmp_path, "--dry-run", "--racers", "1", "--price", "0.5"))
+    assert cost["locked"] == by_price["locked"], "the greatest price is for all four tiles"
+
+
+def test_a_posting_that_broke_off_is_taken_up(tmp_path: Path, url: str) -> None:
+    with spoiled(url, lose_after_submit) as (lossy, _):
+        lost = picture(lossy, tmp_path)
+    assert lost.exit_code == 2, lost.output
+    # other terms do not make it another posting: what began goes on as it began
+    shown = answer(picture(url, tmp_path, "--price", "0.06"))
+    assert (len(shown["tiles"]), posted(url)) == (4, 4)
+
+
+def test_a_wait_that_broke_off_is_taken_up(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cut(self: Any) -> None:
+        raise picture_tiles.PictureSaleError("the power is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_tiles.TileCollector, "run", cut)
+        assert "the power is gone" in picture(url, tmp_path).stderr
+    assert not (tmp_path / "out.png").exists()
+    answer(picture(url, tmp_path))
+    assert ((tmp_path / "out.png").read_bytes(), posted(url)) == (right_png(), 4)
+
+
+def test_a_crash_between_posting_and_its_record_posts_nothing_twice(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = PostingRun.run
+
+    async def cut(self: PostingRun) -> Any:
+        await honest(self)
+        raise picture_tiles.PictureSaleError("the power is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostingRun, "run", cut)
+        assert "the power is gone" in picture(url, tmp_path).stderr
+    answer(picture(url, tmp_path))
+    assert posted(url) == 4
+
+
+def second(changed: Painter) -> Callable[[bytes], Painter]:
+    """A provider that answers the second of four tiles so, and the others right."""
+    asked = picture_order(SCENE, 4)
+    target = tile_requests(asked, 1_000)[1]
+    return lambda request: changed if request == target else honestly
+
+
+@pytest.mark.parametrize(
+    ("paint", "why"),
+    [
+        (lambda _, output: output[:-60] + bytes(60), "tile 1: its pixel at column "),
+        (lambda _, output: output[:-1], "tile 1: what was paid for is no tile"),
+        (lambda _, output: output[:36] + b"\x00\x00" + output[38:], "tile 1: what was paid for is another tile"),
+    ],
+)
+def test_a_tile_that_is_wrong_is_named_and_bought_again(
+    tmp_path: Path, url: str, reads: PaintedReads, paint: Painter, why: str
+) -> None:
+    reads.paint = second(paint)
+    lied = picture(url, tmp_path)
+    assert lied.exit_code == 1, lied.output
+    assert "3 of 4 tiles are right, and there is no picture yet" in lied.stderr
+    assert why in lied.stderr
+    assert not (tmp_path / "out.png").exists()
+    reads.paint = lambda _: honestly
+    assert answer(picture(url, tmp_path, "--dry-run"))["units"] == 1
+    answer(picture(url, tmp_path))
+    assert ((tmp_path / "out.png").read_bytes(), posted(url)) == (right_png(), 5)
+
+
+def test_a_tile_without_a_result_is_posted_again_and_no_other(
+    tmp_path: Path, url: str, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refunded: list[bytes] = []
+    seen = market_reads.units
+
+    async def units(client: Any, ids: Any, at: bytes | None = None) -> list[Unit | None]:
+        found = await seen(client, ids, at)
+        if len(ids) == 4 and not refunded:
+            refunded.append(ids[2])
+        return [
+            replace(unit, state=UnitState.REFUNDED, refund=Refund.EXPIRED, output_root=None)
+            if unit is not None and name in refunded
+            else unit
+            for name, unit in zip(ids, found, strict=True)
+        ]
+
+    monkeypatch.setattr(market_reads, "units", units)
+    lost = picture(url, tmp_path)
+    assert (lost.exit_code, "tile 2: " in lost.stderr) == (1, True), lost.output
+    answer(picture(url, tmp_path))
+    assert ((tmp_path / "out.png").read_bytes(), posted(url)) == (right_png(), 5)
+
+
+def test_a_tile_that_nobody_serves_is_not_posted_again(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picture_tiles, "FETCH_TRIES", 2)
+
+    async def nothing(*_: Any) -> Any:
+        raise ResultError("no provider serves it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_tiles, "paid_output", nothing)
+        lost = picture(url, tmp_path)
+    assert (lost.exit_code, "it cannot be had now, and is not posted again" in lost.stderr) == (1, True)
+    answer(picture(url, tmp_path))
+    assert posted(url) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--size", "12"], "is not WxH"),
+        (["--tiles", "0"], "0 is not in the range"),
+        (["--tiles", "500"], "--tiles is 1 to 108 here, not 500"),
+        (["--size", "4000x4000"], "at least 245"),
+        (["--service", "7"], "name a service that sells render-tile with --service; open here: 0"),
+        (["--price", "0.000001"], "--price is 0.01 to 1 oGPU a unit"),
+        (["--backend", "abacus"], "pixels cannot be computed here"),
+        (["--out", "/no/such/folder/x.png"], "there is no folder /no/such/folder"),
+    ],
+)
+def test_what_cannot_be_bought_is_said_before_anything_is_sent(
+    tmp_path: Path, url: str, words: list[str], why: str
+) -> None:
+    refused = picture(url, tmp_path, *words)
+    assert refused.exit_code == 2, refused.output
+    assert why in refused.stderr
+    assert posted(url) == 0
+
+
+def test_one_of_file_and_scene_is_named(tmp_path: Path, url: str) -> None:
+    both = picture(url, tmp_path, str(tmp_path / "picture.yaml"))
+    assert (both.exit_code, "name a task file, or a scene" in both.stderr) == (2, True)
+    (tmp_path / "picture.yaml").write_text(TASK.replace("render-tile", "train-int8"))
+    other = picture(url, tmp_path, scene=False)
+    assert (other.exit_code, "asks for train-int8, and pictures are render-tile" in other.stderr) == (2, True)
+
+
+def test_a_record_that_cannot_be_read_is_said(tmp_path: Path, url: str) -> None:
+    answer(picture(url, tmp_path))
+    (record,) = (tmp_path / "postings").glob("picture-*.json")
+    assert json.loads(record.read_text())["wrong"] == {}
+    record.write_text("[]")
+    (tmp_path / "out.png").unlink()
+    refused = picture(url, tmp_path)
+    assert (refused.exit_code, "cannot be read" in refused.stderr, posted(url)) == (2, True, 4)
+
+
+def test_nobody_foresees_which_pixels_are_looked_at() -> None:
+    class Noting:
+        def __init__(self) -> None:
+            self.seeds: list[bytes] = []
+
+        def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
+            self.seeds.append(seed)
+            return OutputCheck(valid=True, recomputed=count, first_wrong=None)
+
+    noting = Noting()
+    check = picture_tiles.PixelCheck(noting, 9)
+    assert [check.wrong(b"request", b"output") for _ in range(2)] == [None, None]
+    first, second = noting.seeds
+    assert first != second
+    assert bytes(32) not in noting.seeds
