@@ -165,7 +165,7 @@ _RESOURCES = KeySection(
     (
         FileKey("gpus", whole_word(0, GPUS_MAX), "GPUs of the device that go in", "0"),
         _CLASSES,
-        FileKey("cpu", quantity_word(cpu_of, CPU_PATTERN), "cores", "1"),
+        FileKey("cpu", Word(cpu_of, {"type": ["string", "number"], "pattern": CPU_PATTERN}), "cores", "1"),
         FileKey("memory", quantity_word(bytes_of, BYTES_PATTERN), "with all that it writes to memory", "512Mi"),
         FileKey("disk", quantity_word(bytes_of, BYTES_PATTERN), "/workspace", "64Mi"),
         FileKey("output", quantity_word(bytes_of, BYTES_PATTERN), "/out, which comes back to you", "1Mi"),
