@@ -170,7 +170,12 @@ _RESOURCES = KeySection(
         FileKey("disk", quantity_word(bytes_of, BYTES_PATTERN), "/workspace", "64Mi"),
         FileKey("output", quantity_word(bytes_of, BYTES_PATTERN), "/out, which comes back to you", "1Mi"),
         FileKey("processes", whole_word(16, 65_536), "with threads", "128"),
-        FileKey("replicas", Word(one_replica, {"const": 1}, needs_no_quotes=True), "1 in containers", "1"),
+        FileKey(
+            "replicas",
+            Word(one_replica, {"type": "integer", "minimum": 1, "maximum": 1}, needs_no_quotes=True),
+            "1 in containers",
+            "1",
+        ),
     )
 )
 _MARKET = KeySection((MAX_PRICE, LOSS, COLLATERAL))
