@@ -1,28 +1,33 @@
-"""The JSON Schema of task files in docs/: checked, or written (`python -m scripts.task_schema --write`)."""
+"""The JSON Schemas of task files in docs/: checked, or written (`python -m scripts.task_schema --write`)."""
 
 import json
 import sys
 from pathlib import Path
 
-from gpu_tasks.tasks.json_schema import task_schema
+from gpu_tasks.tasks.json_schema import SCHEMA_KINDS, task_schema
 
-PAGE = Path(__file__).parent.parent / "docs" / "training-task.schema.json"
+DOCS = Path(__file__).parent.parent / "docs"
+NAMES = {"TrainingTask": "training-task"}
+PAGES = {kind: DOCS / f"{NAMES.get(kind, kind.lower())}.schema.json" for kind in SCHEMA_KINDS}
 
 
-def text() -> str:
-    """The schema as it stands in the file."""
-    return json.dumps(task_schema(), indent=2) + "\n"
+def text(kind: str) -> str:
+    """The schema of a kind as it stands in its file."""
+    return json.dumps(task_schema(kind), indent=2) + "\n"
 
 
 def main() -> int:
-    """0 if the file is what the declarations say, or was made so."""
+    """0 if the files are what the declarations say, or were made so."""
     if "--write" in sys.argv[1:]:
-        PAGE.write_text(text(), encoding="utf-8")
+        for kind, page in PAGES.items():
+            page.write_text(text(kind), encoding="utf-8")
         return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text():
-        return 0
-    print(f"{PAGE.name} is not what the declarations say: python -m scripts.task_schema --write")
-    return 1
+    wrong = [
+        page.name for kind, page in PAGES.items() if not page.exists() or page.read_text(encoding="utf-8") != text(kind)
+    ]
+    if wrong:
+        print(f"{', '.join(wrong)}: not what the declarations say: python -m scripts.task_schema --write")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

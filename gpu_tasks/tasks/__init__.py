@@ -8,11 +8,11 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `declarations`: keys, what stands behind each, defaults; read strictly, shown as JSON Schema
 * `file_words`: the words that task files of every kind share
 * `training_task`: the keys of a training task
-* `json_schema`: the declarations, for editors and other programs
 * `container_request`: what a customer asks of a container
 * `canonical`: request, canonical bytes, hash and terms of a task
 * `order`: what is submitted
 * `container_task`: the keys of a job and of a lease
+* `json_schema`: the declarations, for editors and other programs
 * `container_order`: their request, intervals and order
 * `task_kinds`: which kind a file is of, and what all of them come to
 * `offers`: what is on offer, in rows

@@ -165,12 +165,17 @@ _RESOURCES = KeySection(
     (
         FileKey("gpus", whole_word(0, GPUS_MAX), "GPUs of the device that go in", "0"),
         _CLASSES,
-        FileKey("cpu", quantity_word(cpu_of, CPU_PATTERN), "cores", "1"),
+        FileKey("cpu", Word(cpu_of, {"type": ["string", "number"], "pattern": CPU_PATTERN}), "cores", "1"),
         FileKey("memory", quantity_word(bytes_of, BYTES_PATTERN), "with all that it writes to memory", "512Mi"),
         FileKey("disk", quantity_word(bytes_of, BYTES_PATTERN), "/workspace", "64Mi"),
         FileKey("output", quantity_word(bytes_of, BYTES_PATTERN), "/out, which comes back to you", "1Mi"),
         FileKey("processes", whole_word(16, 65_536), "with threads", "128"),
-        FileKey("replicas", Word(one_replica, {"const": 1}, needs_no_quotes=True), "1 in containers", "1"),
+        FileKey(
+            "replicas",
+            Word(one_replica, {"type": "integer", "minimum": 1, "maximum": 1}, needs_no_quotes=True),
+            "1 in containers",
+            "1",
+        ),
     )
 )
 _MARKET = KeySection((MAX_PRICE, LOSS, COLLATERAL))

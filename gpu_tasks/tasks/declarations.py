@@ -127,7 +127,7 @@ def _described(key: FileKey) -> dict[str, Any]:
     if key.default is None:
         return {"description": key.doc, **shape}
     kinds = {"integer": int(key.default) if key.default.isdigit() else 0, "boolean": key.default == "true"}
-    return {"description": key.doc, **shape, "default": kinds.get(shape.get("type", ""), key.default)}
+    return {"description": key.doc, **shape, "default": kinds.get(str(shape.get("type")), key.default)}
 
 
 def _value(key: FileKey, node: FileNode | None, line: int, where: str, reading: FileReading) -> Any:

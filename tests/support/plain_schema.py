@@ -5,7 +5,7 @@ from typing import Any
 
 from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar
 
-KINDS = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
+KINDS = {"string": str, "integer": int, "number": int, "boolean": bool, "object": dict, "array": list}
 KNOWN = {
     "$schema", "$id", "title", "description", "default", "type", "pattern", "maxLength", "enum", "minimum", "maximum",
     "properties", "required", "additionalProperties", "propertyNames", "maxProperties", "items", "minItems", "maxItems",

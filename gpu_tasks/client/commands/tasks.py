@@ -14,10 +14,10 @@ from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask
 from gpu_tasks.tasks.container_order import PreparedContainer, intervals_of
 from gpu_tasks.tasks.container_task import JOB, LEASE
-from gpu_tasks.tasks.json_schema import task_schema
+from gpu_tasks.tasks.json_schema import SCHEMA_KINDS, task_schema
 from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
-from gpu_tasks.tasks.training_task import TaskFile
+from gpu_tasks.tasks.training_task import KIND, TaskFile
 from gpu_tasks.workloads import registry
 from wallet.amounts import SYMBOL, format_amount
 from wallet.output import Grains
@@ -45,9 +45,10 @@ def check(session: WalletSession, file: Path) -> None:
 
 
 @click.command()
-def schema() -> None:
+@click.option("--kind", type=click.Choice(list(SCHEMA_KINDS)), default=KIND, show_default=True, help="Of task files.")
+def schema(kind: str) -> None:
     """Print the JSON Schema of task files, for editors and programs."""
-    click.echo(json.dumps(task_schema(), indent=2))
+    click.echo(json.dumps(task_schema(kind), indent=2))
 
 
 def facts_of(asked: AskedTask, slot_ms: int) -> dict[str, Any]:

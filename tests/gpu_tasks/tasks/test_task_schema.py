@@ -33,9 +33,20 @@ def is_in_schema(text: str) -> bool:
     return is_valid(SCHEMA, document(parse(text.encode(), "task.yaml")))
 
 
-def test_the_published_schema_is_what_the_declarations_say() -> None:
-    assert script.PAGE.read_text(encoding="utf-8") == script.text()
+@pytest.mark.parametrize("kind", script.PAGES)
+def test_the_published_schema_is_what_the_declarations_say(kind: str) -> None:
+    assert script.PAGES[kind].read_text(encoding="utf-8") == script.text(kind)
     assert script.main() == 0
+
+
+@pytest.mark.parametrize("name", ["job", "lease"])
+def test_the_schemas_of_containers_take_their_examples_and_no_slip(name: str) -> None:
+    text = (ROOT / "examples" / "containers" / f"{name}.yaml").read_text(encoding="utf-8")
+    schema = task_schema(name.capitalize())
+    assert is_valid(schema, document(parse(text.encode(), "task.yaml")))
+    for was, becomes in (("image:", "imag:"), ("@sha256:", ":"), ("maxPrice:", "price:"), ("cpu:", "cpus:")):
+        assert was in text
+        assert not is_valid(schema, document(parse(text.replace(was, becomes).encode(), "task.yaml")))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

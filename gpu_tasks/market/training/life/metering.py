@@ -31,6 +31,7 @@ def pay_interval(market: TrainingGround, task_id: bytes, task: Task, milestone: 
     purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, done))
     slot = replace(task.slots[PLACE], reported=done, milestone=milestone)
     task = replace(with_slot(task, PLACE, slot), done=done, owed=done, reported_at=market.height)
+    task = replace(task, close=None)  # another end would pay what is paid now
     task = ending.release_standby(market, task_id, task)
     market.put(task_id, replace(task, deadline=interval_end(task) + task.windows.grace))
 

@@ -347,3 +347,17 @@ def test_blocks_are_paid_for_intervals_when_the_task_is_submitted() -> None:
     assert books.change(CUSTOMER) == -255 * 30_000
     chain.ask(TrainingMarket.cancel(task=chain.task))
     assert books.change(CUSTOMER) == -255 * 30_000 - BOND // 10
+
+
+def test_another_end_that_was_offered_before_an_interval_was_paid_is_offered_no_more() -> None:
+    """It would pay what is paid already: more than the escrow still has, where nobody bid less than the most."""
+    chain, books, alice, _ = begun(PRICE)
+    pay_interval(chain, alice, 1)
+    close = TrainingMarket.close(task=chain.task, pay=3 * PRICE // 4, back=0)
+    chain.ask(close)
+    pay_interval(chain, alice, 2)
+    chain.do(alice, close, ev.NoCloseOffer, role="stash")
+    chain.ask(close, ev.UnsoundAmendment)
+    chain.ask(TrainingMarket.close(task=chain.task, pay=PRICE // 2, back=0))
+    chain.do(alice, TrainingMarket.close(task=chain.task, pay=PRICE // 2, back=0), role="stash")
+    assert books.change(alice) == 2 * net(PRICE // 4) + net(PRICE // 2)
