@@ -137,7 +137,6 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
             memory_bytes=task.memory_bytes,
             processes=task.processes,
             workspace_bytes=task.disk_bytes,
-            output_bytes=task.output_bytes,
         ),
         gpus=task.gpus,
         is_lease=task.is_lease,

@@ -49,6 +49,7 @@ BYTES_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 BYTES_PATTERN = "^[0-9]{1,9}(Ki|Mi|Gi|Ti)$"
 CPU_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3})?$"
 NETWORKS = {"none": ContainerNetwork.NONE, "outbound": ContainerNetwork.OUTBOUND}
+_INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _IMAGE = re.compile(r"(?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@sha256:(?P<sha256>[0-9a-f]{64})", re.ASCII)
 
 
@@ -80,7 +81,6 @@ class ContainerTask:
     cpu_thousandths: int
     memory_bytes: int
     disk_bytes: int
-    output_bytes: int
     processes: int
     price_max: int
     loss: int | None
@@ -168,7 +168,6 @@ _RESOURCES = KeySection(
         FileKey("cpu", Word(cpu_of, {"type": ["string", "number"], "pattern": CPU_PATTERN}), "cores", "1"),
         FileKey("memory", quantity_word(bytes_of, BYTES_PATTERN), "with all that it writes to memory", "512Mi"),
         FileKey("disk", quantity_word(bytes_of, BYTES_PATTERN), "/workspace", "64Mi"),
-        FileKey("output", quantity_word(bytes_of, BYTES_PATTERN), "/out, which comes back to you", "1Mi"),
         FileKey("processes", whole_word(16, 65_536), "with threads", "128"),
         FileKey(
             "replicas",
@@ -225,6 +224,10 @@ def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
 def _check(spec: dict[str, Any], reading: FileReading) -> None:
     run = spec["run"]
     names = [path.rpartition("/")[2] for path in run["inputs"] or ()]
+    for name in names:
+        if _INPUT.fullmatch(name) is None:
+            text = f"has {name!r:.60}: a file of /in is named by letters, digits, _ . and -; rename it"
+            reading.refuse(reading.lines["spec.run.inputs"], "spec.run.inputs", text)
     for name in {name for name in names if names.count(name) > 1}:
         text = f"has two files that are {name} in /in; rename one"
         reading.refuse(reading.lines["spec.run.inputs"], "spec.run.inputs", text)
@@ -249,7 +252,6 @@ def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:
         cpu_thousandths=resources["cpu"],
         memory_bytes=resources["memory"],
         disk_bytes=resources["disk"],
-        output_bytes=resources["output"],
         processes=resources["processes"],
         price_max=market["maxPrice"],
         loss=market["lossOnFailure"],

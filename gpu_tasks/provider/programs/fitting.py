@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.provider.execution.containers.image_rules import check_allowed
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
 from gpu_tasks.provider.execution.containers.spec import (
@@ -25,8 +24,8 @@ from gpu_tasks.tasks.container_request import ContainerNetwork, ContainerRequest
 
 SLACK_SECONDS = 120
 """Beyond the time that was bought: blocks may come slowly, and the chain ends it, not this limit."""
-OUTPUT_BYTES_MAX = CONTENT_BYTES_MAX - 64 * 1024
-"""What is sealed is one blob, with the archive's headers."""
+OUTPUT_BYTES_MAX = MIB
+"""What is sealed is one blob, the archive's headers included."""
 SLOWEST_BLOCK_SLOTS = 10
 """A chain on which nobody has anything to say has a block in every tenth slot."""
 _NETWORKS = {ContainerNetwork.NONE: NetworkAccess.NONE, ContainerNetwork.OUTBOUND: NetworkAccess.OUTBOUND}
@@ -48,6 +47,8 @@ def spec_of(
     if request.gpus > len(gpus):
         raise UnfitProgramError(f"it wants {request.gpus} GPUs, and the device has {len(gpus)}")
     asked = request.limits
+    if asked.output_bytes > OUTPUT_BYTES_MAX:
+        raise UnfitProgramError(f"it wants {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}")
     spec = ContainerSpec(
         container_id=container_id,
         image=ImageByDigest(request.image.repository, request.image.sha256.hex()),
@@ -63,7 +64,7 @@ def spec_of(
             wall_seconds=seconds,
             log_bytes=asked.log_bytes,
             workspace_bytes=asked.workspace_bytes,
-            output_bytes=max(MIB, min(asked.output_bytes, OUTPUT_BYTES_MAX)),
+            output_bytes=OUTPUT_BYTES_MAX,
         ),
     )
     try:

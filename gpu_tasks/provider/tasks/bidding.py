@@ -174,6 +174,8 @@ class BidDuty:
                 self.book.wait(key[0], "not_bid", f"{error}; tried again with the next block")
         finally:
             del self._preparing[key]
+            if key not in self.parts.journal.tasks:  # what was made ready for it is nobody's
+                await self._programs.remove(key)
 
     async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
         parts, (task_id, auction) = self.parts, key

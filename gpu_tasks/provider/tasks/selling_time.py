@@ -56,7 +56,7 @@ class TimeDuty:
         if task.state in BEFORE_STATES:
             return
         if task.state in READY_STATES:
-            if not self.programs.is_ready(key):
+            if not self.programs.is_ready(key) and key not in self._lost:
                 self._tasks.start(key, self._prepare(key, task, entry))
         elif task.state is TaskState.RUNNING and place is not None:
             self._run_beside(key, task, entry, newest)
@@ -93,8 +93,15 @@ class TimeDuty:
         except (UnusableInputError, BlobError) as error:
             self._without_input.add(key)
             self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
-        except (UnfitProgramError, ProgramError, ChainError, OSError) as error:
+        except UnfitProgramError as error:
+            self._lose(key, error)
+        except (ProgramError, ChainError, OSError) as error:
             self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+
+    def _lose(self, key: TaskKey, error: Exception) -> None:
+        """What cannot be run here any more is left, if it was to run by now."""
+        self._lost.add(key)
+        self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
 
     async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
         """Begin the program; what cannot be begun is lost."""
@@ -106,8 +113,7 @@ class TimeDuty:
             self.parts.journal.append(ProgramBegun(*key))
             await self.programs.begin(key)
         except ProgramError as error:
-            self._lost.add(key)
-            self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
+            self._lose(key, error)
             return
         finally:
             self._starting.discard(key)

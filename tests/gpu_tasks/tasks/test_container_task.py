@@ -59,7 +59,7 @@ def test_six_lines_suffice() -> None:
     )  # fmt: skip
     assert (task.command, task.environment, task.inputs, task.secrets, task.ports) == ((), {}, (), (), ())
     assert (task.network, task.gpus, task.processes, task.cpu_thousandths) == (ContainerNetwork.NONE, 0, 128, 1_000)
-    assert (task.memory_bytes, task.disk_bytes, task.output_bytes) == (512 << 20, 64 << 20, 1 << 20)
+    assert (task.memory_bytes, task.disk_bytes) == (512 << 20, 64 << 20)
     assert task.classes == tuple(DeviceClass)
     assert (task.price_max, task.loss, task.collateral) == (2 * OGPU, None, 0)
     assert (task.time, task.interval, task.keep) == (TimeSpan(3_600_000), TimeSpan(60_000), None)
@@ -84,6 +84,8 @@ def test_the_examples_are_taken(path: Path) -> None:
         ("inputs: [a/../../b]", "is a file beside the task file or below it"),
         ("inputs: [a/x, b/x]", "two files that are x in /in"),
         ("inputs: [a, a]", "names something twice"),
+        ("inputs: [a b.csv]", "is named by letters, digits"),
+        ("inputs: [.hidden]", "is named by letters, digits"),
         ("secrets: [A-B]", "a name of letters, digits and _"),
         ("network: all", "there is no network 'all'"),
         ("ports: [80]", "there is no key 'ports'"),

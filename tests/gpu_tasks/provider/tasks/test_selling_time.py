@@ -25,6 +25,8 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import ImageByDigest
 from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.programs.results import NOTHING
+from gpu_tasks.provider.tasks import bidding, time_terms
+from gpu_tasks.provider.tasks.bid_terms import UnfitError
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import write_policy
 from gpu_tasks.tasks.container_order import container_hash
@@ -243,6 +245,7 @@ def test_what_cannot_be_begun_is_left_at_once(tmp_path: Path) -> None:
         (replace(PROGRAM, gpus=1), "it wants 1 GPUs"),
         (replace(PROGRAM, secrets=("TOKEN",)), "it wants secrets"),
         (replace(PROGRAM, version=2), "of version 2"),
+        (replace(PROGRAM, limits=AskedLimits(output_bytes=2 << 20)), "a blob holds"),
     ],
 )
 def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
@@ -252,8 +255,31 @@ def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
         task = await village.rent(program)
         assert (await village.until(task, TaskState.ENDED)).bids == 0
         assert any(says in str(each) for each in village.miners[0].heard.events)
+        assert not village.miners[0].daemon.working.selling.programs.has((task, 1))
 
     play(tmp_path, scene, 2)
+
+
+def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_little(*_: object) -> None:
+        raise UnfitError("it pays too little by now")
+
+    async def scene(village: Renting) -> None:
+        offers = iter((time_terms.time_offer,))
+
+        def once(*words: Any) -> Any:
+            return next(offers, too_little)(*words)
+
+        monkeypatch.setattr(bidding, "time_offer", once)
+        village.engines = {}
+        task = await village.rent()
+        await village.until(task, TaskState.ENDED)
+        assert "it pays too little by now" in str(village.miners[0].heard.events)
+        assert not village.miners[0].daemon.working.selling.programs.has((task, 1))
+
+    play(tmp_path, scene, 1)
 
 
 def test_a_request_that_is_not_the_one_that_its_hash_names_is_not_bid_for(tmp_path: Path) -> None:
