@@ -13,6 +13,7 @@ import pytest
 
 from damage import damaged
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import SignedAttestation
 from runtime.blocks.block import BLOCK, BLOCK_BYTES_MAX, Block, extrinsics_root
 from runtime.blocks.extrinsic import decode_extrinsic, encode_bare
 from runtime.cryptography.signatures import verify
@@ -88,7 +89,9 @@ def rich_block() -> Before:
 
 
 def is_attach(before: Before, raw: bytes) -> bool:
-    return decode_extrinsic(before.runtime, raw).call.name == "Attestations.attach"
+    """Whether it attaches attestations, of which the first is of a unit."""
+    call = decode_extrinsic(before.runtime, raw).call
+    return call.name == "Attestations.attach" and isinstance(call.arguments[0][0], SignedAttestation)
 
 
 @pytest.fixture(scope="module")
