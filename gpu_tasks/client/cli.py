@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "picture": (
         "picturing:picture",
-        "Buy the picture of FILE (a task file of render-tile) or of a --scene as tiles, and put them together.",
+        "Buy the picture of FILE (a task file that renders one) or of a --scene as tiles, and put them together.",
     ),
     "check": (
         "tasks:check",

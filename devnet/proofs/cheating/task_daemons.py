@@ -70,7 +70,7 @@ class ReplayedMilestone(Daemon):
         """As `Daemon`."""
         super().__init__(*parts)
         honest = self.working
-        self.working = ReplayingWork(self.parts, honest.book, lambda: False)
+        self.working = ReplayingWork(self.parts, honest.book, honest.selling.programs, lambda: False)
 
 
 class NothingShown:

@@ -81,7 +81,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
     help="Where the picture goes, as PNG: a new file.",
 )  # fmt: skip
 @force_option
-@click.option("--service", type=int, help="Number of the service.  [default: the one that sells render-tile]")
+@click.option("--service", type=int, help="Number of the service.  [default: the one that sells pictures]")
 @click.option(
     "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each tile."
 )
@@ -105,7 +105,7 @@ def picture(
     tiles: int, out: Path, force: bool, service: int | None, racers: int, price: int | None, pixels: int,
     backend: str, anyway: bool, postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Buy the picture of FILE (a task file of render-tile) or of a --scene as tiles, and put them together.
+    """Buy the picture of FILE (a task file that renders one) or of a --scene as tiles, and put them together.
 
     Several providers work on it side by side. A purchase that broke off is taken up by the same command: no tile is
     posted twice, but for one that ended without a result or is found wrong, once that has been agreed to again.

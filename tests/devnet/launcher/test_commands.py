@@ -53,7 +53,7 @@ def test_providers_are_told_of_the_broker_and_of_what_stands_before_it(
     behind = layout.before_broker(net, 12_345)
     assert layout.load(net.folder) == behind
     assert lifecycle.provider_process(behind, net.members[0]).arguments[-1] == "mqtt://127.0.0.1:12345"
-    assert lifecycle.brokers(behind)[0].arguments == (str(net.broker_port),)
+    assert lifecycle.brokers(behind)[0].arguments == (str(net.broker_port), str(net.folder / "broker"))
     monkeypatch.setattr(layout, "broker_program", lambda: None)
     without = layout.create(tmp_path / "without", 1, providers=True, any_ports=True)
     assert lifecycle.provider_process(without, without.members[0]).arguments[-1] == "run"

@@ -106,5 +106,10 @@ def test_the_module_reads_offers_and_services_of_one_block(monkeypatch: pytest.M
 
     monkeypatch.setattr(market_reads, "devices", nothing)
     monkeypatch.setattr(market_reads, "services", nothing)
+
+    async def no_past(client: object, owners: object, at: bytes) -> Any:
+        return await nothing(client, at)
+
+    monkeypatch.setattr(market_view, "reliability_of", no_past)
     assert asyncio.run(market_view.offers(cast("ChainClient", None), name(3))) == []
-    assert asked == [name(3), name(3)]
+    assert asked == [name(3), name(3), name(3)]
