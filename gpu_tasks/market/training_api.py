@@ -6,7 +6,7 @@ from typing import Annotated
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
 from gpu_tasks.market.ids import DeviceId, TaskId
-from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid, auction_id
+from gpu_tasks.market.training.bids import DRAWS_FROM, AuctionId, Award, TaskBid, auction_id
 from gpu_tasks.market.training.orders import AUCTIONS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.task_duties import TaskDuty, bid_duty, slot_duty, standby_duty
@@ -101,10 +101,16 @@ class TrainingApi(RuntimeApi, version=1):
         return tuple(self._status(task_id, task) for task_id, task in found if task is not None)
 
     @query
-    def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
-        """The auctions that a task had and has, with all bids of each: 128 at most; kept as long as its record."""
+    def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(2 * AUCTIONS_MAX + 1)]:
+        """The auctions that a task had and has, with all bids of each: 128 at most; kept as long as its record.
+
+        Behind them its draws of replicas, numbered from 129 on, with the devices that were offered.
+        """
         record = self._market.tasks[task]
-        return () if record is None else tuple(self._auction(task, number) for number in range(1, record.auction + 1))
+        if record is None:
+            return ()
+        draws = range(DRAWS_FROM + 1, DRAWS_FROM + record.draws + 1)
+        return tuple(self._auction(task, number) for number in (*range(1, record.auction + 1), *draws))
 
     @query
     def task_duties(self, stash: AccountId) -> Annotated[tuple[TaskDuty, ...], Bounded(TASK_DUTIES_MAX)]:
@@ -171,7 +177,7 @@ class TrainingApi(RuntimeApi, version=1):
     def _bid_duties(self, task_id: bytes, task: Task, device: bytes) -> list[TaskDuty]:
         """That of the bid which binds a device to a task, in whichever of its auctions that was; none with a slot."""
         market = self._market
-        for number in range(task.auction, 0, -1):
+        for number in (*range(DRAWS_FROM + task.draws, DRAWS_FROM, -1), *range(task.auction, 0, -1)):
             auction = auction_id(task_id, number)
             bid = market.bids[auction, device] if market.held_bids[auction, device] else None
             if bid is not None:

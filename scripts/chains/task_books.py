@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gpu_tasks.market.training.bids import auction_id, bid_case
+from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.fraud_claims import claim_bond
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
@@ -18,6 +18,7 @@ from gpu_tasks.market.training.tasks import (
     Task,
     TaskState,
     is_open,
+    places_held,
     slot_case,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -66,14 +67,19 @@ def task_books(bound: Bound) -> TaskBooks:
             _work(market, task_id, task, books)
         _agenda(market, task_id, task)
     assert market.open_tasks.get() == sum(is_open(task) for _, task in tasks)
-    assert set(market.on_sale.keys()) == {task_id for task_id, task in tasks if task.state in BIDDING}
+    assert set(market.on_sale.keys()) == {task_id for task_id, task in tasks if _is_on_sale(task)}
     assert {case for case, _ in market.task_of_case.items()} == books.cases
     assert {names for names, _ in market.duties.items()} == books.duties
     return books
 
 
+def _is_on_sale(task: Task) -> bool:
+    return task.state in BIDDING or (task.state is TaskState.VOLUNTEERING and bool(task.deadline))
+
+
 def _bids(market: TrainingMarket, task_id: bytes, task: Task, books: TaskBooks) -> None:
-    for number in range(1, task.auction + 1):
+    draws = range(DRAWS_FROM + 1, DRAWS_FROM + task.draws + 1)
+    for number in (*range(1, task.auction + 1), *draws):
         auction = auction_id(task_id, number)
         for device, _ in market.held_bids.under(auction):
             bid = market.bids[auction, device]
@@ -94,7 +100,7 @@ def _claims(market: TrainingMarket, task_id: bytes, task: Task, books: TaskBooks
 
 
 def _work(market: TrainingMarket, task_id: bytes, task: Task, books: TaskBooks) -> None:
-    for place in range(task.terms.slots):
+    for place in range(places_held(task)):
         case = slot_case(task_id, place)
         for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE):
             books.loose[task.customer, Hold(reason, case)] = CAP_GRAINS
@@ -104,14 +110,16 @@ def _work(market: TrainingMarket, task_id: bytes, task: Task, books: TaskBooks) 
     books.duties |= {(slot.provider, task_id) for slot in task.slots}
     if task.standby is not None:
         books.duties.add((task.standby.provider, task_id))
-    auction = auction_id(task_id, task.auction)
     workers: list[Slot | Standby] = list(task.slots)
     if task.standby is not None and task.standby.is_bound:
         workers.append(task.standby)
     for worker in workers:
         books.busy[worker.device] = task_id
+        draw = worker.draw if isinstance(worker, Slot) else 0
+        auction = auction_id(task_id, DRAWS_FROM + draw if draw else task.auction)
         key = worker.provider, Hold(TASK_COLLATERAL, bid_case(auction, worker.device))
-        if task.state in JUDGED:
+        is_out = isinstance(worker, Slot) and worker.outcome is not None
+        if task.state in JUDGED or is_out:
             books.loose[key] = worker.collateral
         else:
             books.exact[key] += worker.collateral

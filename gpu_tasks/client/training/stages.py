@@ -9,16 +9,18 @@ from __future__ import annotations
 from gpu_tasks.client.hearings import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts_api import CaseStatus
-from gpu_tasks.market.training.money import TABLE
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.money import TABLE, TaskOutcome
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import (
     Acceptance,
     JudgedFor,
+    Slot,
     Task,
     TaskState,
     agreed_milestone,
     interval_end,
     kept_step,
+    panel,
 )
 from runtime.cryptography import ss58
 
@@ -44,8 +46,15 @@ def progress(task: Task) -> str:
             return f"{name}, {started} of {counted(len(task.slots), 'slot')} started"
         case TaskState.RUNNING:
             is_time = is_by_time(task.order)
+            if is_replicated(task.order):
+                return f"{name}, {_of_panel(task, sum(_is_bound(task.slots[place]) for place in panel(task)))} bound"
             far = f"{task.behind + kept_step(task)} of {task.order.milestones}"
             return f"{name}, interval {far} paid" if is_time else f"{name}, milestone {far}"
+        case TaskState.VOLUNTEERING:
+            return f"{name}, {counted(task.volunteers, 'device')} offered"
+        case TaskState.OPENING:
+            opened = sum(task.slots[place].result is not None for place in panel(task))
+            return f"{name}, {_of_panel(task, opened)} opened"
         case TaskState.ENDED:
             return f"{name}, {'' if task.outcome is None else task.outcome.name.lower().replace('_', ' ')}"
         case _:
@@ -61,6 +70,8 @@ def why(task: Task, case: CaseStatus | None = None) -> str:
             return _why_starting(task)
         case TaskState.RUNNING:
             return _why_running(task)
+        case TaskState.VOLUNTEERING | TaskState.OPENING:
+            return _why_replicating(task)
         case TaskState.ASKING:
             asked = "the runner-up" if task.standby is None else ss58.encode(task.standby.provider)
             return f"who worked is gone: {asked} may take over up to block {task.deadline}, then the rest is auctioned"
@@ -102,6 +113,24 @@ def _why_bidding(task: Task) -> str:
     return f"the beacon of block {task.beacon_at} breaks ties: it is awarded once that block is final"
 
 
+def _why_replicating(task: Task) -> str:
+    if task.state is TaskState.OPENING:
+        return f"all are bound to what they found: it is opened up to block {task.deadline}, and compared"
+    if not task.deadline:
+        return f"the beacon of block {task.beacon_at} draws who computes it too, once that block is final"
+    who = "a jury is" if task.jury_from else "replicas are"
+    return f"{who} sought: devices are offered up to block {task.deadline}"
+
+
+def _is_bound(slot: Slot) -> bool:
+    return slot.commitment is not None
+
+
+def _of_panel(task: Task, count: int) -> str:
+    who = "juror" if task.jury_from else "replica"
+    return f"{count} of {counted(len(panel(task)), who)}"
+
+
 def _auction(task: Task) -> str:
     if task.auction == 1:
         return "at auction"
@@ -110,13 +139,18 @@ def _auction(task: Task) -> str:
 
 
 def _why_starting(task: Task) -> str:
-    late = [ss58.encode(slot.provider) for slot in task.slots if not slot.started_at]
+    late = [ss58.encode(slot.provider) for slot in task.slots if not slot.started_at and slot.outcome is None]
+    if is_replicated(task.order):
+        return f"drawn: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and is out"
     then = "the runner-up takes its place" if task.standby is not None else "it is auctioned again"
     return f"awarded: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and {then}"
 
 
 def _why_running(task: Task) -> str:
     number = task.behind + kept_step(task) + 1
+    if is_replicated(task.order):
+        who = "jurors" if task.jury_from else "replicas"
+        return f"{who} compute it: who is bound to no result by block {task.deadline} is out"
     if is_by_time(task.order):
         return (
             f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
@@ -139,13 +173,27 @@ def _work(task: Task) -> str:
 def _why_submitted(task: Task) -> str:
     chance = (task.beacon_at or task.finished_at) + AUDIT_DELAYS[-1]
     known = "no audit is asked for" if task.is_checked else f"block {chance} is final and asks for no audit"
+    if task.accepted is not None and is_replicated(task.order):
+        return "accepted: paid with the next block"
     if task.accepted is not None:
         how = "by silence" if task.accepted is Acceptance.BY_SILENCE else "by its customer"
         return f"accepted {how}: paid once {known}"
     last = task.finished_at + task.windows.dispute
+    if is_replicated(task.order):
+        return _why_agreed(task, last)
     return (
         f"the result is there: `ogpu accept` it, or `ogpu dispute` it up to block {last}; "
         f"after block {task.deadline} it counts as accepted, and is paid once {known}"
+    )
+
+
+def _why_agreed(task: Task, last: int) -> str:
+    """What most replicas agree on, and how many do not: the customer has what each of them found."""
+    others = sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
+    differ = f", {counted(others, 'replica')} found something else: look at both" if others else ""
+    return (
+        f"most replicas agree{differ}: `ogpu accept` it, or `ogpu dispute` it up to block {last} before a jury; "
+        f"after block {task.deadline} it is paid"
     )
 
 

@@ -14,8 +14,10 @@ then the pallet:
 * `orders`: what a customer orders, and how it is checked
 * `tasks`: a task as it stands: what was ordered, who works on it, how far it came
 * `bids`: a bid, and what is committed to
+* `replicas`: who is drawn to compute the same, what each is bound to, what most of them agree on
 * `showing`: which stretches of a trace are looked at, and whether what is shown of them is in it
 * `events`: what TrainingMarket tells the world, and why a call of it can fail
+* `replica_events`: the same of replicas
 * `numbers`: the numbers of the market that a chain may change
 * `ground`: storage, and which block looks at which task
 * `fraud_claims`: fraud proofs before they are opened, and their bonds

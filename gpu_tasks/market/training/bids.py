@@ -34,7 +34,9 @@ class TaskBid:
     provider: AccountId
     device_class: DeviceClass
     commitment: Hash
+    """Of who offers itself as a replica, which seals nothing, zeros."""
     bond: Balance
+    """What it holds until it is opened; of who offers itself as a replica, its device's bond, by which it is drawn."""
     opened: Bid | None = None
     """As the selection reads it."""
 
@@ -58,6 +60,10 @@ class _BidBody:
 
 
 _BID_BODY = codec(_BidBody)
+
+
+DRAWS_FROM = 128
+"""Draws of replicas are numbered from here: who offers itself in one stands in the state as a bid of that number."""
 
 
 def auction_id(task: bytes, number: int) -> AuctionId:

@@ -4,8 +4,11 @@ Always: a task that is open waits for a block, for a height to be final, or for 
 its record to be dropped; bids that lost give back what they hold a few in a block, whoever else is in it.
 """
 
+from dataclasses import replace
+
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid
 from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, UnknownTask, WrongTaskState
@@ -133,6 +136,12 @@ class TrainingGround(TrainingNumbers):
             self.by_height.put(task.deadline + 1, task_id)
         else:
             self.by_height.drop(task_id)
+
+    def await_beacon(self, task_id: bytes, task: Task) -> None:
+        """Have the task looked at once the beacon of two blocks from here is final."""
+        height = self.height + BEACON_DELAY
+        self.put(task_id, replace(task, deadline=0, beacon_at=height))
+        self.by_finality.put(height, task_id)
 
     def clear(self, task_id: bytes) -> None:
         """Have the bids of auctions that are over give back what they hold, from the next block on."""

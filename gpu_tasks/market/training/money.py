@@ -117,6 +117,7 @@ class TaskOutcome(IntEnum):
     TIME_OVER = 19
     LEFT = 20
     TIME_STOPPED = 21
+    OUTVOTED = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,10 @@ TABLE: dict[TaskOutcome, TaskRow] = {
     TaskOutcome.TIME_STOPPED: TaskRow(
         "Time: the customer left; the interval that runs is paid whole",
         (_earned(TaskSum.TIME), *_halved(TaskPurse.CUSTOMER_BOND)),
+    ),
+    TaskOutcome.OUTVOTED: TaskRow(
+        "Replicas: most found something else, and no jury has convicted anybody",
+        _penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST),
     ),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from gpu_tasks.market.courts.money import chance_found
-from gpu_tasks.market.training.orders import TaskOrder, is_by_time
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.showing import PARTS_DRAWN, PARTS_MAX
 from gpu_tasks.market.training.tasks import TaskWindows
@@ -17,6 +17,9 @@ from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
 """In millionths."""
+REPLICAS_FOUND = 200_000
+"""A coalition with a third of the bonds that disagrees with an honest replica is convicted by a jury in 46 of 100
+cases; a customer that disputes every second time makes that a fifth, so the collateral is four greatest prices."""
 _RECKONED = ("found_ppm", "collateral_ppm")
 """Rules that no parameter has the name of."""
 WINDOW_BLOCKS_MAX = 50_000
@@ -25,17 +28,23 @@ AUCTION_BLOCKS_LEAST = 4
 """An author that has a third of the stake fills four blocks in a row once in 81 times."""
 
 
-def task_rules(number: Callable[[str], int], *, has_trace: bool, is_by_time: bool = False) -> TaskRules:
+def task_rules(
+    number: Callable[[str], int], *, has_trace: bool, is_by_time: bool = False, is_replicated: bool = False
+) -> TaskRules:
     """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for four.
 
     Of a task with a trace judges compute a part: they look at it oftener, and are paid less. The chance that a lie is
     found follows from an audit's, and from the part: who lies does so in a single segment, if that is enough.
-    What is paid by time nobody can compute again: no audit, no lie, and judges who fetch an input at most.
+    What is paid by time nobody can compute again: no audit, no lie, and judges who fetch an input at most. What
+    replicas agree on no judge computes either: jurors do, who are replicas again.
     """
     named = {field.name: number(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
     if is_by_time:
         named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
         return TaskRules(**named, found_ppm=ALL, collateral_ppm=number("time_collateral"))
+    if is_replicated:
+        named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
+        return TaskRules(**named, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
     if has_trace:
         named["judge_fee_ppm"], named["audit_rate_ppm"] = number("trace_fee_ppm"), number("trace_audit_ppm")
     found, of = chance_found(named["audit_rate_ppm"])  # a result is audited before it is paid
@@ -163,7 +172,10 @@ class TrainingNumbers(Pallet):
     def rules(self, order: TaskOrder) -> TaskRules:
         """What a task that is submitted now goes by."""
         return task_rules(
-            lambda name: int(getattr(self, name)), has_trace=bool(order.segments), is_by_time=is_by_time(order)
+            lambda name: int(getattr(self, name)),
+            has_trace=bool(order.segments),
+            is_by_time=is_by_time(order),
+            is_replicated=is_replicated(order),
         )
 
     def windows(self) -> TaskWindows:

@@ -8,6 +8,10 @@ from enum import IntEnum
 from runtime.encoding.codec import U8, U16, named, struct
 from runtime.encoding.types import Balance, BlockNumber, Hash
 
+REPLICAS = (3, 5, 7)
+"""How many may compute the same: odd, so that most of them is never half."""
+JURORS = 5
+"""How many are drawn anew when a customer disputes what replicas agree on."""
 MILESTONES_MAX = 64
 INTERVALS_MAX = 255
 """Milestones of a task that is paid by time: nobody fetches anything for them, and each is as long as an interval."""
@@ -25,6 +29,8 @@ class CheckedBy(IntEnum):
     """Nobody can: the time is paid, interval by interval, until the program ends, or its time is up."""
     LEASED = 2
     """As metered, and a program that ends gives nobody leave to go: the time is the customer's until it is up."""
+    REPLICATED = 3
+    """Several compute it, all bound to what they found before any of it is shown: what most agree on is paid."""
 
 
 @struct
@@ -60,12 +66,20 @@ class TaskOrder:
     auctions: U8
     """How often it may go to auction, 1 to `AUCTIONS_MAX`."""
     checked_by: CheckedBy = CheckedBy.EXECUTED
-    """Where it is paid by time: one slot, no segments, no value of time, and `milestones` intervals of whole blocks."""
+    """Where it is paid by time: one slot, no segments, no value of time, and `milestones` intervals of whole blocks.
+
+    Where it is replicated: one milestone, no segments, and `slots` is how many compute it, one of `REPLICAS`.
+    """
 
 
 def is_by_time(order: TaskOrder) -> bool:
     """Whether time is paid, and not a result."""
-    return order.checked_by is not CheckedBy.EXECUTED
+    return order.checked_by in (CheckedBy.METERED, CheckedBy.LEASED)
+
+
+def is_replicated(order: TaskOrder) -> bool:
+    """Whether several compute the same."""
+    return order.checked_by is CheckedBy.REPLICATED
 
 
 def interval_of(order: TaskOrder) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.bids import auction_id, bid_case
+from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
@@ -42,9 +42,15 @@ UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
 """What is paid so says nothing of work that was done: both could agree on anything, and who stands by does none."""
 
 
-def collateral_hold(task_id: bytes, task: Task, device: bytes) -> Hold:
-    """What a bid of the newest auction holds for its work."""
-    return Hold(TASK_COLLATERAL, bid_case(auction_id(task_id, task.auction), device))
+def collateral_hold(task_id: bytes, task: Task, device: bytes, draw: int = 0) -> Hold:
+    """What a bid of the newest auction holds for its work; of a replica, what is held for the draw of this number."""
+    number = DRAWS_FROM + draw if draw else task.auction
+    return Hold(TASK_COLLATERAL, bid_case(auction_id(task_id, number), device))
+
+
+def slot_hold(task_id: bytes, task: Task, slot: Slot) -> Hold:
+    """What who has a slot holds for its work."""
+    return collateral_hold(task_id, task, slot.device, slot.draw)
 
 
 def customer_holds(task_id: bytes, place: int) -> dict[TaskPurse, Hold]:
@@ -70,7 +76,7 @@ def settle(
     slot = task.slots[place]
     own = TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
     holds = customer_holds(task_id, place)
-    holds[own] = collateral_hold(task_id, task, slot.device)
+    holds[own] = slot_hold(task_id, task, slot)
     owners = {purse: slot.provider if purse is own else task.customer for purse in holds}
     held = {purse: market.lock.locked(owners[purse], hold) for purse, hold in holds.items()}
     state = replace(_money(market, task, slot, held), agreed_pay=pay, agreed_back=back, due=due)
@@ -107,7 +113,7 @@ def burn_for_cancelling(market: TrainingGround, task_id: bytes, task: Task, plac
 def note_lie(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
     """Note that a court has found a slot's result wrong: it has taken of the collateral what a lie costs."""
     slot = task.slots[place]
-    left = market.lock.locked(slot.provider, collateral_hold(task_id, task, slot.device))
+    left = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
     _mark(market, task, slot, TaskOutcome.LIED, 0)
     market.emit(SlotSettled(task_id, place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - left))
 

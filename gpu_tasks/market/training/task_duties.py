@@ -7,9 +7,9 @@ no newer final block change the task before.
 from enum import IntEnum
 
 from gpu_tasks.market.ids import DeviceId, TaskId
-from gpu_tasks.market.training.orders import CheckedBy, is_by_time
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
 from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step, panel
 from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
 
@@ -43,6 +43,10 @@ class TaskDeed(IntEnum):
     """May: fetch the checkpoint of milestone `number`, then `hold_checkpoint`."""
     TAKE_OVER = 7
     """May: `start` with place 0, behind milestone `number`."""
+    BIND = 8
+    """Must: `finish` with the commitment to the result as its root."""
+    OPEN_RESULT = 9
+    """Must: `open_result`."""
 
 
 @struct
@@ -98,11 +102,16 @@ def bid_duty(task_id: bytes, task: Task, auction: int, device: bytes, height: in
 
 
 def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
+    if slot.outcome is not None or place not in panel(task):
+        return TaskDeed.WAIT, 0, ()
     if task.state is TaskState.STARTING and not slot.started_at:
         return TaskDeed.START, 0, ()
+    if task.state is TaskState.OPENING and slot.commitment is not None and slot.result is None:
+        return TaskDeed.OPEN_RESULT, 0, ()
     if task.state is TaskState.RUNNING and slot.result is None and slot.reported == kept_step(task):
         number = slot.reported + 1
-        deed = TaskDeed.CHECKPOINT if number < task.milestones else TaskDeed.FINISH
+        last = TaskDeed.BIND if is_replicated(task.order) else TaskDeed.FINISH
+        deed = TaskDeed.CHECKPOINT if number < task.milestones else last
         return deed, task.behind + number, ()
     if task.state is TaskState.SHOWING and task.drawn is not None and not slot.is_shown:
         return TaskDeed.SHOW, 0, judged_stretches(task_id, task, place)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import TaskOrder, interval_of
+from gpu_tasks.market.training.orders import JURORS, TaskOrder, interval_of, is_replicated
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
@@ -57,6 +57,10 @@ class TaskState(IntEnum):
     """The courts judge it."""
     ENDED = 9
     """Nothing is held for it any more but the deposit for its record."""
+    VOLUNTEERING = 10
+    """Replicas are sought: who computes it too, at the price of the award, says so; then the beacon draws."""
+    OPENING = 11
+    """Replicas are bound to what they found, and open it."""
 
 
 @named("ogpu::Acceptance")
@@ -165,6 +169,10 @@ class Slot:
     """Whether it has shown the states that were drawn."""
     outcome: TaskOutcome | None = None
     """How it ended, or what the courts have found that it has to end as."""
+    draw: U8 = 0
+    """Of a replica, in which draw of its task it was drawn; 0 for who won the place at auction."""
+    commitment: Hash | None = None
+    """What a replica has bound itself to."""
 
 
 @struct
@@ -273,6 +281,12 @@ class Task:
     deposit: Balance = 0
     outcome: TaskOutcome | None = None
     """Of its first slot, or of the whole, once it has ended."""
+    draws: U8 = 0
+    """How often replicas were sought, over all legs."""
+    volunteers: U8 = 0
+    """Devices that were offered in the newest draw."""
+    jury_from: U8 = 0
+    """The place of the first juror: replicas that were drawn anew, of a dispute. 0: there are none."""
 
 
 @struct
@@ -309,14 +323,36 @@ def with_slot(task: Task, place: int, slot: Slot) -> Task:
     return replace(task, slots=(*task.slots[:place], slot, *task.slots[place + 1 :]))
 
 
+def auctioned_terms(task: Task) -> TaskTerms:
+    """What an auction of a task goes by: of replicas one place is sold, and the others are drawn."""
+    return replace(task.terms, slots=1) if is_replicated(task.order) else task.terms
+
+
+def has_volunteers(task: Task) -> bool:
+    """Whether those who were offered in the newest draw still hold something."""
+    return task.state is TaskState.VOLUNTEERING
+
+
+def places_held(task: Task) -> int:
+    """For so many places its customer may hold something: those of a jury that is sought among them."""
+    return max(task.terms.slots, task.jury_from + JURORS if task.jury_from else 0)
+
+
+def panel(task: Task) -> range:
+    """The places of those who work now: all, but of a disputed task the jury."""
+    return range(task.jury_from, len(task.slots))
+
+
 def kept_step(task: Task) -> int:
-    """Milestones of this leg that all providers have stated."""
-    return min(slot.reported for slot in task.slots)
+    """Milestones of this leg that all who work have stated."""
+    working = [task.slots[place] for place in panel(task)]
+    return min((slot.reported for slot in working if slot.outcome is None), default=0)
 
 
 def taken_by(task: Task, slot: Slot, height: int) -> int:
     """Blocks that a slot has taken since all had started, those apart in which it waited for its partners."""
-    is_awaited = task.started_at and slot.result is None and slot.reported == kept_step(task)
+    is_stated = slot.result is not None or slot.commitment is not None
+    is_awaited = task.started_at and not is_stated and slot.reported == kept_step(task)
     return slot.taken + (height - task.reported_at if is_awaited else 0)
 
 

@@ -11,6 +11,7 @@ from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training import replica_events as replica_ev
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import (
@@ -23,11 +24,12 @@ from gpu_tasks.market.training.life import (
     judging,
     leaving,
     metering,
+    replicating,
     running,
     submitting,
 )
 from gpu_tasks.market.training.life.leaving import Amendment
-from gpu_tasks.market.training.orders import TaskOrder, is_by_time
+from gpu_tasks.market.training.orders import JURORS, TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
@@ -42,6 +44,7 @@ from gpu_tasks.market.training.tasks import (
     Task,
     TaskResult,
     TaskState,
+    places_held,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.weights import WEIGHTS
@@ -88,14 +91,15 @@ class TrainingMarket(TrainingGround, index=15):
         ev.StandbyReleased, ev.BidEnded, ev.SlotStarted, ev.TaskRunning, ev.MilestoneReported, ev.MilestoneCounted,
         ev.ResultStated, ev.ResultAccepted, ev.StandbyAsked, ev.TaskReopened, ev.SegmentsDrawn, ev.StatesShown,
         ev.FraudClaimed, ev.FraudShown, ev.FraudProven, ev.TaskJudged, ev.TaskAmended, ev.CloseOffered,
-        ev.SlotSettled, ev.TaskEnded, ev.FraudNotShown,
+        ev.SlotSettled, ev.TaskEnded, ev.FraudNotShown, replica_ev.ReplicasSought, replica_ev.Volunteered,
+        replica_ev.ResultBound, replica_ev.ReplicasCompared,
     )  # fmt: skip
     errors = (
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
         ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToHold, ev.MayNotHold, ev.NotShown,
         ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment, ev.NoSuchSegment,
-        ev.NotDueYet,
+        ev.NotDueYet, replica_ev.WrongResultOpening,
     )  # fmt: skip
     hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
 
@@ -157,6 +161,17 @@ class TrainingMarket(TrainingGround, index=15):
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
         """Say, before one starts, that the input is not to be had: judges find out; a false word costs a miss."""
         inputs.report(self, task, place, origin.account)
+
+    @call(index=17, weight=WEIGHTS["TrainingMarket.volunteer"] + PREPAID_BY_A_BID)
+    def volunteer(self, origin: Signed, task: TaskId, device: DeviceId) -> None:
+        """Offer a device as a replica, or a juror, at the price of the award; the beacon draws who has a place."""
+        replicating.volunteer(self, task, origin.account, device)
+
+    @call(index=18, weight=WEIGHTS["TrainingMarket.open_result"])
+    def open_result(self, origin: Signed, task: TaskId, place: U8, result: TaskResult, salt: Hash) -> PostDispatch:
+        """Open, as a replica, what one is bound to (replicas.result_commitment). Free when it succeeds."""
+        replicating.open_result(self, task, place, origin.account, result, salt)
+        return PostDispatch(pays_fee=False)
 
     # ------------------------------------------------------------------------------------------------- the result
 
@@ -238,7 +253,9 @@ class TrainingMarket(TrainingGround, index=15):
 
     def _weight(self, name: str, task: bytes) -> PostDispatch:
         """What a call takes that may touch every slot of a task; before it is known how many, it is charged for all."""
-        return PostDispatch(actual_weight=_of_slots(name, self.open_task(task).terms.slots))
+        record = self.open_task(task)
+        jurors = JURORS if is_replicated(record.order) else 0
+        return PostDispatch(actual_weight=_of_slots(name, max(record.terms.slots, jurors)))
 
     # -------------------------------------------------------------------------------------------------------- hook
 
@@ -265,15 +282,17 @@ class TrainingMarket(TrainingGround, index=15):
         steps = {
             TaskState.COMMITTING: awarding.close_commits,
             TaskState.REVEALING: awarding.close_reveals,
-            TaskState.STARTING: failing.not_started,
-            TaskState.RUNNING: failing.died,
+            TaskState.VOLUNTEERING: replicating.end_of_offers,
+            TaskState.STARTING: replicating.not_started if is_replicated(task.order) else failing.not_started,
+            TaskState.RUNNING: replicating.end_of_running if is_replicated(task.order) else failing.died,
+            TaskState.OPENING: replicating.compare,
             TaskState.ASKING: ending.reopen,
             TaskState.SUBMITTED: judging.end_of_acceptance,
             TaskState.SHOWING: judging.end_of_showing,
             TaskState.JUDGED: inputs.end_of_report if task.judged_for is JudgedFor.INPUT else judging.end_of_case,
         }
         steps[task.state](self, task_id, task)
-        return step_weight(task.terms.slots)
+        return step_weight(places_held(task))
 
     def _awaited(self, task_id: bytes) -> Weight:
         """Do what a final beacon allows; what that weighed."""
@@ -281,6 +300,9 @@ class TrainingMarket(TrainingGround, index=15):
         if task.state is TaskState.AWARDING:
             awarding.award(self, task_id, task)
             return step_weight(task.terms.slots, task.bids)
+        if task.state is TaskState.VOLUNTEERING:
+            replicating.draw(self, task_id, task)
+            return step_weight(task.terms.slots + JURORS, task.volunteers)
         if task.state in (TaskState.SUBMITTED, TaskState.JUDGED):
             judging.take_chance(self, task_id, task)
         else:

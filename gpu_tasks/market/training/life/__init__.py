@@ -5,6 +5,7 @@ In reading order:
 * `submitting`: how a task begins
 * `bidding`: bids, sealed and opened
 * `ending`: how slots, standbys, bids and the task itself end, or go to auction again
+* `replicating`: tasks that several compute, and what comes of their comparison
 * `awarding`: from the last commitment to the award
 * `failing`: who does not start, or dies
 * `inputs`: inputs that are not to be had

@@ -7,15 +7,14 @@ none.
 
 from dataclasses import replace
 
-from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.bids import Award, auction_id, tie_seed
 from gpu_tasks.market.training.events import BidsClosed, StandbyNamed, TaskAwarded
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.life import ending
+from gpu_tasks.market.training.life import ending, replicating
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.selection import Placed, Selection, select
-from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState
+from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, auctioned_terms
 
 
 def close_commits(market: TrainingGround, task_id: bytes, task: Task) -> None:
@@ -30,31 +29,24 @@ def close_commits(market: TrainingGround, task_id: bytes, task: Task) -> None:
 
 def close_reveals(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """What was not opened lost its bond; the others wait for a beacon that nobody knows."""
-    market.awards[auction_id(task_id, task.auction)] = Award(task.terms)
+    market.awards[auction_id(task_id, task.auction)] = Award(auctioned_terms(task))
     del market.on_sale[task_id]
     task = replace(task, state=TaskState.AWARDING, deadline=0)
-    if task.revealed < task.terms.slots:
+    if task.revealed < auctioned_terms(task).slots:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
         return
-    await_beacon(market, task_id, task)
-
-
-def await_beacon(market: TrainingGround, task_id: bytes, task: Task) -> None:
-    """Have the task looked at once the beacon of two blocks from here is final."""
-    height = market.height + BEACON_DELAY
-    market.put(task_id, replace(task, beacon_at=height))
-    market.by_finality.put(height, task_id)
+    market.await_beacon(task_id, task)
 
 
 def award(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """Give the slots to whom the selection names; the others are set free from the next block on."""
     beacon = market.beacon.value_at(task.beacon_at)
     if beacon is None:  # finality stood still for longer than the beacon remembers
-        await_beacon(market, task_id, task)
+        market.await_beacon(task_id, task)
         return
     auction = auction_id(task_id, task.auction)
     seed = tie_seed(auction, beacon)
-    market.awards[auction] = Award(task.terms, seed)
+    market.awards[auction] = Award(auctioned_terms(task), seed)
     found = selection_of(market, task, auction, seed)
     if not found.winners:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
@@ -65,17 +57,18 @@ def award(market: TrainingGround, task_id: bytes, task: Task) -> None:
         market.duties[slot.provider, task_id] = True
         del market.held_bids[auction, slot.device]
         market.emit(TaskAwarded(task_id, place, slot.provider, slot.device, slot.price, until))
-    standby = _standby(market, task_id, task, found.standby)
-    market.put(
-        task_id, replace(task, state=TaskState.STARTING, deadline=until, beacon_at=0, slots=slots, standby=standby)
-    )
+    task = replace(task, state=TaskState.STARTING, deadline=until, beacon_at=0, slots=slots)
     market.clear(task_id)
+    if is_replicated(task.order):
+        replicating.seek(market, task_id, task)
+    else:
+        market.put(task_id, replace(task, standby=_standby(market, task_id, task, found.standby)))
 
 
 def selection_of(market: TrainingGround, task: Task, auction: bytes, seed: bytes) -> Selection:
     """Who wins an auction by its opened bids."""
     bids = [bid.opened for _, bid in market.bids.under(auction) if bid is not None and bid.opened is not None]
-    return select(task.terms, bids, seed)
+    return select(auctioned_terms(task), bids, seed)
 
 
 def _slot(task: Task, placed: Placed) -> Slot:

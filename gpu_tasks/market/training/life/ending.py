@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.bids import auction_id, bid_case
+from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded, StandbyReleased, TaskEnded, TaskReopened
 from gpu_tasks.market.training.fraud_claims import end_claims
 from gpu_tasks.market.training.ground import TrainingGround
@@ -22,6 +22,8 @@ from gpu_tasks.market.training.tasks import (
     Task,
     TaskState,
     has_bidding,
+    has_volunteers,
+    places_held,
     slot_case,
 )
 from runtime.frame.holds import Hold
@@ -33,9 +35,9 @@ DROPPED_MAX = 32
 """Records of bids that one look at an ended task drops."""
 
 
-def set_free(market: TrainingGround, task_id: bytes, task: Task, provider: bytes, device: bytes) -> None:
+def set_free(market: TrainingGround, task_id: bytes, task: Task, provider: bytes, device: bytes, draw: int = 0) -> None:
     """End what binds a provider's device to a task: its collateral comes back, as far as nobody was due."""
-    hold = collateral_hold(task_id, task, device)
+    hold = collateral_hold(task_id, task, device, draw)
     market.lock.unlock(provider, hold, market.lock.locked(provider, hold))
     market.lock.end(hold)
     market.devices.free(device, task_id)
@@ -44,7 +46,7 @@ def set_free(market: TrainingGround, task_id: bytes, task: Task, provider: bytes
 def free_slots(market: TrainingGround, task_id: bytes, task: Task) -> None:
     """Set everybody free who had a slot."""
     for slot in task.slots:
-        set_free(market, task_id, task, slot.provider, slot.device)
+        set_free(market, task_id, task, slot.provider, slot.device, slot.draw)
         del market.duties[slot.provider, task_id]
 
 
@@ -62,7 +64,7 @@ def release_standby(market: TrainingGround, task_id: bytes, task: Task, place: i
 def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
     """Give back what the customer still holds for a task whose slots are settled, and keep its record for a while."""
     assert task.standby is None or not task.standby.is_bound, "who stands by is released before the end"
-    for place in range(task.terms.slots):
+    for place in range(places_held(task)):
         for hold in customer_holds(task_id, place).values():
             market.lock.unlock(task.customer, hold, market.lock.locked(task.customer, hold))
             market.lock.end(hold)
@@ -72,7 +74,7 @@ def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome
     market.open_tasks.set(market.open_tasks.get() - 1)
     market.by_finality.drop(task_id)
     del market.on_sale[task_id]
-    if has_bidding(task):
+    if has_bidding(task) or has_volunteers(task):
         market.clear(task_id)
     ended = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
     market.put(task_id, replace(ended, standby=None, close=None))
@@ -133,9 +135,8 @@ def clear_bids(market: TrainingGround, task_id: bytes) -> int:
     """Set some bids free whose auction is over; how many."""
     task = market.tasks[task_id]
     assert task is not None, "a task is there until its bids are cleared"
-    last = task.auction - 1 if has_bidding(task) else task.auction
     cleared = 0
-    for number in range(1, last + 1):
+    for number in _numbers(task, is_open=has_bidding(task) or has_volunteers(task)):
         auction = auction_id(task_id, number)
         for device in _first_held(market, auction, CLEARED_MAX - cleared):
             _clear_bid(market, task_id, auction, device)
@@ -148,7 +149,7 @@ def clear_bids(market: TrainingGround, task_id: bytes) -> int:
 def drop(market: TrainingGround, task_id: bytes, task: Task) -> int:
     """Drop the record of a task that ended long ago, some bids in each block; how many of them."""
     dropped = 0
-    for number in range(1, task.auction + 1):
+    for number in _numbers(task):
         auction = auction_id(task_id, number)
         if _first_held(market, auction, 1):  # its bids wait for room in a block
             market.put(task_id, replace(task, deadline=market.height))
@@ -175,6 +176,13 @@ def _rest_price_max(market: TrainingGround, task_id: bytes, task: Task) -> int:
     if money.escrow(task.rules, before) <= left:
         return before
     return min(before, money.affordable(task.rules, left))
+
+
+def _numbers(task: Task, *, is_open: bool = False) -> list[int]:
+    """Of a task's auctions and draws of replicas; `is_open`: without the one that goes on."""
+    auctions = range(1, task.auction + (0 if is_open and has_bidding(task) else 1))
+    draws = range(1, task.draws + (0 if is_open and has_volunteers(task) else 1))
+    return [*auctions, *(DRAWS_FROM + draw for draw in draws)]
 
 
 def _first_held(market: TrainingGround, auction: bytes, most: int) -> list[bytes]:

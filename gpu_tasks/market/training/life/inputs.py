@@ -10,7 +10,7 @@ from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim
 from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.training import money, purses
-from gpu_tasks.market.training.events import DoneAlready, TaskJudged
+from gpu_tasks.market.training.events import DoneAlready, TaskJudged, WrongTaskState
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, failing
 from gpu_tasks.market.training.money import TaskOutcome
@@ -24,7 +24,8 @@ def report(market: TrainingGround, task_id: bytes, place: int, account: bytes) -
     """Say that the input of a task is not to be had: a committee finds out, and everybody else waits for it."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.STARTING)
-    ensure(not slot.started_at, DoneAlready)
+    ensure(not slot.started_at and slot.outcome is None, DoneAlready)
+    ensure(not task.jury_from, WrongTaskState)  # who offers itself as a juror has the input by then
     case = slot_case(task_id, place)
     market.task_of_case[case] = task_id
     market.put(
@@ -62,7 +63,7 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
     others: list[Slot] = [each for each in task.slots if each.provider != slot.provider]
     standby = [task.standby.provider] if task.standby is not None else []
     left = market.lock.locked(task.customer, escrow) - money.standby_max(task.rules, task.terms.price_max)
-    held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
+    held = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),

@@ -17,7 +17,6 @@ from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseOutcome, judge_fee
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import (
     DoneAlready,
@@ -32,8 +31,9 @@ from gpu_tasks.market.training.events import (
 )
 from gpu_tasks.market.training.fraud_claims import burn_bond, return_bond
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.life import ending
+from gpu_tasks.market.training.life import ending, replicating
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.showing import ShownStretch, is_shown, judged_stretches, own_segments
 from gpu_tasks.market.training.tasks import (
     TASK_CHALLENGE,
@@ -83,6 +83,9 @@ def dispute(market: TrainingGround, task_id: bytes, customer: bytes, named: int 
     task = market.customers(task_id, customer)
     market.ensure_in(task, TaskState.SUBMITTED)
     ensure(task.accepted is None and market.height <= task.finished_at + task.windows.dispute, WrongTaskState)
+    if is_replicated(task.order):
+        replicating.dispute(market, task_id, task, named)
+        return
     ensure(named is None or named in own_segments(task), NoSuchSegment)
     for place, slot in enumerate(task.slots):
         bond = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
@@ -144,7 +147,9 @@ def end_of_acceptance(market: TrainingGround, task_id: bytes, task: Task) -> Non
     if task.accepted is None:
         task = replace(task, accepted=Acceptance.BY_SILENCE)
         market.emit(ResultAccepted(task_id, Acceptance.BY_SILENCE))
-    if task.is_checked:
+    if is_replicated(task.order):
+        replicating.conclude(market, task_id, task)
+    elif task.is_checked:
         conclude(market, task_id, task)
     else:
         market.put(task_id, replace(task, deadline=0))  # the chance of an audit is awaited
@@ -189,7 +194,7 @@ def charge_party(market: TrainingGround, case: bytes, party: bytes, shares: Sequ
     task_id, task, place = _of_case(market, case)
     slot = task.slots[place]
     assert slot.provider == party, "a slot's case names its provider alone"
-    market.lock.pay_out(party, purses.collateral_hold(task_id, task, slot.device), shares)
+    market.lock.pay_out(party, purses.slot_hold(task_id, task, slot), shares)
 
 
 def charge_customer(market: TrainingGround, case: bytes, shares: Sequence[Share]) -> None:
@@ -253,7 +258,7 @@ def _settle_challenge(
     """Pay who showed a fraud proof, or burn its bond, or give it back where nobody decided."""
     slot = task.slots[challenge.place]
     if any(fault is PartyFault.LIED for _, fault in ruling.faults):
-        hold = purses.collateral_hold(task_id, task, slot.device)
+        hold = purses.slot_hold(task_id, task, slot)
         reward = min(challenge.reward, market.lock.locked(slot.provider, hold))
         market.lock.pay_out(slot.provider, hold, (Share(challenge.challenger, reward),))
         market.emit(FraudProven(task_id, challenge.place, challenge.challenger, reward))
@@ -296,9 +301,7 @@ def _look(market: TrainingGround, task_id: bytes, task: Task, why: JudgedFor) ->
 
 
 def _await_draw(market: TrainingGround, task_id: bytes, task: Task) -> None:
-    height = market.height + BEACON_DELAY
-    market.put(task_id, replace(task, deadline=0, beacon_at=height))
-    market.by_finality.put(height, task_id)
+    market.await_beacon(task_id, task)
 
 
 def _chance_from(task: Task) -> int:
@@ -333,7 +336,7 @@ def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
 def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
     slot, case = task.slots[place], slot_case(task_id, place)
     assert slot.result is not None
-    held = market.lock.locked(slot.provider, purses.collateral_hold(task_id, task, slot.device))
+    held = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
     price = min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case)))
     spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case))
     pot = FIRST_JUDGES * fee

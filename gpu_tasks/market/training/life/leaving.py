@@ -22,7 +22,7 @@ from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding, paid_blocks
 from runtime.encoding.codec import Tagged, variant
 from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber
@@ -57,7 +57,7 @@ def cancel(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
     if has_bidding(task) or task.state is TaskState.ASKING:
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_AWARD)
     else:
-        ensure(task.state is TaskState.STARTING, WrongTaskState)
+        ensure(task.state in (TaskState.STARTING, TaskState.VOLUNTEERING) and not task.jury_from, WrongTaskState)
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_START)
 
 
@@ -72,10 +72,12 @@ def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: Raise
         market.emit(TaskAmended(task_id, change.price_max, 0))
         return
     market.ensure_in(task, TaskState.RUNNING)
+    ensure(not task.jury_from, WrongTaskState)  # what was stated is being looked at
     if isinstance(change, Stop) and is_by_time(task.order):
         _end_all(market, task_id, task, TaskOutcome.TIME_STOPPED, due=paid_blocks(task, task.owed + 1))
         return
-    ensure(not is_by_time(task.order) or isinstance(change, Stop), UnsoundAmendment)  # more time costs more
+    is_fixed = is_by_time(task.order) or is_replicated(task.order)  # more time costs more; replicas promise alike
+    ensure(not is_fixed or isinstance(change, Stop), UnsoundAmendment)
     if isinstance(change, Stop):
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_RUNNING)
         return
@@ -96,7 +98,7 @@ def close(market: TrainingGround, task_id: bytes, account: bytes, pay: int, back
     """Offer another end as the customer, or sign the offered one as the stash of a slot; the last one ends the task."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
-    ensure(task.accepted is None, WrongTaskState)
+    ensure(task.accepted is None and not is_replicated(task.order), WrongTaskState)
     if account == task.customer:
         ensure(pay <= min(purses.unpaid(task, slot) for slot in task.slots), UnsoundAmendment)
         ensure(back <= min(slot.collateral for slot in task.slots), UnsoundAmendment)
@@ -130,8 +132,9 @@ def _end_all(
     if not task.slots:
         for place in range(task.terms.slots):
             purses.burn_for_cancelling(market, task_id, task, place)
-    for place in range(len(task.slots)):
-        slot = task.slots[place]
+    for place, slot in enumerate(task.slots):
+        if slot.outcome is not None:  # a replica that is out already
+            continue
         purses.settle(market, task_id, task, place, outcome, pay=pay, back=back, due=due)
         if slot.was_standby:  # it was ready until this end
             purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)

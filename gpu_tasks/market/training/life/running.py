@@ -22,8 +22,8 @@ from gpu_tasks.market.training.events import (
     WrongMilestone,
 )
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.life import ending, judging, metering
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.life import ending, judging, metering, replicating
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import (
     HeldCheckpoint,
     Milestone,
@@ -34,6 +34,7 @@ from gpu_tasks.market.training.tasks import (
     agreed_milestone,
     interval_end,
     kept_step,
+    panel,
     slot_of,
     taken_by,
     with_slot,
@@ -51,11 +52,17 @@ def start(market: TrainingGround, task_id: bytes, place: int, account: bytes) ->
     if task.state is TaskState.ASKING:
         task = _take_over(market, task_id, task, place, account)
     _, slot = _of(market, task, place, account)
-    ensure(not slot.started_at, DoneAlready)
+    ensure(not slot.started_at and slot.outcome is None, DoneAlready)
     if slot.was_standby:
         purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
     task = with_slot(task, place, replace(slot, started_at=market.height, was_standby=False))
     market.emit(SlotStarted(task_id, place, slot.provider))
+    if is_replicated(task.order):
+        if all(task.slots[each].started_at for each in panel(task)):
+            replicating.run(market, task_id, task)
+        else:
+            market.put(task_id, task)
+        return
     if all(each.started_at for each in task.slots):
         task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
         task = replace(task, deadline=silent_until(task))
@@ -119,7 +126,7 @@ def finish(market: TrainingGround, task_id: bytes, place: int, account: bytes, r
 
 
 def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
-    """That a slot of this task may state its result now, whoever says so for it."""
+    """That a slot of this task may state its result now, or what it is bound to, whoever says so for it."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
     if is_by_time(task.order):
@@ -127,7 +134,10 @@ def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
 
 
 def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
-    """Write down a result that may be stated."""
+    """Write down a result that may be stated; of a replica its root is a commitment, and nothing else of it counts."""
+    if is_replicated(task.order):
+        replicating.bind(market, task_id, task, place, result.root)
+        return
     market.emit(ResultStated(task_id, place, result))
     if is_by_time(task.order):
         metering.end_time(market, task_id, task, result)
@@ -159,7 +169,8 @@ def _of(market: TrainingGround, task: Task, place: int, account: bytes) -> tuple
 
 def _ensure_next(task: Task, slot: Slot) -> None:
     """DoneAlready for who is ahead of its partners, or done."""
-    ensure(slot.result is None and slot.reported == kept_step(task), DoneAlready)
+    is_free = slot.result is None and slot.outcome is None
+    ensure(is_free and slot.reported == kept_step(task), DoneAlready)
 
 
 def _in_step(market: TrainingGround, before: Task, task: Task) -> Task:

@@ -12,10 +12,13 @@ from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
     INTERVALS_MAX,
+    JURORS,
     MILESTONES_MAX,
+    REPLICAS,
     TaskOrder,
     interval_of,
     is_by_time,
+    is_replicated,
 )
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
@@ -62,7 +65,8 @@ def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age
     )
     locked = _lock(market, customer, task_id, order)
     intervals = order.milestones if is_by_time(order) else 0
-    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots, intervals))
+    jurors = JURORS if is_replicated(order) else 0
+    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots + jurors, intervals))
     market.submitted[customer] = number + 1
     market.open_tasks.set(market.open_tasks.get() + 1)
     market.on_sale[task_id] = True
@@ -113,6 +117,8 @@ def _is_sound(order: TaskOrder, interval_max: int) -> bool:
     """Whether every number lies where the rules can reckon with it."""
     if is_by_time(order) and not _is_time(order, interval_max):
         return False
+    if is_replicated(order) and not _is_of_replicas(order):
+        return False
     ranges = (
         (order.price_max, PRICE_LEAST, CAP_GRAINS),
         (order.time_value or 0, 0, order.price_max),
@@ -127,6 +133,11 @@ def _is_sound(order: TaskOrder, interval_max: int) -> bool:
         (order.classes, 1, CLASSES_ALL),
     )
     return all(least <= number <= greatest for number, least, greatest in ranges)
+
+
+def _is_of_replicas(order: TaskOrder) -> bool:
+    """Whether several can compute an order, each alone: one result, of which judges compute nothing."""
+    return order.slots in REPLICAS and (order.milestones, order.segments, order.run_blocks) == (1, 0, 0)
 
 
 def _is_time(order: TaskOrder, interval_max: int) -> bool:

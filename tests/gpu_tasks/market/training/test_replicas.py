@@ -1,0 +1,480 @@
+"""Tasks that several compute: offers, draws, commitments, what is agreed on, juries, and what each of it moves."""
+
+from typing import Any
+
+import pytest
+
+from gpu_tasks.market.devices.events import NotOwner
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, tie_seed
+from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
+from gpu_tasks.market.training.life.submitting import looks
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import JURORS, CheckedBy
+from gpu_tasks.market.training.replica_events import ReplicasCompared, WrongResultOpening
+from gpu_tasks.market.training.replicas import agreed, drawn, result_commitment
+from gpu_tasks.market.training.tasks import TaskState, panel
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography.hashing import blake2_256
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
+from task_chain import BOND, LOOKS, PRICE, RIGHT, WRONG, Books, TaskChain, a_result, net, with_offers
+
+PAY = 7 * OGPU
+"""What each replica is paid: the second price of the auction."""
+COLLATERAL = 4 * PRICE
+LOST = PAY // 4
+"""Of who is outvoted, silent or gone."""
+SALT = b"s" * 32
+
+
+def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
+    """An order of three replicas; Alice has the first place, and the others are sought."""
+    chain = TaskChain(size=size)
+    books = Books(chain)
+    fields = {"checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0, "auctions": 1}
+    chain.submit(**{**fields, **order})
+    chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
+    assert chain.state() is TaskState.VOLUNTEERING
+    chain.chain.block()  # Bob, who did not win, is set free
+    return chain, books
+
+
+def offer(chain: TaskChain, *whose: Keys) -> None:
+    """A block in which these offer their first devices."""
+    calls = [TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in whose]
+    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(whose, calls, strict=True)))
+
+
+def workers(chain: TaskChain) -> list[Keys]:
+    """Whose places they are that work now."""
+    slots = [chain.now().slots[place] for place in panel(chain.now())]
+    return [next(keys for keys in chain.keys if keys.stash == slot.provider) for slot in slots]
+
+
+def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Keys]]:
+    """Three replicas that have started."""
+    chain, books = ordered(size, **order)
+    offer(chain, *chain.keys[1:7])
+    chain.until(TaskState.STARTING)
+    return chain, books, begin(chain)
+
+
+def begin(chain: TaskChain) -> list[Keys]:
+    """All who were drawn start."""
+    found = workers(chain)
+    calls = [TrainingMarket.start(task=chain.task, place=place) for place in panel(chain.now())]
+    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
+    assert chain.state() is TaskState.RUNNING
+    return found
+
+
+def bind_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> Any:
+    """The call with which somebody binds itself to a result."""
+    sealed = result_commitment(GENESIS_HASH, chain.task, place, keys.stash, a_result(keys, root), SALT)
+    return TrainingMarket.finish(task=chain.task, place=place, result=a_result(keys, sealed))
+
+
+def bind(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> None:
+    """A block in which somebody does."""
+    chain.do(keys, bind_call(chain, keys, place, root))
+
+
+def open_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT, salt: bytes = SALT) -> Any:
+    """The call that opens it."""
+    return TrainingMarket.open_result(task=chain.task, place=place, result=a_result(keys, root), salt=salt)
+
+
+def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
+    """All bind themselves, and open."""
+    places = list(panel(chain.now()))
+    for call in (bind_call, open_call):
+        each = zip(whose, places, roots, strict=True)
+        chain.chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for keys, place, root in each))
+    chain.chain.block()
+
+
+def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
+    """These open in one block, and what they found is compared."""
+    chain.chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
+    chain.until(TaskState.SUBMITTED)
+
+
+def accepted(chain: TaskChain) -> None:
+    """The customer takes it."""
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
+
+
+def spent(books: Books) -> int:
+    """Of the customer, its prepaid looks apart: of one auction here, and as many as of two of a task of one slot."""
+    assert looks(1, 3 + JURORS) * 30_000 == LOOKS
+    return books.change(CUSTOMER)
+
+
+def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
+    """Replicas that found these, disputed; a jury of five that has started."""
+    chain, books, whose = replicated(size=14)
+    compute(chain, whose, *roots)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    offer(chain, *(keys for keys in chain.keys if keys not in whose))
+    chain.until(TaskState.STARTING)
+    return chain, books, whose, begin(chain)
+
+
+def outcomes(chain: TaskChain) -> list[TaskOutcome | None]:
+    """Of all places."""
+    return [slot.outcome for slot in chain.now().slots]
+
+
+# ------------------------------------------------------------------------------------------------------- the good way
+
+
+def test_three_that_agree_are_paid_alike() -> None:
+    chain, books, whose = replicated()
+    compute(chain, whose, RIGHT, RIGHT, RIGHT)
+    assert chain.chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 0, 3, 3, RIGHT)
+    assert chain.state() is TaskState.SUBMITTED
+    accepted(chain)
+    assert outcomes(chain) == [TaskOutcome.ON_TIME] * 3
+    assert chain.now().outcome is TaskOutcome.ON_TIME
+    assert [books.change(keys) for keys in whose] == [net(PAY)] * 3
+    assert spent(books) == -3 * PAY
+    assert all(chain.is_idle(keys) for keys in chain.keys)
+
+
+def test_silence_accepts() -> None:
+    chain, books, whose = replicated()
+    compute(chain, whose, RIGHT, RIGHT, RIGHT)
+    chain.until(TaskState.ENDED)
+    assert [books.change(keys) for keys in whose] == [net(PAY)] * 3
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+def test_two_that_agree_are_paid_and_the_third_is_not(liar: int) -> None:
+    chain, books, whose = replicated()
+    roots = [WRONG if place == liar else RIGHT for place in range(3)]
+    compute(chain, whose, *roots)
+    assert outcomes(chain)[liar] is TaskOutcome.OUTVOTED
+    accepted(chain)
+    assert [books.change(keys) for keys in whose] == [-LOST if place == liar else net(PAY) for place in range(3)]
+    assert spent(books) == -2 * PAY + LOST
+    assert chain.now().outcome is TaskOutcome.ON_TIME
+
+
+def test_another_metric_is_another_result() -> None:
+    assert agreed([(RIGHT, 0), (RIGHT, 1), (RIGHT, 2)], 3) is None
+    assert agreed([(RIGHT, 1), (RIGHT, 1)], 3) == ((RIGHT, 1), 2)
+    assert agreed([(RIGHT, 1), (RIGHT, 1)], 4) is None, "half is not most"
+    assert agreed([], 3) is None
+
+
+def test_three_that_differ_move_nothing() -> None:
+    chain, books, whose = replicated()
+    compute(chain, whose, RIGHT, WRONG, b"z" * 32)
+    assert chain.state() is TaskState.ENDED
+    assert chain.now().outcome is TaskOutcome.UNDECIDED
+    assert [books.change(keys) for keys in whose] == [0, 0, 0]
+    assert spent(books) == 0
+
+
+def test_who_is_late_pays_for_it() -> None:
+    chain, _, whose = replicated(time_value=OGPU // 100)
+    for place, keys in enumerate(whose[:2]):
+        bind(chain, keys, place)
+    promised = chain.now().slots[2].promised
+    while chain.chain.height < chain.now().started_at + promised + 1:
+        chain.chain.block()
+    bind(chain, whose[2], 2)
+    open_all(chain, *enumerate(whose))
+    accepted(chain)
+    assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.ON_TIME, TaskOutcome.LATE]
+
+
+# -------------------------------------------------------------------------------------------------------- who is drawn
+
+
+def test_who_is_drawn_can_be_reckoned_from_the_record() -> None:
+    chain, _ = ordered()
+    offer(chain, *chain.keys[1:7])
+    chain.until(TaskState.STARTING)
+    draw = auction_id(chain.task, DRAWS_FROM + 1)
+    award = chain.market.awards[draw]
+    assert award is not None
+    assert award.seed is not None
+    offered = {device: bid for device, bid in chain.market.bids.under(draw) if bid is not None}
+    assert [slot.device for slot in chain.now().slots[1:]] == drawn(offered, award.seed, 2)
+    assert {bid.bond for bid in offered.values()} == {1_000 * OGPU, 2_000 * OGPU, 1_500 * OGPU} or len(offered) == 6
+    assert [slot.price for slot in chain.now().slots] == [PAY] * 3
+    assert [slot.collateral for slot in chain.now().slots] == [COLLATERAL] * 3
+
+
+def test_an_owner_has_one_place_and_is_drawn_by_the_sum_of_its_bonds() -> None:
+    chain, _ = ordered()
+    offer(chain, *chain.keys[1:5])
+    draw = auction_id(chain.task, DRAWS_FROM + 1)
+    bids = {device: bid for device, bid in chain.market.bids.under(draw) if bid is not None}
+    first = next(iter(bids.values()))
+    many = {bytes([number]) * 32: first for number in range(20)} | bids
+    times = 0
+    for number in range(200):
+        seed = tie_seed(draw, blake2_256(bytes([number])))
+        chosen = drawn(many, seed, 4)
+        owners = [many[device].provider for device in chosen]
+        assert len(set(owners)) == len(owners)
+        times += owners[0] == first.provider
+    assert 150 < times < 200
+
+
+def test_too_few_offers_end_the_task_at_nobodys_cost() -> None:
+    chain, books = ordered()
+    offer(chain, chain.keys[1])
+    chain.until(TaskState.ENDED)
+    assert chain.now().outcome is TaskOutcome.NO_AWARD
+    for _ in range(3):
+        chain.chain.block()
+    assert [books.change(keys) for keys in chain.keys] == [0] * len(chain.keys)
+    assert spent(books) == 0
+    assert all(chain.is_idle(keys) for keys in chain.keys)
+
+
+def test_too_few_offers_sell_it_again_where_another_auction_is_left() -> None:
+    chain, _ = ordered(auctions=2)
+    chain.until(TaskState.COMMITTING)
+    chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
+    chain.chain.block()
+    offer(chain, *chain.keys[1:4])
+    chain.until(TaskState.STARTING)
+    whose = begin(chain)
+    compute(chain, whose, RIGHT, RIGHT, RIGHT)
+    accepted(chain)
+    assert chain.now().outcome is TaskOutcome.ON_TIME
+
+
+def test_who_may_offer_a_device() -> None:
+    chain, _ = ordered()
+    alice, bob, carol = chain.keys[:3]
+    mine = TrainingMarket.volunteer(task=chain.task, device=bob.device)
+    chain.chain.block(
+        refused(alice.provider, TrainingMarket.volunteer(task=chain.task, device=alice.device), ev.NotEligible),
+        refused(carol.provider, mine, NotOwner),
+        refused(bob.provider, TrainingMarket.volunteer(task=b"?" * 32, device=bob.device), ev.UnknownTask),
+        signed(bob.provider, mine),
+        refused(bob.provider, mine, ev.DeviceHasBid),
+    )
+    offer(chain, carol)
+    while chain.now().deadline:
+        chain.chain.block()
+    dave = chain.keys[3]
+    chain.do(dave, TrainingMarket.volunteer(task=chain.task, device=dave.device), ev.WrongTaskState)
+
+
+# ------------------------------------------------------------------------------------------------ commitments, openings
+
+
+def test_nothing_is_opened_before_all_are_bound() -> None:
+    chain, _, whose = replicated()
+    bind(chain, whose[0], 0)
+    chain.do(whose[0], open_call(chain, whose[0], 0), ev.WrongTaskState)
+    assert chain.now().slots[0].result is None
+    bind(chain, whose[1], 1)
+    assert chain.state() is TaskState.RUNNING
+    bind(chain, whose[2], 2)
+    assert chain.state() is TaskState.OPENING
+
+
+def test_what_is_opened_is_what_one_is_bound_to() -> None:
+    chain, _, whose = replicated()
+    for place, keys in enumerate(whose):
+        bind(chain, keys, place)
+    first, second = whose[:2]
+    right = open_call(chain, first, 0)
+    chain.chain.block(
+        refused(first.provider, open_call(chain, first, 0, WRONG), WrongResultOpening),
+        refused(first.provider, open_call(chain, first, 0, RIGHT, b"t" * 32), WrongResultOpening),
+        refused(second.provider, right, ev.NotSlotOwner),
+        refused(CUSTOMER.stash, right, ev.NotSlotOwner),
+        refused(first.provider, open_call(chain, first, 7), ev.NotSlotOwner),
+        signed(first.provider, right),
+        refused(first.provider, right, ev.WrongTaskState),
+    )
+
+
+def test_a_commitment_that_is_copied_cannot_be_opened() -> None:
+    chain, books, whose = replicated()
+    bind(chain, whose[0], 0)
+    copied = chain.now().slots[0].commitment
+    assert copied is not None
+    chain.do(whose[1], TrainingMarket.finish(task=chain.task, place=1, result=a_result(whose[1], copied)))
+    bind(chain, whose[2], 2)
+    chain.do(whose[1], open_call(chain, whose[0], 1), WrongResultOpening)
+    chain.do(whose[1], open_call(chain, whose[1], 1), WrongResultOpening)
+    open_all(chain, (0, whose[0]), (2, whose[2]))
+    accepted(chain)
+    assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.DIED, TaskOutcome.ON_TIME]
+    assert books.change(whose[1]) == -LOST
+
+
+def test_who_is_bound_to_nothing_in_time_is_out_and_the_others_are_paid() -> None:
+    chain, books, whose = replicated()
+    bind(chain, whose[0], 0)
+    bind(chain, whose[2], 2)
+    chain.until(TaskState.OPENING)
+    chain.do(whose[1], TrainingMarket.start(task=chain.task, place=1), ev.WrongTaskState)
+    open_all(chain, (0, whose[0]), (2, whose[2]))
+    accepted(chain)
+    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert spent(books) == -2 * PAY + LOST
+
+
+def test_one_alone_proves_nothing() -> None:
+    chain, books, whose = replicated()
+    bind(chain, whose[0], 0)
+    chain.until(TaskState.ENDED)
+    assert chain.now().outcome is TaskOutcome.NO_AWARD
+    assert [books.change(keys) for keys in whose] == [0, -LOST, -LOST]
+    assert spent(books) == 2 * LOST
+
+
+def test_who_does_not_start_is_out() -> None:
+    chain, books = ordered()
+    offer(chain, *chain.keys[1:7])
+    chain.until(TaskState.STARTING)
+    whose = workers(chain)
+    chain.chain.block(
+        *(signed(whose[place].provider, TrainingMarket.start(task=chain.task, place=place)) for place in (0, 1))
+    )
+    chain.until(TaskState.RUNNING)
+    chain.do(whose[2], TrainingMarket.start(task=chain.task, place=2), ev.WrongTaskState)
+    bind(chain, whose[0], 0)
+    chain.do(whose[2], TrainingMarket.finish(task=chain.task, place=2, result=a_result(whose[2])), ev.DoneAlready)
+    bind(chain, whose[1], 1)
+    open_all(chain, (0, whose[0]), (1, whose[1]))
+    accepted(chain)
+    assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.ON_TIME, TaskOutcome.NOT_STARTED]
+    assert books.change(whose[2]) == -PRICE // 10
+
+
+# --------------------------------------------------------------------------------------------------------------- juries
+
+
+def test_a_jury_convicts_two_that_outvoted_an_honest_one() -> None:
+    chain, books, whose, jury = disputed(WRONG, RIGHT, WRONG)
+    compute(chain, jury, RIGHT, RIGHT, RIGHT, RIGHT, WRONG)
+    assert chain.chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, 5, 4, RIGHT)
+    assert chain.state() is TaskState.ENDED
+    lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
+    assert outcomes(chain) == [lied, paid, lied, *[paid] * 4, TaskOutcome.OUTVOTED]
+    assert [books.change(keys) for keys in whose] == [-COLLATERAL, net(PAY), -COLLATERAL]
+    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 4, -LOST]
+    assert spent(books) == -PAY + 2 * PRICE - 4 * PAY + LOST
+    assert chain.now().outcome is paid
+
+
+def test_a_jury_of_three_against_two_convicts_nobody() -> None:
+    chain, books, whose, jury = disputed(WRONG, WRONG, RIGHT)
+    compute(chain, jury, RIGHT, RIGHT, RIGHT, WRONG, WRONG)
+    outvoted = TaskOutcome.OUTVOTED
+    assert outcomes(chain)[:3] == [outvoted, outvoted, TaskOutcome.ON_TIME]
+    assert [books.change(keys) for keys in whose] == [-LOST, -LOST, net(PAY)]
+    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 3, -LOST, -LOST]
+
+
+def test_who_disputes_a_right_result_pays_the_jury() -> None:
+    chain, books, whose, jury = disputed(RIGHT, RIGHT, RIGHT)
+    compute(chain, jury, *[RIGHT] * 5)
+    assert [books.change(keys) for keys in (*whose, *jury)] == [net(PAY)] * 8
+    assert spent(books) == -8 * PAY
+
+
+def test_a_jury_that_does_not_agree_leaves_everything_where_it_was() -> None:
+    chain, books, whose, jury = disputed(RIGHT, RIGHT, WRONG)
+    compute(chain, jury, RIGHT, RIGHT, WRONG, WRONG, b"z" * 32)
+    assert chain.now().outcome is TaskOutcome.UNDECIDED
+    assert [books.change(keys) for keys in (*whose, *jury)] == [0] * 8
+    assert spent(books) == 0
+
+
+def test_a_jury_that_nobody_joins_is_not_heard() -> None:
+    chain, books, whose = replicated()
+    compute(chain, whose, RIGHT, WRONG, RIGHT)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.until(TaskState.ENDED)
+    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert spent(books) == -2 * PAY + LOST
+
+
+def test_jurors_who_fall_silent_are_out_and_a_jury_that_is_too_small_is_not_heard() -> None:
+    chain, books, whose, jury = disputed(RIGHT, WRONG, RIGHT)
+    bind(chain, jury[0], 3)
+    bind(chain, jury[1], 4)
+    chain.until(TaskState.ENDED)
+    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert [books.change(keys) for keys in jury] == [0, 0, -LOST, -LOST, -LOST]
+
+
+def test_the_newly_drawn_are_others_and_the_first_have_nothing_to_do() -> None:
+    chain, _, whose, jury = disputed(RIGHT, RIGHT, WRONG)
+    assert not set(whose) & set(jury)
+    chain.do(whose[0], TrainingMarket.finish(task=chain.task, place=0, result=a_result(whose[0])), ev.DoneAlready)
+    chain.do(whose[0], TrainingMarket.start(task=chain.task, place=0), ev.WrongTaskState)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()), ev.WrongTaskState)
+    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState)
+    chain.do(jury[0], TrainingMarket.report_input(task=chain.task, place=3), ev.WrongTaskState)
+
+
+def test_a_second_dispute_is_not_there() -> None:
+    chain, _, whose = replicated()
+    compute(chain, whose, RIGHT, RIGHT, RIGHT)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=3), ev.NoSuchSegment)
+    chain.do(whose[0], TrainingMarket.dispute(task=chain.task, segment=None), ev.NotTaskCustomer)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.ask(TrainingMarket.accept(task=chain.task), ev.WrongTaskState)
+    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
+
+
+# -------------------------------------------------------------------------------------------------------- other ends
+
+
+def test_the_customer_takes_it_back_while_replicas_are_sought() -> None:
+    chain, books = ordered()
+    offer(chain, *chain.keys[1:4])
+    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.until(TaskState.ENDED)
+    for _ in range(2):
+        chain.chain.block()
+    assert books.change(chain.keys[0]) == BOND // 2
+    assert spent(books) == -BOND
+    assert all(chain.is_idle(keys) for keys in chain.keys)
+
+
+def test_the_customer_stops_it_while_they_work() -> None:
+    chain, books, whose = replicated()
+    bind(chain, whose[0], 0)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(5)), ev.UnsoundAmendment)
+    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=0), ev.WrongTaskState)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    assert chain.now().outcome is TaskOutcome.CANCELLED_RUNNING
+    assert all(books.change(keys) > 0 for keys in whose)
+
+
+def test_orders_that_are_not_of_replicas() -> None:
+    chain = TaskChain()
+    fields: dict[str, Any] = {
+        "checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0
+    }  # fmt: skip
+    from task_chain import an_order  # noqa: PLC0415
+
+    for wrong in ({"slots": 1}, {"slots": 2}, {"slots": 9}, {"milestones": 2}, {"segments": 8}, {"run_blocks": 1}):
+        order = an_order(**{**fields, **wrong})
+        chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
+    for slots in (3, 5, 7):
+        chain.submit(**{**fields, "slots": slots})
+
+
+def test_the_collateral_is_four_greatest_prices() -> None:
+    chain, _ = ordered()
+    rules = chain.now().rules
+    assert money.collateral_min(rules, PRICE) == COLLATERAL
+    assert money.premium(rules, PRICE) == 0
