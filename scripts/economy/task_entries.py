@@ -16,6 +16,7 @@ from gpu_tasks.market.training.tasks import (
     Task,
     TaskState,
     is_open,
+    places_held,
     slot_case,
 )
 from runtime.encoding.types import CAP_GRAINS
@@ -54,12 +55,12 @@ class TaskPairs:
     def task(self, task_id: bytes, task: Task, sign: int) -> None:
         """What a task holds, and what it counts as."""
         self.deposits.claim((task.customer, Hold(TASK_DEPOSIT, task_id)), sign * task.deposit)
-        if task.state in ON_SALE:
+        if task.state in ON_SALE or (task.state is TaskState.VOLUNTEERING and task.deadline):
             self.counted.count(task_id, sign)
         if not is_open(task):
             return
         self.counted.count(OPEN, sign)
-        for place in range(task.terms.slots):
+        for place in range(places_held(task)):
             for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE):
                 self.limits.claim((task.customer, Hold(reason, slot_case(task_id, place))), sign * CAP_GRAINS)
         if task.challenge is not None:

@@ -14,6 +14,7 @@ from scripts.replay.task_deeds import TASKS_OPEN, an_amendment, an_order
 from scripts.replay.world import OGPU, World
 
 NO_STATE = TracedState(bytes(32), ())
+NO_RESULT = TaskResult(bytes(32), bytes(32), 0)
 NO_PROOF = TraceFraudProof(0, NO_STATE, NO_STATE, b"\1" * 32)
 
 
@@ -47,7 +48,7 @@ def _hold_checkpoint(world: World, _: Actor) -> Call:
 
 
 def _finish(world: World, _: Actor) -> Call:
-    return TrainingMarket.finish(task=world.task(), place=0, result=TaskResult(bytes(32), bytes(32), 0))
+    return TrainingMarket.finish(task=world.task(), place=0, result=NO_RESULT)
 
 
 def _report_input(world: World, _: Actor) -> Call:
@@ -96,8 +97,16 @@ def _leave(world: World, _: Actor) -> Call:
     return TrainingMarket.leave(task=world.task())
 
 
+def _volunteer(world: World, who: Actor) -> Call:
+    return TrainingMarket.volunteer(task=world.task(), device=world.device(who))
+
+
+def _open_result(world: World, _: Actor) -> Call:
+    return TrainingMarket.open_result(task=world.task(), place=0, result=NO_RESULT, salt=bytes(32))
+
+
 TASK_CALLS = (
     _submit, _commit_bid, _reveal_bid, _start, _checkpoint, _hold_checkpoint, _finish, _report_input, _accept, _dispute,
     _show, _amend, _cancel, _close, _claim_fraud, _show_fraud,
-    _leave,
+    _leave, _volunteer, _open_result,
 )  # fmt: skip

@@ -4,11 +4,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
-from gpu_tasks.market.training.orders import CheckedBy, TaskOrder, is_by_time
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.showing import ShownStretch, own_segments
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone
@@ -16,8 +15,10 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, traced_state
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
+from scripts.replay import replica_deeds
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.habits import Deed, portion, salt_of
+from scripts.replay.replica_deeds import order_of_replicas
 from scripts.replay.task_attesting import stated_deed
 from scripts.replay.task_truth import actor_of, digests_of, has_bad_input, result_root, right_digests, right_root
 from scripts.replay.world import OGPU, World
@@ -32,8 +33,8 @@ SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1
 """Of the tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """In a block: a customer changes its mind, a provider signs another end."""
-OF_A_RESULT = 0.8
-"""Of the orders; the others are of time."""
+OF_A_RESULT, OF_TIME = 0.7, 0.5
+"""Of the orders; of the others, those of time, the rest being of replicas."""
 LEAVES, ENDS = 0.03, 0.05
 """In a block, of those who sell time."""
 LOOKS_AT = 6
@@ -51,14 +52,17 @@ def task_deeds(world: World) -> Iterator[Deed]:
         if customer_or_none is not None:
             yield from _of_customer(world, customer_or_none, task_id, task)
         yield from _of_bidders(world, task_id, task)
+        yield from replica_deeds.offers(world, task_id, task)
         yield from _of_workers(world, task_id, task)
         yield from _of_challengers(world, task_id, task)
 
 
 def an_order(world: World) -> TaskOrder:
-    """What somebody asks for: mostly sound; a result or, in one case of five, time."""
+    """What somebody asks for: mostly sound; a result or, in three cases of ten, time or replicas."""
     order = _order_of_a_result(world)
-    return order if world.chance.random() < OF_A_RESULT else _order_of_time(world, order)
+    if world.chance.random() < OF_A_RESULT:
+        return order
+    return _order_of_time(world, order) if world.chance.random() < OF_TIME else order_of_replicas(world, order)
 
 
 def _order_of_time(world: World, order: TaskOrder) -> TaskOrder:
@@ -141,18 +145,12 @@ def _of_bidders(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
                 yield Deed(actor.provider, _reveal(task_id, task, actor, device))
         return
     for stash, actor in sorted(BY_STASH.items()):
-        for device in _free_devices(world, stash):
+        for device in world.free_devices(stash):
             if world.chance.random() < BIDS:
                 offer = offer_of(task, auction, device)
                 sealed = bid_commitment(world.genesis_hash, auction, stash, device, offer, salt_of(actor, auction))
                 call = TrainingMarket.commit_bid(task=task_id, device=device, commitment=sealed)
                 yield Deed(actor.provider, call)
-
-
-def _free_devices(world: World, stash: bytes) -> list[bytes]:
-    devices = world.bound[Devices]
-    mine = ((key, devices.devices[key]) for key, _ in list(devices.devices_of.under(stash)))
-    return [key for key, device in mine if device is not None and devices.can_work(device)]
 
 
 def _reveal(task_id: bytes, task: Task, actor: Actor, device: bytes) -> Call:
@@ -201,8 +199,10 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     if duty.deed is TaskDeed.START:
         return _start(task_id, place, mine)
     is_dead = portion(mine, b"dies") < DIES and (duty.number > 1 or portion(mine, b"dies at once") < DIES)
-    if duty.deed in (TaskDeed.CHECKPOINT, TaskDeed.FINISH) and is_dead:
+    if duty.deed in (TaskDeed.CHECKPOINT, TaskDeed.FINISH, TaskDeed.BIND) and is_dead:
         return None
+    if is_replicated(task.order):
+        return replica_deeds.next_of_replica(world, actor, task_id, duty)
     if is_by_time(task.order) and world.chance.random() < LEAVES:
         return TrainingMarket.leave(task=task_id)
     if duty.opens_at > world.height:

@@ -54,6 +54,12 @@ class World:
         known = mine or [key for key, _ in devices]
         return self.chance.choice(known) if known and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
+    def free_devices(self, stash: bytes) -> list[bytes]:
+        """Of one owner, those that may be drawn or bid with."""
+        devices = self.bound[Devices]
+        mine = ((key, devices.devices[key]) for key, _ in list(devices.devices_of.under(stash)))
+        return [key for key, device in mine if device is not None and devices.can_work(device)]
+
     def service(self) -> int:
         """Mostly one that exists."""
         return self.chance.randrange(self.bound[InferenceMarket].next_service.get() + 1)

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_tasks.market.training.tasks import TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, TASK_ESCROW, Task, slot_case
+from gpu_tasks.market.training.tasks import (
+    TASK_BOND,
+    TASK_DEPOSIT,
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Task,
+    places_held,
+    slot_case,
+)
 from runtime.frame.call import Call
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
@@ -20,7 +28,7 @@ async def locked(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> 
     """Grains that the customer holds for a task, its deposit apart."""
     holds = [
         (task.customer, Hold(reason, slot_case(task_id, place)))
-        for place in range(task.terms.slots)
+        for place in range(places_held(task))
         for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
     ]
     return sum(await client.read_many(Balances.held_cases, holds, at=at))

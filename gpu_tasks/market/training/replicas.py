@@ -18,7 +18,7 @@ from runtime.encoding.types import AccountId, Hash
 CONVICTING_SPARE = 1
 """Of a jury, so many may say something else, or nothing, and what the others say still convicts."""
 
-Finding = tuple[bytes, int]
+ReplicaFinding = tuple[bytes, int]
 """What replicas have to agree on: the root of the output, and the metric, of a program the code that it ended with."""
 
 
@@ -54,22 +54,22 @@ def drawn(offered: Mapping[bytes, TaskBid], seed: bytes, count: int) -> list[byt
     return list(chosen.values())[:count]
 
 
-def agreed(findings: Iterable[Finding], places: int) -> tuple[Finding, int] | None:
+def agreed(findings: Iterable[ReplicaFinding], places: int) -> tuple[ReplicaFinding, int] | None:
     """What more than half of so many places say, and how many do; None: nothing."""
-    counts: dict[Finding, int] = {}
+    counts: dict[ReplicaFinding, int] = {}
     for finding in findings:
         counts[finding] = counts.get(finding, 0) + 1
     most = max(counts.items(), key=lambda entry: entry[1], default=None)
     return most if most is not None and 2 * most[1] > places else None
 
 
-def findings_of(task: Task, places: Sequence[int]) -> dict[int, Finding]:
+def findings_of(task: Task, places: Sequence[int]) -> dict[int, ReplicaFinding]:
     """What was opened at these places."""
     results = ((place, task.slots[place].result) for place in places)
     return {place: (result.root, result.metric) for place, result in results if result is not None}
 
 
-def finding_of_panel(task: Task) -> tuple[Finding, int] | None:
+def finding_of_panel(task: Task) -> tuple[ReplicaFinding, int] | None:
     """What those who work now agree on, and how many of them."""
     places = panel(task)
     return agreed(findings_of(task, places).values(), len(places))

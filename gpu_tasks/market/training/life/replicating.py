@@ -230,7 +230,9 @@ def conclude(market: TrainingGround, task_id: bytes, task: Task) -> None:
 _SETTLED = (TaskOutcome.NOT_STARTED, TaskOutcome.DIED)
 
 
-def _outcome(finding: replicas.Finding | None, said: replicas.Finding, *, is_convicting: bool) -> TaskOutcome | None:
+def _outcome(
+    finding: replicas.ReplicaFinding | None, said: replicas.ReplicaFinding, *, is_convicting: bool
+) -> TaskOutcome | None:
     """What becomes of who has said something; None: it is paid."""
     if finding is None:
         return TaskOutcome.UNDECIDED

@@ -1,4 +1,4 @@
-"""Tasks that several compute: offers, draws, commitments, what is agreed on, juries, and what each of it moves."""
+"""Tasks that several compute: offers, draws, commitments, what is agreed on, and what each of it moves."""
 
 from typing import Any
 
@@ -9,123 +9,32 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, tie_seed
 from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
-from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import JURORS, CheckedBy
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.replica_events import ReplicasCompared, WrongResultOpening
-from gpu_tasks.market.training.replicas import agreed, drawn, result_commitment
-from gpu_tasks.market.training.tasks import TaskState, panel
+from gpu_tasks.market.training.replicas import agreed, drawn
+from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from replica_chain import (
+    COLLATERAL,
+    LOST,
+    PAY,
+    accepted,
+    begin,
+    bind,
+    compute,
+    offer,
+    open_all,
+    open_call,
+    ordered,
+    outcomes,
+    replicated,
+    spent,
+    workers,
+)
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
-from task_chain import BOND, LOOKS, PRICE, RIGHT, WRONG, Books, TaskChain, a_result, net, with_offers
-
-PAY = 7 * OGPU
-"""What each replica is paid: the second price of the auction."""
-COLLATERAL = 4 * PRICE
-LOST = PAY // 4
-"""Of who is outvoted, silent or gone."""
-SALT = b"s" * 32
-
-
-def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
-    """An order of three replicas; Alice has the first place, and the others are sought."""
-    chain = TaskChain(size=size)
-    books = Books(chain)
-    fields = {"checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0, "auctions": 1}
-    chain.submit(**{**fields, **order})
-    chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
-    assert chain.state() is TaskState.VOLUNTEERING
-    chain.chain.block()  # Bob, who did not win, is set free
-    return chain, books
-
-
-def offer(chain: TaskChain, *whose: Keys) -> None:
-    """A block in which these offer their first devices."""
-    calls = [TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in whose]
-    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(whose, calls, strict=True)))
-
-
-def workers(chain: TaskChain) -> list[Keys]:
-    """Whose places they are that work now."""
-    slots = [chain.now().slots[place] for place in panel(chain.now())]
-    return [next(keys for keys in chain.keys if keys.stash == slot.provider) for slot in slots]
-
-
-def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Keys]]:
-    """Three replicas that have started."""
-    chain, books = ordered(size, **order)
-    offer(chain, *chain.keys[1:7])
-    chain.until(TaskState.STARTING)
-    return chain, books, begin(chain)
-
-
-def begin(chain: TaskChain) -> list[Keys]:
-    """All who were drawn start."""
-    found = workers(chain)
-    calls = [TrainingMarket.start(task=chain.task, place=place) for place in panel(chain.now())]
-    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
-    assert chain.state() is TaskState.RUNNING
-    return found
-
-
-def bind_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> Any:
-    """The call with which somebody binds itself to a result."""
-    sealed = result_commitment(GENESIS_HASH, chain.task, place, keys.stash, a_result(keys, root), SALT)
-    return TrainingMarket.finish(task=chain.task, place=place, result=a_result(keys, sealed))
-
-
-def bind(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> None:
-    """A block in which somebody does."""
-    chain.do(keys, bind_call(chain, keys, place, root))
-
-
-def open_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT, salt: bytes = SALT) -> Any:
-    """The call that opens it."""
-    return TrainingMarket.open_result(task=chain.task, place=place, result=a_result(keys, root), salt=salt)
-
-
-def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
-    """All bind themselves, and open."""
-    places = list(panel(chain.now()))
-    for call in (bind_call, open_call):
-        each = zip(whose, places, roots, strict=True)
-        chain.chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for keys, place, root in each))
-    chain.chain.block()
-
-
-def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
-    """These open in one block, and what they found is compared."""
-    chain.chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
-    chain.until(TaskState.SUBMITTED)
-
-
-def accepted(chain: TaskChain) -> None:
-    """The customer takes it."""
-    chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.until(TaskState.ENDED)
-
-
-def spent(books: Books) -> int:
-    """Of the customer, its prepaid looks apart: of one auction here, and as many as of two of a task of one slot."""
-    assert looks(1, 3 + JURORS) * 30_000 == LOOKS
-    return books.change(CUSTOMER)
-
-
-def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
-    """Replicas that found these, disputed; a jury of five that has started."""
-    chain, books, whose = replicated(size=14)
-    compute(chain, whose, *roots)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
-    offer(chain, *(keys for keys in chain.keys if keys not in whose))
-    chain.until(TaskState.STARTING)
-    return chain, books, whose, begin(chain)
-
-
-def outcomes(chain: TaskChain) -> list[TaskOutcome | None]:
-    """Of all places."""
-    return [slot.outcome for slot in chain.now().slots]
-
+from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from task_chain import BOND, PRICE, RIGHT, WRONG, TaskChain, a_result, net, with_offers
 
 # ------------------------------------------------------------------------------------------------------- the good way
 
@@ -353,85 +262,6 @@ def test_who_does_not_start_is_out() -> None:
     accepted(chain)
     assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.ON_TIME, TaskOutcome.NOT_STARTED]
     assert books.change(whose[2]) == -PRICE // 10
-
-
-# --------------------------------------------------------------------------------------------------------------- juries
-
-
-def test_a_jury_convicts_two_that_outvoted_an_honest_one() -> None:
-    chain, books, whose, jury = disputed(WRONG, RIGHT, WRONG)
-    compute(chain, jury, RIGHT, RIGHT, RIGHT, RIGHT, WRONG)
-    assert chain.chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, 5, 4, RIGHT)
-    assert chain.state() is TaskState.ENDED
-    lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
-    assert outcomes(chain) == [lied, paid, lied, *[paid] * 4, TaskOutcome.OUTVOTED]
-    assert [books.change(keys) for keys in whose] == [-COLLATERAL, net(PAY), -COLLATERAL]
-    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 4, -LOST]
-    assert spent(books) == -PAY + 2 * PRICE - 4 * PAY + LOST
-    assert chain.now().outcome is paid
-
-
-def test_a_jury_of_three_against_two_convicts_nobody() -> None:
-    chain, books, whose, jury = disputed(WRONG, WRONG, RIGHT)
-    compute(chain, jury, RIGHT, RIGHT, RIGHT, WRONG, WRONG)
-    outvoted = TaskOutcome.OUTVOTED
-    assert outcomes(chain)[:3] == [outvoted, outvoted, TaskOutcome.ON_TIME]
-    assert [books.change(keys) for keys in whose] == [-LOST, -LOST, net(PAY)]
-    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 3, -LOST, -LOST]
-
-
-def test_who_disputes_a_right_result_pays_the_jury() -> None:
-    chain, books, whose, jury = disputed(RIGHT, RIGHT, RIGHT)
-    compute(chain, jury, *[RIGHT] * 5)
-    assert [books.change(keys) for keys in (*whose, *jury)] == [net(PAY)] * 8
-    assert spent(books) == -8 * PAY
-
-
-def test_a_jury_that_does_not_agree_leaves_everything_where_it_was() -> None:
-    chain, books, whose, jury = disputed(RIGHT, RIGHT, WRONG)
-    compute(chain, jury, RIGHT, RIGHT, WRONG, WRONG, b"z" * 32)
-    assert chain.now().outcome is TaskOutcome.UNDECIDED
-    assert [books.change(keys) for keys in (*whose, *jury)] == [0] * 8
-    assert spent(books) == 0
-
-
-def test_a_jury_that_nobody_joins_is_not_heard() -> None:
-    chain, books, whose = replicated()
-    compute(chain, whose, RIGHT, WRONG, RIGHT)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
-    chain.until(TaskState.ENDED)
-    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
-    assert spent(books) == -2 * PAY + LOST
-
-
-def test_jurors_who_fall_silent_are_out_and_a_jury_that_is_too_small_is_not_heard() -> None:
-    chain, books, whose, jury = disputed(RIGHT, WRONG, RIGHT)
-    bind(chain, jury[0], 3)
-    bind(chain, jury[1], 4)
-    chain.until(TaskState.ENDED)
-    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
-    assert [books.change(keys) for keys in jury] == [0, 0, -LOST, -LOST, -LOST]
-
-
-def test_the_newly_drawn_are_others_and_the_first_have_nothing_to_do() -> None:
-    chain, _, whose, jury = disputed(RIGHT, RIGHT, WRONG)
-    assert not set(whose) & set(jury)
-    chain.do(whose[0], TrainingMarket.finish(task=chain.task, place=0, result=a_result(whose[0])), ev.DoneAlready)
-    chain.do(whose[0], TrainingMarket.start(task=chain.task, place=0), ev.WrongTaskState)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()), ev.WrongTaskState)
-    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState)
-    chain.do(jury[0], TrainingMarket.report_input(task=chain.task, place=3), ev.WrongTaskState)
-
-
-def test_a_second_dispute_is_not_there() -> None:
-    chain, _, whose = replicated()
-    compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=3), ev.NoSuchSegment)
-    chain.do(whose[0], TrainingMarket.dispute(task=chain.task, segment=None), ev.NotTaskCustomer)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
-    chain.ask(TrainingMarket.accept(task=chain.task), ev.WrongTaskState)
-    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
 
 
 # -------------------------------------------------------------------------------------------------------- other ends

@@ -18,7 +18,8 @@ from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyRelea
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
+from gpu_tasks.market.training.replicas import result_commitment
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches, own_segments
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -46,12 +47,14 @@ SIZE = 9
 MILESTONES, BLOCKS_MAX, AUCTIONS = 3, 6, 2
 LEG = 4 + 1 + 4 + 4 + 2 * 5 + MILESTONES * (2 * BLOCKS_MAX + 4) + 5 + 7 + 10 + 7 + 3 * 12 + 5
 """The windows of a leg one after another, with what finality takes, audit and court."""
-DAYS = 60
+DAYS = 75
 WHOLE_CHAINS_MAX = 1_000
 """Sequences tried at most, whatever the profile: each is a chain of hundreds of blocks, a tenth of a second long."""
 RARE = {TaskOutcome.UNDECIDED}
 """A dispute about which judges differ: `test_task_judging` brings one."""
-BOUND = AUCTIONS * LEG + 20
+PANEL = 4 + 1 + 4 + 5 + 2 * BLOCKS_MAX + 4 + 5
+"""Of replicas, or of a jury: offers, the beacon, starts, work, openings."""
+BOUND = AUCTIONS * (LEG + PANEL) + PANEL + 20
 
 
 def task_of(chain: TaskChain, number: int) -> tuple[bytes, Task] | None:
@@ -92,6 +95,8 @@ def next_of(task_id: bytes, task: Task, who: Keys, number: int) -> Any:
         return TrainingMarket.start(task=task_id, place=0 if task.state is TaskState.ASKING else place)
     if task.state is TaskState.SHOWING:
         return show(task_id, task, place)
+    if is_replicated(task.order):
+        return of_replica(task_id, task, who, mine[-1] if mine else 0, number)
     step = task.slots[place].reported if mine else 0
     if is_by_time(task.order) and number % 11 == 0:
         return TrainingMarket.leave(task=task_id)
@@ -100,6 +105,17 @@ def next_of(task_id: bytes, task: Task, who: Keys, number: int) -> Any:
         return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
     root = TRACE if number % 5 else WRONG
     return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, b"o" * 32, 0))
+
+
+def of_replica(task_id: bytes, task: Task, who: Keys, place: int, number: int) -> Any:
+    """What is next of a replica, which finds what is right, or what nobody else does."""
+    root = TRACE if (task_id[3] + len(who.name)) % 4 else blake2_256(who.stash)
+    result = TaskResult(root, b"o" * 32, 0)
+    if task.state is TaskState.OPENING:
+        return TrainingMarket.open_result(task=task_id, place=place, result=result, salt=SALT)
+    sealed = result_commitment(GENESIS_HASH, task_id, place, who.stash, result, SALT)
+    bound = TaskResult(sealed if number % 9 else WRONG, b"o" * 32, 0)
+    return TrainingMarket.finish(task=task_id, place=place, result=bound)
 
 
 def show(task_id: bytes, task: Task, place: int) -> Any:
@@ -128,6 +144,8 @@ def duties(chain: TaskChain, who: Keys, number: int) -> list[Any]:
         elif task.state in (TaskState.COMMITTING, TaskState.REVEALING):
             call = chain.commit_call if task.state is TaskState.COMMITTING else chain.reveal_call
             calls.append(call(who, offer_of(who, task_id), task=task_id))
+        elif task.state is TaskState.VOLUNTEERING:
+            calls.append(TrainingMarket.volunteer(task=task_id, device=who.device))
         elif task.state is TaskState.ASKING or any(slot.provider == who.stash for slot in task.slots):
             calls.append(next_of(task_id, task, who, 2 * number + 1))
     return calls
@@ -165,7 +183,9 @@ def about(make: Callable[[bytes, int], Any]) -> Callable[[TaskChain, Keys, int],
 
 
 def submit(_chain: TaskChain, _who: Keys, number: int) -> Any:
-    """An order: of one slot or more, with a trace or without one; or of time."""
+    """An order: of one slot or more, with a trace or without one; of replicas; or of time."""
+    if number % 7 == 3:
+        return TrainingMarket.submit(order=an_order(**OF_REPLICAS))
     if number % 5 == 4:
         intervals = 1 + number % MILESTONES
         order = an_order(**time_order(blocks_max=2 * intervals, milestones=intervals, is_lease=bool(number % 2)))
@@ -180,6 +200,13 @@ def submit(_chain: TaskChain, _who: Keys, number: int) -> Any:
     return TrainingMarket.submit(order=order)
 
 
+OF_REPLICAS: dict[str, Any] = {
+    "checked_by": CheckedBy.REPLICATED,
+    "slots": 3,
+    "milestones": 1,
+    "run_blocks": 0,
+    "blocks_max": BLOCKS_MAX,
+}
 CHANGES = (RaisePrice(12 * OGPU), MoreBlocks(2), Stop(), Stop())
 ACTIONS: tuple[Callable[[TaskChain, Keys, int], Any], ...] = (
     submit,
@@ -251,6 +278,8 @@ def begun(seed: int) -> TaskChain:
     chain.chain.chance.seed(seed)
     if seed % 3 == 0:
         chain.submit(**time_order(blocks_max=6, milestones=3, is_lease=seed % 2 == 1))
+    if seed % 3 == 1:
+        chain.submit(**OF_REPLICAS)
     for number in (seed, seed // 4):
         chain.submit(blocks_max=BLOCKS_MAX, milestones=MILESTONES, segments=8 * (number % 2), slots=1 + number // 2 % 2)
     return chain

@@ -114,6 +114,7 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.TIME_OVER, {"due": 3, "done": 1}, {PROVIDER: 4 * 0.98, FEE: 0.08, CUSTOMER: -4.0}),
     (TaskOutcome.LEFT, {"done": 4}, {PROVIDER: -12.0, CUSTOMER: 12.0}),
     (TaskOutcome.TIME_STOPPED, {"due": 4, "done": 1}, {PROVIDER: 10.34, FEE: 0.16, CUSTOMER: -13.0, BURNED: 2.5}),
+    (TaskOutcome.OUTVOTED, {"done": 0}, {PROVIDER: -20.0, CUSTOMER: 20.0}),
 ]  # fmt: skip
 
 
@@ -396,5 +397,4 @@ def test_the_words_name_the_rules(name: str, percent: int, word: TaskSum) -> Non
 
 def test_the_page_shows_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert task_outcomes_page() in page
-    assert task_words_page() in page
+    assert all(part in page for part in (task_outcomes_page(), task_words_page()))

@@ -1,0 +1,86 @@
+"""Disputes of what replicas agree on: a jury of replicas that are drawn anew, and what its word moves."""
+
+from gpu_tasks.market.training import events as ev
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.replica_events import ReplicasCompared
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from replica_chain import COLLATERAL, LOST, PAY, bind, compute, disputed, outcomes, replicated, spent
+from task_chain import PRICE, RIGHT, WRONG, a_result, net
+
+
+def test_a_jury_convicts_two_that_outvoted_an_honest_one() -> None:
+    chain, books, whose, jury = disputed(WRONG, RIGHT, WRONG)
+    compute(chain, jury, RIGHT, RIGHT, RIGHT, RIGHT, WRONG)
+    assert chain.chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, 5, 4, RIGHT)
+    assert chain.state() is TaskState.ENDED
+    lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
+    assert outcomes(chain) == [lied, paid, lied, *[paid] * 4, TaskOutcome.OUTVOTED]
+    assert [books.change(keys) for keys in whose] == [-COLLATERAL, net(PAY), -COLLATERAL]
+    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 4, -LOST]
+    assert spent(books) == -PAY + 2 * PRICE - 4 * PAY + LOST
+    assert chain.now().outcome is paid
+
+
+def test_a_jury_of_three_against_two_convicts_nobody() -> None:
+    chain, books, whose, jury = disputed(WRONG, WRONG, RIGHT)
+    compute(chain, jury, RIGHT, RIGHT, RIGHT, WRONG, WRONG)
+    outvoted = TaskOutcome.OUTVOTED
+    assert outcomes(chain)[:3] == [outvoted, outvoted, TaskOutcome.ON_TIME]
+    assert [books.change(keys) for keys in whose] == [-LOST, -LOST, net(PAY)]
+    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 3, -LOST, -LOST]
+
+
+def test_who_disputes_a_right_result_pays_the_jury() -> None:
+    chain, books, whose, jury = disputed(RIGHT, RIGHT, RIGHT)
+    compute(chain, jury, *[RIGHT] * 5)
+    assert [books.change(keys) for keys in (*whose, *jury)] == [net(PAY)] * 8
+    assert spent(books) == -8 * PAY
+
+
+def test_a_jury_that_does_not_agree_leaves_everything_where_it_was() -> None:
+    chain, books, whose, jury = disputed(RIGHT, RIGHT, WRONG)
+    compute(chain, jury, RIGHT, RIGHT, WRONG, WRONG, b"z" * 32)
+    assert chain.now().outcome is TaskOutcome.UNDECIDED
+    assert [books.change(keys) for keys in (*whose, *jury)] == [0] * 8
+    assert spent(books) == 0
+
+
+def test_a_jury_that_nobody_joins_is_not_heard() -> None:
+    chain, books, whose = replicated()
+    compute(chain, whose, RIGHT, WRONG, RIGHT)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.until(TaskState.ENDED)
+    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert spent(books) == -2 * PAY + LOST
+
+
+def test_jurors_who_fall_silent_are_out_and_a_jury_that_is_too_small_is_not_heard() -> None:
+    chain, books, whose, jury = disputed(RIGHT, WRONG, RIGHT)
+    bind(chain, jury[0], 3)
+    bind(chain, jury[1], 4)
+    chain.until(TaskState.ENDED)
+    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert [books.change(keys) for keys in jury] == [0, 0, -LOST, -LOST, -LOST]
+
+
+def test_the_newly_drawn_are_others_and_the_first_have_nothing_to_do() -> None:
+    chain, _, whose, jury = disputed(RIGHT, RIGHT, WRONG)
+    assert not set(whose) & set(jury)
+    chain.do(whose[0], TrainingMarket.finish(task=chain.task, place=0, result=a_result(whose[0])), ev.DoneAlready)
+    chain.do(whose[0], TrainingMarket.start(task=chain.task, place=0), ev.WrongTaskState)
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()), ev.WrongTaskState)
+    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState)
+    chain.do(jury[0], TrainingMarket.report_input(task=chain.task, place=3), ev.WrongTaskState)
+
+
+def test_a_second_dispute_is_not_there() -> None:
+    chain, _, whose = replicated()
+    compute(chain, whose, RIGHT, RIGHT, RIGHT)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=3), ev.NoSuchSegment)
+    chain.do(whose[0], TrainingMarket.dispute(task=chain.task, segment=None), ev.NotTaskCustomer)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.ask(TrainingMarket.accept(task=chain.task), ev.WrongTaskState)
+    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)

@@ -1,0 +1,118 @@
+"""A task that several compute, on a chain of its own: ordered, offered, bound, opened, disputed."""
+
+from typing import Any
+
+from gpu_tasks.market.training.life.submitting import looks
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import JURORS, CheckedBy
+from gpu_tasks.market.training.replicas import result_commitment
+from gpu_tasks.market.training.tasks import TaskState, panel
+from gpu_tasks.market.training.training_market import TrainingMarket
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
+from task_chain import LOOKS, PRICE, RIGHT, Books, TaskChain, a_result, with_offers
+
+PAY = 7 * OGPU
+"""What each replica is paid: the second price of the auction."""
+COLLATERAL = 4 * PRICE
+LOST = PAY // 4
+"""Of who is outvoted, silent or gone."""
+SALT = b"s" * 32
+
+
+def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
+    """An order of three replicas; Alice has the first place, and the others are sought."""
+    chain = TaskChain(size=size)
+    books = Books(chain)
+    fields = {"checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0, "auctions": 1}
+    chain.submit(**{**fields, **order})
+    chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
+    assert chain.state() is TaskState.VOLUNTEERING
+    chain.chain.block()  # Bob, who did not win, is set free
+    return chain, books
+
+
+def offer(chain: TaskChain, *whose: Keys) -> None:
+    """A block in which these offer their first devices."""
+    calls = [TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in whose]
+    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(whose, calls, strict=True)))
+
+
+def workers(chain: TaskChain) -> list[Keys]:
+    """Whose places they are that work now."""
+    slots = [chain.now().slots[place] for place in panel(chain.now())]
+    return [next(keys for keys in chain.keys if keys.stash == slot.provider) for slot in slots]
+
+
+def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Keys]]:
+    """Three replicas that have started."""
+    chain, books = ordered(size, **order)
+    offer(chain, *chain.keys[1:7])
+    chain.until(TaskState.STARTING)
+    return chain, books, begin(chain)
+
+
+def begin(chain: TaskChain) -> list[Keys]:
+    """All who were drawn start."""
+    found = workers(chain)
+    calls = [TrainingMarket.start(task=chain.task, place=place) for place in panel(chain.now())]
+    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
+    assert chain.state() is TaskState.RUNNING
+    return found
+
+
+def bind_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> Any:
+    """The call with which somebody binds itself to a result."""
+    sealed = result_commitment(GENESIS_HASH, chain.task, place, keys.stash, a_result(keys, root), SALT)
+    return TrainingMarket.finish(task=chain.task, place=place, result=a_result(keys, sealed))
+
+
+def bind(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> None:
+    """A block in which somebody does."""
+    chain.do(keys, bind_call(chain, keys, place, root))
+
+
+def open_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT, salt: bytes = SALT) -> Any:
+    """The call that opens it."""
+    return TrainingMarket.open_result(task=chain.task, place=place, result=a_result(keys, root), salt=salt)
+
+
+def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
+    """All bind themselves, and open."""
+    places = list(panel(chain.now()))
+    for call in (bind_call, open_call):
+        each = zip(whose, places, roots, strict=True)
+        chain.chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for keys, place, root in each))
+    chain.chain.block()
+
+
+def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
+    """These open in one block, and what they found is compared."""
+    chain.chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
+    chain.until(TaskState.SUBMITTED)
+
+
+def accepted(chain: TaskChain) -> None:
+    """The customer takes it."""
+    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until(TaskState.ENDED)
+
+
+def spent(books: Books) -> int:
+    """Of the customer, its prepaid looks apart: of one auction here, and as many as of two of a task of one slot."""
+    assert looks(1, 3 + JURORS) * 30_000 == LOOKS
+    return books.change(CUSTOMER)
+
+
+def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
+    """Replicas that found these, disputed; a jury of five that has started."""
+    chain, books, whose = replicated(size=14)
+    compute(chain, whose, *roots)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    offer(chain, *(keys for keys in chain.keys if keys not in whose))
+    chain.until(TaskState.STARTING)
+    return chain, books, whose, begin(chain)
+
+
+def outcomes(chain: TaskChain) -> list[TaskOutcome | None]:
+    """Of all places."""
+    return [slot.outcome for slot in chain.now().slots]
