@@ -107,7 +107,6 @@ def open_result(
 def dispute(market: TrainingGround, task_id: bytes, task: Task, named: int | None) -> None:
     """Have a jury drawn, of replicas that are paid as those were whom it is about: their pay is locked now."""
     ensure(named is None, NoSuchSegment)
-    ensure(not task.jury_from, WrongTaskState)
     first, rules, jury_from = task.slots[0], task.rules, len(task.slots)
     pay = first.price + money.premium(rules, task.terms.price_max)
     for place in range(jury_from, jury_from + JURORS):

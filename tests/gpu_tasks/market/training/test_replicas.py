@@ -1,10 +1,13 @@
 """Tasks that several compute: offers, draws, commitments, what is agreed on, and what each of it moves."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import NotOwner
+from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, tie_seed
@@ -12,13 +15,14 @@ from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.replica_events import ReplicasCompared, WrongResultOpening
-from gpu_tasks.market.training.replicas import agreed, drawn
+from gpu_tasks.market.training.replicas import agreed, drawn, result_commitment
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from replica_chain import (
     COLLATERAL,
     LOST,
     PAY,
+    SALT,
     accepted,
     begin,
     bind,
@@ -33,7 +37,7 @@ from replica_chain import (
     workers,
 )
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
 from task_chain import BOND, PRICE, RIGHT, WRONG, TaskChain, a_result, net, with_offers
 
 # ------------------------------------------------------------------------------------------------------- the good way
@@ -76,6 +80,30 @@ def test_another_metric_is_another_result() -> None:
     assert agreed([(RIGHT, 1), (RIGHT, 1)], 3) == ((RIGHT, 1), 2)
     assert agreed([(RIGHT, 1), (RIGHT, 1)], 4) is None, "half is not most"
     assert agreed([], 3) is None
+
+
+def test_a_program_that_failed_agrees_with_none_that_did_not() -> None:
+    chain, _, whose = replicated()
+    found = [replace(a_result(keys), metric=0 if place else 1) for place, keys in enumerate(whose)]
+    sealed = [
+        result_commitment(GENESIS_HASH, chain.task, place, keys.stash, found[place], SALT)
+        for place, keys in enumerate(whose)
+    ]
+    finish, show = TrainingMarket.finish, TrainingMarket.open_result
+    chain.chain.block(
+        *(
+            signed(keys.provider, finish(task=chain.task, place=place, result=a_result(keys, sealed[place])))
+            for place, keys in enumerate(whose)
+        )
+    )
+    chain.chain.block(
+        *(
+            signed(keys.provider, show(task=chain.task, place=place, result=found[place], salt=SALT))
+            for place, keys in enumerate(whose)
+        )
+    )
+    chain.until(TaskState.SUBMITTED)
+    assert outcomes(chain) == [TaskOutcome.OUTVOTED, None, None]
 
 
 def test_three_that_differ_move_nothing() -> None:
@@ -135,6 +163,16 @@ def test_an_owner_has_one_place_and_is_drawn_by_the_sum_of_its_bonds() -> None:
     assert 150 < times < 200
 
 
+def test_large_bonds_are_drawn_oftener() -> None:
+    chain, _ = ordered()
+    offer(chain, *chain.keys[1:4])
+    bids = dict(chain.market.bids.under(auction_id(chain.task, DRAWS_FROM + 1)))
+    (heavy, first), (light, second), _ = [(device, bid) for device, bid in sorted(bids.items()) if bid is not None]
+    unequal = {heavy: replace(first, bond=9 * OGPU), light: replace(second, bond=OGPU)}
+    times = sum(drawn(unequal, blake2_256(bytes([number])), 1) == [heavy] for number in range(250))
+    assert 205 < times < 245
+
+
 def test_too_few_offers_end_the_task_at_nobodys_cost() -> None:
     chain, books = ordered()
     offer(chain, chain.keys[1])
@@ -162,14 +200,20 @@ def test_too_few_offers_sell_it_again_where_another_auction_is_left() -> None:
 
 def test_who_may_offer_a_device() -> None:
     chain, _ = ordered()
-    alice, bob, carol = chain.keys[:3]
+    alice, bob, carol, _, eve = chain.keys[:5]
     mine = TrainingMarket.volunteer(task=chain.task, device=bob.device)
+    another = device_id(alice.stash, b"u" * 32)
+    register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=b"u" * 32, bond=100 * OGPU)
     chain.chain.block(
         refused(alice.provider, TrainingMarket.volunteer(task=chain.task, device=alice.device), ev.NotEligible),
         refused(carol.provider, mine, NotOwner),
         refused(bob.provider, TrainingMarket.volunteer(task=b"?" * 32, device=bob.device), ev.UnknownTask),
         signed(bob.provider, mine),
         refused(bob.provider, mine, ev.DeviceHasBid),
+        signed(eve.stash, Devices.pause(device=eve.device)),
+        refused(eve.provider, TrainingMarket.volunteer(task=chain.task, device=eve.device), ev.NotEligible),
+        signed(alice.stash, register),
+        refused(alice.provider, TrainingMarket.volunteer(task=chain.task, device=another), ev.NotEligible),
     )
     offer(chain, carol)
     while chain.now().deadline:
@@ -287,6 +331,21 @@ def test_the_customer_stops_it_while_they_work() -> None:
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     assert chain.now().outcome is TaskOutcome.CANCELLED_RUNNING
     assert all(books.change(keys) > 0 for keys in whose)
+
+
+def test_who_is_out_is_not_paid_where_it_is_stopped() -> None:
+    chain, books = ordered()
+    offer(chain, *chain.keys[1:7])
+    chain.until(TaskState.STARTING)
+    whose = workers(chain)
+    starts = [signed(whose[place].provider, TrainingMarket.start(task=chain.task, place=place)) for place in (0, 1)]
+    chain.chain.block(*starts)
+    chain.until(TaskState.RUNNING)
+    for _ in range(3):
+        chain.chain.block()
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    assert books.change(whose[2]) == -PRICE // 10
+    assert books.change(whose[0]) == books.change(whose[1]) > BOND // 2
 
 
 def test_orders_that_are_not_of_replicas() -> None:
