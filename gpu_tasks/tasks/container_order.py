@@ -99,7 +99,7 @@ class PreparedContainer:
         )
 
 
-def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, ...]) -> bytes:
+def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, ...], copies: int = 1) -> bytes:
     """What names a job or a lease on a chain."""
     return task_hash_of(
         CanonicalTask(
@@ -109,7 +109,7 @@ def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, .
             request_bytes=len(request),
             cost=0,
             milestones=intervals,
-            slots=1,
+            slots=copies,
             is_homogeneous=False,
             classes=classes,
         )

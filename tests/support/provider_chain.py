@@ -214,8 +214,8 @@ class FakeChain:
 
     async def auctions(self) -> dict[bytes, Task]:
         market = self._market()
-        known = dict(market.tasks.items()) if market is not None else {}
-        return {name: task for name, task in known.items() if task is not None and task.state in BIDDING}
+        known = {name: market.tasks[name] for name, _ in market.on_sale.items()} if market is not None else {}
+        return {name: task for name, task in known.items() if task is not None}
 
     async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
         market = self._market()

@@ -82,6 +82,11 @@ def is_replicated(order: TaskOrder) -> bool:
     return order.checked_by is CheckedBy.REPLICATED
 
 
+def runs_program(order: TaskOrder) -> bool:
+    """Whether what it computes is a customer's program, of which judges compute nothing."""
+    return order.checked_by is not CheckedBy.EXECUTED
+
+
 def interval_of(order: TaskOrder) -> int:
     """Blocks of an interval of a task that is paid by time."""
     return order.blocks_max // order.milestones

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.containing import bidding_kinds
@@ -30,7 +30,7 @@ from gpu_tasks.provider.tasks.policy import (
     price_text,
 )
 from gpu_tasks.provider.tasks.policy_file import is_draining, read_policy, set_draining, write_policy
-from gpu_tasks.provider.tasks.time_terms import check_time
+from gpu_tasks.provider.tasks.time_terms import check_program
 from wallet.output import Grains
 from wallet.session import explained, note
 
@@ -107,7 +107,7 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
 
 def kind_of(task: Task) -> str:
     """What a task computes, by name, or the beginning of its id."""
-    if is_by_time(task.order):
+    if runs_program(task.order):
         return CONTAINER_KIND
     try:
         return Workloads().in_steps(task.order.workload).name
@@ -124,8 +124,8 @@ def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
     if reason:
         return reason
     try:
-        if is_by_time(task.order):
-            check_time(task, means, newest)
+        if runs_program(task.order):
+            check_program(task, means, newest)
         else:
             check_task(task, means, policy, newest)
     except UnfitError as error:

@@ -20,6 +20,7 @@ from gpu_tasks.provider.journal.task_records import (
     MilestoneFound,
     ProgramBegun,
     ResultFound,
+    ResultSalted,
     TaskSending,
 )
 from runtime.encoding.codec import U32, Bounded, Tagged, codec, struct, variant
@@ -143,7 +144,8 @@ JournalRecord = Annotated[
     | MilestoneFound
     | ResultFound
     | BidOver
-    | ProgramBegun,
+    | ProgramBegun
+    | ResultSalted,
     Tagged("ogpu::Record"),
 ]
 RECORD = codec(JournalRecord)

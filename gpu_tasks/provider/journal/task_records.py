@@ -36,6 +36,8 @@ class TaskSent(IntEnum):
     HOLD = 6
     SHOW = 7
     LEAVE = 8
+    VOLUNTEER = 9
+    OPEN = 10
 
 
 @struct
@@ -108,7 +110,16 @@ class ProgramBegun:
     auction: U8
 
 
-TaskRecord = Bidding | TaskSending | MilestoneFound | ResultFound | BidOver | ProgramBegun
+@variant(13)
+class ResultSalted:
+    """The salt of a commitment to a result, which is found next: nobody is told it before the result is opened."""
+
+    task: Hash
+    auction: U8
+    salt: Hash
+
+
+TaskRecord = Bidding | TaskSending | MilestoneFound | ResultFound | BidOver | ProgramBegun | ResultSalted
 
 
 @dataclass(slots=True)
@@ -125,6 +136,7 @@ class TaskEntry:
     result: TaskResult | None = None
     usages: dict[int, Usage] = field(default_factory=dict)
     """What each milestone took; the result's under `RESULT_STEP`."""
+    result_salt: bytes | None = None
     is_begun: bool = False
     """Whether a customer's program was begun."""
     end: str | None = None
@@ -146,6 +158,8 @@ def taken(tasks: dict[TaskKey, TaskEntry], record: TaskRecord) -> None:
         case ResultFound():
             tasks[key].result = record.result
             tasks[key].usages[RESULT_STEP] = record.usage
+        case ResultSalted():
+            tasks[key].result_salt = record.salt
         case ProgramBegun():
             tasks[key].is_begun = True
         case BidOver():
@@ -161,4 +175,6 @@ def records_of(key: TaskKey, entry: TaskEntry) -> list[TaskRecord]:
     found += [ProgramBegun(*key)] * entry.is_begun
     usages = entry.usages
     found += [MilestoneFound(*key, milestone, usages[number]) for number, milestone in sorted(entry.milestones.items())]
+    if entry.result_salt is not None:
+        found.append(ResultSalted(*key, entry.result_salt))
     return found if entry.result is None else [*found, ResultFound(*key, entry.result, usages[RESULT_STEP])]

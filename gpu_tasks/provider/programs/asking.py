@@ -36,7 +36,7 @@ async def open_program(parts: Parts, task: Task) -> AskedProgram:
     keepers = tuple(slot.provider for slot in task.slots)
     asked = await parts.inputs.open_sealed(SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers))
     classes = tuple(kind for kind in DeviceClass if order.classes >> kind & 1)
-    if container_hash(asked.request, order.milestones, classes) != order.task_hash:
+    if container_hash(asked.request, order.milestones, classes, order.slots) != order.task_hash:
         raise UnusableInputError("its request is another than its hash names")
     return AskedProgram(decoded(asked.request), asked)
 

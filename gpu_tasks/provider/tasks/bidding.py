@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.api import DeviceStatus
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
@@ -36,9 +36,10 @@ from gpu_tasks.provider.tasks.bid_terms import (
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import PolicySource
+from gpu_tasks.provider.tasks.replica_places import sale_number, seeks_devices
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import form_of
-from gpu_tasks.provider.tasks.time_terms import check_time, time_offer
+from gpu_tasks.provider.tasks.time_terms import check_program, program_offer
 
 TRIES_MAX = 3
 """A machine that cannot prepare a task so often lets it pass."""
@@ -86,15 +87,16 @@ class BidDuty:
         if not policy.kinds:
             return
         auctions = await self.parts.chain.auctions()
-        fresh = {key: task for key, task in _open(auctions).items() if self._is_new(key, task)}
+        stash = self.parts.identity.stash
+        fresh = {key: task for key, task in _open(auctions, stash).items() if self._is_new(key, task)}
         if not fresh:
             return
         spendable, slot_ms = await self.parts.chain.spendable(), await self.parts.chain.slot_ms()
         devices = await self.parts.chain.own_devices()
         for key, task in fresh.items():
             try:
-                if is_by_time(task.order):
-                    time_offer(task, policy, slot_ms)
+                if runs_program(task.order):
+                    program_offer(task, policy, slot_ms)
                 else:
                     check_price(task, policy, slot_ms)
                 self._look(key, task, policy, devices, spendable, view.newest)
@@ -124,18 +126,18 @@ class BidDuty:
         self.tasks.start(key, self._bid(key, task, device, newest))
 
     def _check(self, task: Task, policy: BidPolicy, means: Means, newest: int) -> None:
-        kind = CONTAINER_KIND if is_by_time(task.order) else form_of(self.parts, task.order).name
+        kind = CONTAINER_KIND if runs_program(task.order) else form_of(self.parts, task.order).name
         weekday, minute = self._machine.time_of_week()
         is_idle = not policy.only_when_idle or (self._machine.is_idle() and not any(self.parts.journal.open_races()))
         reason = policy.forbids(kind, weekday, minute, is_idle=is_idle)
         if reason:
             raise UnfitError(reason)
-        if not is_by_time(task.order):
+        if not runs_program(task.order):
             check_task(task, means, policy, newest)
         elif self._programs.why_not:
             raise UnfitError(self._programs.why_not)
         else:
-            check_time(task, means, newest)
+            check_program(task, means, newest)
 
     def _means(self, spendable: int, disk_bytes: int) -> Means:
         return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
@@ -179,7 +181,7 @@ class BidDuty:
 
     async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
         parts, (task_id, auction) = self.parts, key
-        is_time, measured, disk_bytes = is_by_time(task.order), NOT_MEASURED, 0
+        is_time, measured, disk_bytes = runs_program(task.order), NOT_MEASURED, 0
         if is_time:
             await self._programs.prepare(parts, key, task, device)
         else:
@@ -189,12 +191,12 @@ class BidDuty:
         now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         if now is None:
             raise ChainError("the final chain does not know the task yet")
-        if now.order != task.order or now.auction != auction or now.state is not TaskState.COMMITTING:
+        if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
             raise UnfitError("its auction is over")
         # from here on nothing waits, so that no two bids are promised one device or the same grains
         policy, means = self._policy.policy(), self._means(spendable, disk_bytes)
         self._check(now, policy, means, newest)
-        offer = time_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
+        offer = program_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
         if device in self.book.devices_in_use():
             raise UnfitError("the device is bid for another task")
         basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
@@ -212,6 +214,10 @@ class BidDuty:
             del self._tries[next(iter(self._tries))]
 
 
-def _open(auctions: dict[bytes, Task]) -> dict[TaskKey, Task]:
-    """Those that take bids, by task and auction."""
-    return {(task_id, task.auction): task for task_id, task in auctions.items() if task.state is TaskState.COMMITTING}
+def _open(auctions: dict[bytes, Task], stash: bytes) -> dict[TaskKey, Task]:
+    """Those that take bids, or seek replicas, by task and the number that a bid or an offer has now."""
+    return {
+        (task_id, sale_number(task)): task
+        for task_id, task in auctions.items()
+        if task.state is TaskState.COMMITTING or seeks_devices(task, stash)
+    }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from gpu_tasks.market.training.bids import TaskBid, auction_id, bid_commitment
-from gpu_tasks.market.training.orders import CheckedBy, is_by_time
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import (
     Milestone,
     Slot,
@@ -23,7 +23,18 @@ from gpu_tasks.market.training.tasks import (
     kept_step,
 )
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskSent
+from gpu_tasks.provider.tasks.replica_places import (
+    is_of_leg,
+    is_offer,
+    is_to_be_bound,
+    is_to_be_opened,
+    may_offer,
+    why_offer_over,
+    why_replica_waits,
+    works_now,
+)
 
+REPLICA_STATES = (TaskState.VOLUNTEERING, TaskState.OPENING)
 REPORT_BLOCKS = 4
 """So many blocks before a winner has to have started, an input that is nowhere to be had is reported."""
 HOLD_BLOCKS = 4
@@ -48,6 +59,10 @@ class TaskStep(Enum):
     SHOW = auto()
     LEAVE = auto()
     """Go, as who sells time and cannot give it."""
+    VOLUNTEER = auto()
+    """Offer a device as a replica."""
+    OPEN = auto()
+    """Open what one is bound to as a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +105,17 @@ class _Look:
 
 def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, newest: int) -> TaskStep:
     """What chain and journal ask for, in the block after `newest`."""
-    task, auction = own.task, own.key[1]
-    if task is None or task.auction != auction or entry.end is not None:
+    task, number = own.task, own.key[1]
+    if task is None or not is_of_leg(task, number) or entry.end is not None:
         return TaskStep.NOTHING
     step = _STEPS.get(task.state)
     if step is None or 0 < task.deadline <= newest:
         return TaskStep.NOTHING
     place = own_place(task, stash, entry.device)
     is_standby = own_standby(task, stash, entry.device) is not None
+    if is_offer(number) and place is None:
+        is_missing = own.bid is None and may_offer(task, number)
+        return TaskStep.VOLUNTEER if is_missing else TaskStep.NOTHING
     return step(_Look(task, own.bid, entry, place, is_standby, on_hand, newest))
 
 
@@ -138,10 +156,13 @@ def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
     task, device = own.task, entry.device
     if task is None:
         return "the chain knows the task no more"
-    if task.auction != own.key[1]:
-        return "it went to auction again"
     if task.state is TaskState.ENDED:
         return "the task has ended"
+    if is_offer(own.key[1]):
+        place = own_place(task, stash, device)
+        return why_offer_over(task, own.key[1], place, height, is_there=own.bid is not None)
+    if task.auction != own.key[1]:
+        return "it went to auction again"
     if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
         is_closed = task.state is TaskState.REVEALING or height > task.deadline
         return "the bid did not come in time" if own.bid is None and is_closed else ""
@@ -157,6 +178,13 @@ def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
     task = own.task
     assert task is not None, "what the chain does not know waits for nothing"
     place = own_place(task, stash, entry.device)
+    is_of_replicas = task.state in REPLICA_STATES or (
+        is_replicated(task.order) and task.state is TaskState.RUNNING
+    )
+    return why_replica_waits(task, place) if is_of_replicas else _why_task_waits(task, place)
+
+
+def _why_task_waits(task: Task, place: int | None) -> str:
     until = f"until block {task.deadline}"
     match task.state:
         case TaskState.COMMITTING:
@@ -203,17 +231,19 @@ def _revealing(look: _Look) -> TaskStep:
 
 def _starting(look: _Look) -> TaskStep:
     task, sent = look.task, look.entry.sent
-    if look.place is None or task.slots[look.place].started_at:
+    if look.place is None or task.slots[look.place].started_at or not works_now(task, look.place):
         return TaskStep.NOTHING
     if TaskSent.REPORT in sent:
         return TaskStep.REPORT
     if look.on_hand.has_input or TaskSent.START in sent:
         return TaskStep.START
-    is_late = look.on_hand.may_report and task.deadline <= look.newest + REPORT_BLOCKS
+    is_late = look.on_hand.may_report and not task.jury_from and task.deadline <= look.newest + REPORT_BLOCKS
     return TaskStep.REPORT if is_late else TaskStep.NOTHING
 
 
 def _running(look: _Look) -> TaskStep:
+    if is_replicated(look.task.order):
+        return TaskStep.FINISH if is_to_be_bound(look.task, look.place, look.entry) else TaskStep.NOTHING
     if is_by_time(look.task.order):
         return TaskStep.NOTHING if look.place is None else _selling(look, look.task.slots[look.place])
     if look.place is not None:
@@ -252,6 +282,14 @@ def _asked(look: _Look) -> TaskStep:
     return TaskStep.START if look.is_standby and look.on_hand.has_input else TaskStep.NOTHING
 
 
+def _opening(look: _Look) -> TaskStep:
+    return TaskStep.OPEN if is_to_be_opened(look.task, look.place, look.entry) else TaskStep.NOTHING
+
+
+def _nothing(_look: _Look) -> TaskStep:
+    return TaskStep.NOTHING
+
+
 def _showing(look: _Look) -> TaskStep:
     if look.place is None or look.task.drawn is None:
         return TaskStep.NOTHING
@@ -266,4 +304,6 @@ _STEPS: dict[TaskState, Callable[[_Look], TaskStep]] = {
     TaskState.RUNNING: _running,
     TaskState.ASKING: _asked,
     TaskState.SHOWING: _showing,
+    TaskState.VOLUNTEERING: _nothing,
+    TaskState.OPENING: _opening,
 }

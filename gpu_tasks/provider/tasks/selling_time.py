@@ -7,22 +7,34 @@ customer has lost what it had: such a task is left.
 
 from __future__ import annotations
 
+import os
+
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.orders import CheckedBy, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState, interval_end
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.journal.task_records import MilestoneFound, ProgramBegun, ResultFound, TaskEntry, TaskKey
+from gpu_tasks.provider.journal.task_records import (
+    MilestoneFound,
+    ProgramBegun,
+    ResultFound,
+    ResultSalted,
+    TaskEntry,
+    TaskKey,
+)
 from gpu_tasks.provider.programs.house import ProgramHouse
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.results import NOTHING, interval_of, result_of, stored
 from gpu_tasks.provider.tasks.checkpoint_blobs import spread
 from gpu_tasks.provider.tasks.places import OnHand, OwnTask
+from gpu_tasks.provider.tasks.replica_places import works_now
 
 BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
-READY_STATES = (TaskState.STARTING, TaskState.ASKING)
+READY_STATES = (TaskState.STARTING, TaskState.ASKING, TaskState.VOLUNTEERING)
+SILENT_TIMES = 2
+"""A replica whose program goes on for so many times what was promised is ended, and what it left is its result."""
 
 
 class TimeDuty:
@@ -44,7 +56,7 @@ class TimeDuty:
 
     def _is_lost(self, own: OwnTask, task: Task) -> bool:
         """Whether the program of a task that runs is gone, or cannot be run."""
-        if task.state is not TaskState.RUNNING:
+        if task.state is not TaskState.RUNNING or is_replicated(task.order):  # which can be begun anew: it is the same
             return False
         entry = self.parts.journal.tasks.get(own.key)
         is_gone = entry is not None and entry.is_begun and not self.programs.is_begun(own.key)
@@ -56,8 +68,11 @@ class TimeDuty:
         if task.state in BEFORE_STATES:
             return
         if task.state in READY_STATES:
-            if not self.programs.is_ready(key) and key not in self._lost:
+            if entry.result is None and not self.programs.is_ready(key) and key not in self._lost:
                 self._tasks.start(key, self._prepare(key, task, entry))
+        elif task.state is TaskState.RUNNING and is_replicated(task.order):
+            if works_now(task, place):
+                self._run_replica(key, task, entry, newest)
         elif task.state is TaskState.RUNNING and place is not None:
             self._run_beside(key, task, entry, newest)
         elif self.programs.has(key):
@@ -86,6 +101,16 @@ class TimeDuty:
         elif is_over and number not in entry.milestones:
             self._tasks.start((*key, number), self._note_interval(key, number))
 
+    def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, newest: int) -> None:
+        """Begin it, anew after a restart; when it ends, or goes on for too long, its result is found."""
+        if entry.result is not None or key in self._lost:
+            return
+        is_over = newest + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
+        if not self.programs.is_begun(key):
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry))
+        elif is_over or self.programs.has_ended(key):
+            self._tasks.start((*key, "end"), self._end(key))
+
     async def _prepare(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
         try:
             await self.programs.prepare(self.parts, key, task, entry.device)
@@ -110,7 +135,8 @@ class TimeDuty:
             return
         self._starting.add(key)
         try:
-            self.parts.journal.append(ProgramBegun(*key))
+            if not entry.is_begun:
+                self.parts.journal.append(ProgramBegun(*key))
             await self.programs.begin(key)
         except ProgramError as error:
             self._lose(key, error)
@@ -141,6 +167,7 @@ class TimeDuty:
         except (ProgramError, ValueError, OSError) as error:
             self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
         if entry.result is None:
+            self.parts.journal.append(ResultSalted(*key, os.urandom(32)))  # of a commitment, where there is one
             self.parts.journal.append(ResultFound(*key, result_of(end, root, blob), usage))
         if blob != NOTHING:
             try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.orders import TaskOrder, is_by_time
+from gpu_tasks.market.training.orders import TaskOrder, runs_program
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.blobs.inputs import SealedInput, UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
@@ -30,7 +30,7 @@ def form_of(parts: Parts, order: TaskOrder) -> WorkloadForm:
 
 def name_of(parts: Parts, order: TaskOrder) -> str:
     """How people call what a task computes."""
-    if is_by_time(order):
+    if runs_program(order):
         return CONTAINER_KIND
     try:
         return form_of(parts, order).name

@@ -20,7 +20,7 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX, CourtCase, JudgeSeat
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.duties.parts import Parts
@@ -80,7 +80,7 @@ class Search:
 
 async def find_task_verdict(parts: Parts, case: TaskCase, search: Search) -> Statement:
     """What is right; UnusableInputError where nothing is, BlobError and ChainError where it cannot be told now."""
-    if is_by_time(case.task.order):  # of which nothing but the input is ever judged
+    if runs_program(case.task.order):  # of which nothing but the input is ever judged
         form, asking = None, _given(parts, case.task)
     else:
         form = form_of(parts, case.task.order)

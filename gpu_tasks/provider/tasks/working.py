@@ -16,7 +16,7 @@ from gpu_tasks.data.run_states import root_of, state_index
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import is_replicated, runs_program
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -53,6 +53,7 @@ from gpu_tasks.provider.tasks.places import (
     why_over,
     why_waiting,
 )
+from gpu_tasks.provider.tasks.replica_calls import REPLICA_STEPS, replica_call
 from gpu_tasks.provider.tasks.selling_time import TimeDuty
 from gpu_tasks.provider.tasks.task_attesting import attested
 from gpu_tasks.provider.tasks.task_book import TaskBook
@@ -73,6 +74,8 @@ SENT_BY = {
     TaskStep.HOLD: TaskSent.HOLD,
     TaskStep.SHOW: TaskSent.SHOW,
     TaskStep.LEAVE: TaskSent.LEAVE,
+    TaskStep.VOLUNTEER: TaskSent.VOLUNTEER,
+    TaskStep.OPEN: TaskSent.OPEN,
 }
 """What the journal calls the steps that the world sees."""
 ATTESTED = (TaskStep.MILESTONE, TaskStep.FINISH)
@@ -185,7 +188,7 @@ class WorkDuty:
         """Start what takes long: preparing a run, running it, fetching a checkpoint to hold."""
         stash, tasks = self.parts.identity.stash, self.steps.tasks
         place = own_place(task, stash, entry.device)
-        if is_by_time(task.order):
+        if runs_program(task.order):
             self.selling.beside(own, task, entry, place, self.steps.newest)
             return
         is_standby = own_standby(task, stash, entry.device) is not None
@@ -275,7 +278,7 @@ class WorkDuty:
 
     def _on_hand(self, own: OwnTask, task: Task) -> OnHand:
         is_refused = task.state is TaskState.ASKING and self._drains()
-        if is_by_time(task.order):
+        if runs_program(task.order):
             return self.selling.on_hand(own, task, is_refused=is_refused)
         has_input = self.book.run(own.key[0], task) is not None and not is_refused
         return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own.key)) else 0)
@@ -310,7 +313,9 @@ class WorkDuty:
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
         if self.steps.is_due(key, step, was_sent=may_wait and sent in entry.sent and not number):
             intent = None if sent in entry.sent else TaskSending(*own.key, sent)
-            call = self._call(own, task, entry, step, number)
+            is_of_replicas = is_replicated(task.order) and step in REPLICA_STEPS
+            replicas_call = self._replica_call(own, task, entry, step) if is_of_replicas else None
+            call = replicas_call or self._call(own, task, entry, step, number)
             details: dict[str, Detail] = {"task": own.key[0], "device": entry.device}
             details |= {"milestone": number} if number else {}
             content: Call | AnyAttestation = call
@@ -328,6 +333,11 @@ class WorkDuty:
             return call
         self._attested[key] = step
         return attested(self.parts.identity, task, call, entry.usages, self.steps.newest)
+
+    def _replica_call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> Call:
+        identity = self.parts.identity
+        place = own_place(task, identity.stash, entry.device) or 0  # who offers itself has none
+        return replica_call(identity.genesis, own.key, task, place, entry, step)
 
     def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
         """The table of steps: what the world sees of each."""

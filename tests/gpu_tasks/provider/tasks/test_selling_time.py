@@ -2,7 +2,6 @@
 
 import hashlib
 import tarfile
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -11,91 +10,26 @@ from typing import Any
 import pytest
 
 from fake_engine import MISSING, FakeEngine
-from gpu_tasks.data.sealing import address_of, seal
-from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.attestations.attestations import TaskAttested
-from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
-from gpu_tasks.market.training.tasks import TaskState, task_id_of
+from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import ImageByDigest
-from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks import bidding, time_terms
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
-from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
-from gpu_tasks.provider.tasks.policy_file import write_policy
-from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import (
-    CONTAINER_VERSION,
-    CONTAINER_WORKLOAD,
-    REQUEST,
     AskedLimits,
     ContainerNetwork,
     ContainerRequest,
     RegistryImage,
 )
-from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Heard, seal_key
+from provider_chain import CUSTOMER_SEAL, Heard
+from renting_village import INTERVAL, INTERVALS, PROGRAM, REPOSITORY, Renting, play
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
 from task_chain import net
-from task_village import TaskVillage, play_tasks
-
-REPOSITORY = "registry.test/tool"
-PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
-INTERVAL, INTERVALS = 5, 3
-PROGRAM = ContainerRequest(
-    version=CONTAINER_VERSION, image=RegistryImage(REPOSITORY, b"i" * 32), command=("run",), environment=(),
-    secrets=(), inputs=(), ports=(), network=ContainerNetwork.NONE, limits=AskedLimits(memory_bytes=64 << 20), gpus=0,
-    is_lease=False, keep_blocks=0,
-)  # fmt: skip
-
-
-class Renting(TaskVillage):
-    """A village whose first providers run containers, in engines that are fakes."""
-
-    def __init__(self, base: Path, count: int, **more: Any) -> None:
-        super().__init__(base, count, numbers={"TrainingMarket.grace_blocks": 6}, **more)
-        self.fakes = {keys.name: FakeEngine() for keys in self.node.chain.validators}
-        self.engines = dict(self.fakes)
-        for keys, price in zip(self.node.chain.validators, PRICES, strict=False):
-            means = ProgramMeans(images=(REPOSITORY,))
-            policy = BidPolicy(kinds=(CONTAINER_KIND,), least_price=price_of(price), containers=means)
-            (base / keys.name).mkdir()
-            write_policy(base / keys.name, policy)
-
-    async def rent(self, program: ContainerRequest = PROGRAM, **changed: Any) -> bytes:
-        """A task of the customer's that buys time; its id."""
-        request = REQUEST.encode(program)
-        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
-        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
-        await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
-        classes = tuple(DeviceClass)
-        order = TaskOrder(
-            task_hash=container_hash(request, INTERVALS, classes), workload=CONTAINER_WORKLOAD,
-            input_root=commitment_of(content), input_blob=address_of(blob), sealed_at=self.node.chain.height - 1,
-            classes=0b111, milestones=INTERVALS, segments=0, run_blocks=0, price_max=OGPU, time_value=0, loss=None,
-            blocks_max=INTERVAL * INTERVALS, collateral_min=0, slots=1, is_homogeneous=False, auctions=2,
-            checked_by=CheckedBy.LEASED if program.is_lease else CheckedBy.METERED,
-        )  # fmt: skip
-        number = self.market.submitted[CUSTOMER.stash]
-        call = TrainingMarket.submit(order=replace(order, **changed))
-        self.node.chain.block(signed(CUSTOMER.stash, call))
-        return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
-
-    def engine_of(self, stash: bytes) -> FakeEngine:
-        return self.fakes[self.miner(stash).keys.name]
-
-    def settled(self) -> list[tuple[TaskOutcome, int]]:
-        return [(each.outcome, each.earned) for each in self.node.chain.happened(SlotSettled)]
-
-
-def play(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 4, **more: Any) -> None:
-    play_tasks(tmp_path, count, scene, kind=Renting, **more)
 
 
 async def begun(village: Renting, program: ContainerRequest = PROGRAM) -> tuple[bytes, Any, FakeEngine]:
@@ -267,12 +201,12 @@ def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
         raise UnfitError("it pays too little by now")
 
     async def scene(village: Renting) -> None:
-        offers = iter((time_terms.time_offer,))
+        offers = iter((time_terms.program_offer,))
 
         def once(*words: Any) -> Any:
             return next(offers, too_little)(*words)
 
-        monkeypatch.setattr(bidding, "time_offer", once)
+        monkeypatch.setattr(bidding, "program_offer", once)
         village.engines = {}
         task = await village.rent()
         await village.until(task, TaskState.ENDED)

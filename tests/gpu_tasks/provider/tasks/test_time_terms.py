@@ -10,7 +10,7 @@ from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, asked_price
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
-from gpu_tasks.provider.tasks.time_terms import INTERVAL_BLOCKS_LEAST, check_time, time_offer
+from gpu_tasks.provider.tasks.time_terms import INTERVAL_BLOCKS_LEAST, check_program, program_offer
 from priced_tasks import WINDOWS, a_task
 from scripts.chains.market_chain import OGPU
 from task_chain import PRICE
@@ -27,8 +27,8 @@ def sold(**changed: Any) -> Task:
 
 def test_time_is_offered_whole_for_what_the_policy_asks() -> None:
     task = sold()
-    check_time(task, MEANS, 5)
-    offer = time_offer(task, POLICY, SLOT_MS)
+    check_program(task, MEANS, 5)
+    offer = program_offer(task, POLICY, SLOT_MS)
     assert offer.blocks == task.terms.blocks_max
     assert offer.price == asked_price(POLICY, offer.blocks, SLOT_MS, task.rules.settlement_fee)
     assert offer.collateral == task.terms.collateral_min
@@ -48,17 +48,17 @@ def test_time_is_offered_whole_for_what_the_policy_asks() -> None:
 )
 def test_what_is_not_bid_for_is_said(changed: dict[str, Any], height: int, says: str) -> None:
     with pytest.raises(UnfitError, match=says):
-        check_time(sold(**changed), MEANS, height)
+        check_program(sold(**changed), MEANS, height)
 
 
 def test_without_the_collateral_nothing_is_bid() -> None:
     least = sold().terms.collateral_min
-    check_time(sold(), replace(MEANS, spendable=least), 5)
+    check_program(sold(), replace(MEANS, spendable=least), 5)
     with pytest.raises(UnfitError, match="cannot lock the collateral"):
-        check_time(sold(), replace(MEANS, spendable=least - 1), 5)
+        check_program(sold(), replace(MEANS, spendable=least - 1), 5)
 
 
 def test_a_task_that_pays_less_than_the_policy_asks_is_let_pass() -> None:
     dear = BidPolicy(("container",), price_of("1 oGPU/block"))
     with pytest.raises(UnfitError, match=f"it pays {PRICE // OGPU} oGPU at most"):
-        time_offer(sold(), dear, SLOT_MS)
+        program_offer(sold(), dear, SLOT_MS)

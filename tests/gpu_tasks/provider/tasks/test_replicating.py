@@ -1,0 +1,199 @@
+"""Tasks that several compute, with several daemons over real pallets: offered, drawn, bound, opened, disputed."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_engine import FakeEngine
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.replica_events import ReplicasCompared, Volunteered
+from gpu_tasks.market.training.tasks import Task, TaskState, panel
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.tasks.container_order import container_hash
+from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
+from provider_chain import CUSTOMER_SEAL
+from renting_village import PROGRAM, Renting, play
+from task_chain import net
+
+TIME = 20
+"""Blocks that each replica promises."""
+
+
+async def asked(village: Renting, program: ContainerRequest = PROGRAM, **changed: Any) -> bytes:
+    """A task of three replicas; its id."""
+    named = container_hash(REQUEST.encode(program), 1, tuple(DeviceClass), 3)
+    fields = {"checked_by": CheckedBy.REPLICATED, "milestones": 1, "slots": 3, "blocks_max": TIME, "task_hash": named}
+    return await village.rent(program, **{**fields, **changed})
+
+
+async def running(village: Renting, **changed: Any) -> tuple[bytes, Task]:
+    """One whose three programs run."""
+    task = await asked(village, **changed)
+    found = await village.until(task, TaskState.RUNNING)
+    await village.block()
+    return task, found
+
+
+def engines(village: Renting, task: Task) -> list[FakeEngine]:
+    """Of those who work now, by place."""
+    return [village.engine_of(task.slots[place].provider) for place in panel(task)]
+
+
+def replicas(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 5) -> None:
+    """Play a scene among so many providers, all of which run containers at one price."""
+    play(tmp_path, scene, count, is_of_one_price=True)
+
+
+def test_three_that_find_the_same_are_paid(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, found = await running(village)
+        assert len({slot.provider for slot in found.slots}) == 3
+        assert len(village.node.chain.happened(Volunteered)) == 4, "all others offer a device"
+        for engine in engines(village, found):
+            assert len(engine.running) == 1
+            engine.end()
+        stated = await village.until(task, TaskState.SUBMITTED)
+        assert len({slot.result.root for slot in stated.slots if slot.result is not None}) == 1
+        for slot in stated.slots:
+            assert slot.result is not None
+            blob = village.miner(slot.provider).daemon.parts.store.get(slot.result.blob)
+            assert blob is not None
+            assert CUSTOMER_SEAL.open(blob), "each has sealed what it found to the customer"
+        ended = await village.until(task, TaskState.ENDED)
+        for _ in range(4):
+            await village.block()
+        assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
+        for slot in ended.slots:
+            journal = village.miner(slot.provider).daemon.parts.journal
+            assert sum(entry.paid for (name, _), entry in journal.tasks.items() if name == task) == net(slot.price)
+        assert not any(engine.running for engine in village.fakes.values()), "every container is gone"
+        assert village.node.failed == []
+
+    replicas(tmp_path, scene)
+
+
+def test_who_finds_something_else_is_not_paid(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, found = await running(village)
+        liar, *others = engines(village, found)
+        liar.left = {"words": b"15\n"}
+        for engine in (liar, *others):
+            engine.end()
+        ended = await village.until(task, TaskState.ENDED)
+        assert [slot.outcome for slot in ended.slots] == [TaskOutcome.OUTVOTED, *[TaskOutcome.ON_TIME] * 2]
+        paid = sorted(each.earned for each in village.node.chain.happened(SlotSettled))
+        assert paid == [0, ended.slots[0].price, ended.slots[0].price]
+
+    replicas(tmp_path, scene)
+
+
+def test_nothing_of_a_result_is_seen_before_all_are_bound(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, found = await running(village)
+        first, second, third = engines(village, found)
+        first.end()
+        second.end()
+        for _ in range(6):
+            await village.block()
+        now = village.task(task)
+        assert [slot.commitment is not None for slot in now.slots] == [True, True, False]
+        assert all(slot.result is None for slot in now.slots)
+        third.end()
+        await village.until(task, TaskState.SUBMITTED)
+
+    replicas(tmp_path, scene)
+
+
+@pytest.mark.parametrize("when", ["before it ended", "before it was opened"])
+def test_a_daemon_that_restarts_begins_it_anew_or_opens_what_it_is_bound_to(tmp_path: Path, when: str) -> None:
+    async def scene(village: Renting) -> None:
+        task, found = await running(village)
+        miner = village.miner(found.slots[1].provider)
+        if when == "before it was opened":
+            for engine in engines(village, found)[1:]:
+                engine.end()
+            while village.task(task).slots[1].commitment is None:
+                await village.block()
+        village.fakes[miner.keys.name] = FakeEngine()
+        village.engines = dict(village.fakes)
+        await village.restart(miner)
+        await village.block()
+        await village.block()
+        for engine in engines(village, found):
+            engine.end()
+        ended = await village.until(task, TaskState.ENDED)
+        assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
+
+    replicas(tmp_path, scene)
+
+
+def test_a_jury_convicts_two_that_lied(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, found = await running(village)
+        for engine in engines(village, found)[:2]:
+            engine.left = {"words": b"15\n"}
+        for engine in engines(village, found):
+            engine.end()
+        await village.until(task, TaskState.SUBMITTED)
+        village.ask(TrainingMarket.dispute(task=task, segment=None))
+        heard = await village.until(task, TaskState.RUNNING)
+        assert len(panel(heard)) == 5
+        await village.block()
+        for engine in engines(village, heard):
+            engine.end()
+        ended = await village.until(task, TaskState.ENDED)
+        lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
+        assert [slot.outcome for slot in ended.slots] == [lied, lied, paid, *[paid] * 5]
+        assert [each.votes for each in village.node.chain.happened(ReplicasCompared)] == [2, 5]
+        assert village.node.failed == []
+
+    replicas(tmp_path, scene, 9)
+
+
+def test_who_asks_for_more_than_the_award_does_not_offer(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task = await asked(village)
+        ended = await village.until(task, TaskState.ENDED)
+        assert ended.outcome is TaskOutcome.NO_AWARD
+        assert any("and the policy asks for" in str(each) for miner in village.miners for each in miner.heard.events)
+
+    play(tmp_path, scene, 4)
+
+
+def test_a_program_that_goes_on_for_too_long_is_ended_and_what_it_left_counts(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task, _ = await running(village, blocks_max=5)
+        ended = await village.until(task, TaskState.ENDED)
+        assert {slot.outcome for slot in ended.slots} <= {TaskOutcome.LATE, TaskOutcome.ON_TIME}
+        assert {slot.result.metric for slot in ended.slots if slot.result is not None} == {143}
+
+    replicas(tmp_path, scene)
+
+
+def test_a_request_for_other_copies_is_not_bid_for(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task = await asked(village, slots=5)
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+
+    replicas(tmp_path, scene, 3)
+
+
+def test_a_program_of_which_no_container_can_be_begun_loses_what_who_dies_does(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task = await asked(village)
+        found = await village.until(task, TaskState.STARTING)
+        village.engine_of(found.slots[2].provider).trouble = ContainerError("start", "no space is left", "make some")
+        await village.until(task, TaskState.RUNNING)
+        await village.block()
+        for engine in engines(village, found):
+            engine.end()
+        ended = await village.until(task, TaskState.ENDED)
+        assert [slot.outcome for slot in ended.slots] == [*[TaskOutcome.ON_TIME] * 2, TaskOutcome.DIED]
+
+    replicas(tmp_path, scene)

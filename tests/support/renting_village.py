@@ -1,0 +1,86 @@
+"""Providers that run containers, in engines that are fakes, on a chain that sells their time."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fake_engine import FakeEngine
+from gpu_tasks.data.sealing import address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
+from gpu_tasks.market.training.tasks import task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
+from gpu_tasks.provider.tasks.policy_file import write_policy
+from gpu_tasks.tasks.container_order import container_hash
+from gpu_tasks.tasks.container_request import (
+    CONTAINER_VERSION,
+    CONTAINER_WORKLOAD,
+    REQUEST,
+    AskedLimits,
+    ContainerNetwork,
+    ContainerRequest,
+    RegistryImage,
+)
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, seal_key
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
+from task_village import TaskVillage, play_tasks
+
+REPOSITORY = "registry.test/tool"
+PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
+INTERVAL, INTERVALS = 5, 3
+PROGRAM = ContainerRequest(
+    version=CONTAINER_VERSION, image=RegistryImage(REPOSITORY, b"i" * 32), command=("run",), environment=(),
+    secrets=(), inputs=(), ports=(), network=ContainerNetwork.NONE, limits=AskedLimits(memory_bytes=64 << 20), gpus=0,
+    is_lease=False, keep_blocks=0,
+)  # fmt: skip
+
+
+class Renting(TaskVillage):
+    """A village whose first providers run containers, in engines that are fakes."""
+
+    def __init__(self, base: Path, count: int, *, is_of_one_price: bool = False, **more: Any) -> None:
+        """All run containers where they are of one price; else those that `PRICES` has a price for."""
+        super().__init__(base, count, numbers={"TrainingMarket.grace_blocks": 6}, **more)
+        self.fakes = {keys.name: FakeEngine() for keys in self.node.chain.validators}
+        self.engines = dict(self.fakes)
+        prices = PRICES[:1] * count if is_of_one_price else PRICES
+        for keys, price in zip(self.node.chain.validators, prices, strict=False):
+            means = ProgramMeans(images=(REPOSITORY,))
+            policy = BidPolicy(kinds=(CONTAINER_KIND,), least_price=price_of(price), containers=means)
+            (base / keys.name).mkdir()
+            write_policy(base / keys.name, policy)
+
+    async def rent(self, program: ContainerRequest = PROGRAM, **changed: Any) -> bytes:
+        """A task of the customer's that buys time; its id."""
+        request = REQUEST.encode(program)
+        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
+        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
+        await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
+        classes = tuple(DeviceClass)
+        order = TaskOrder(
+            task_hash=container_hash(request, INTERVALS, classes), workload=CONTAINER_WORKLOAD,
+            input_root=commitment_of(content), input_blob=address_of(blob), sealed_at=self.node.chain.height - 1,
+            classes=0b111, milestones=INTERVALS, segments=0, run_blocks=0, price_max=OGPU, time_value=0, loss=None,
+            blocks_max=INTERVAL * INTERVALS, collateral_min=0, slots=1, is_homogeneous=False, auctions=2,
+            checked_by=CheckedBy.LEASED if program.is_lease else CheckedBy.METERED,
+        )  # fmt: skip
+        number = self.market.submitted[CUSTOMER.stash]
+        call = TrainingMarket.submit(order=replace(order, **changed))
+        self.node.chain.block(signed(CUSTOMER.stash, call))
+        return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+
+    def engine_of(self, stash: bytes) -> FakeEngine:
+        return self.fakes[self.miner(stash).keys.name]
+
+    def settled(self) -> list[tuple[TaskOutcome, int]]:
+        return [(each.outcome, each.earned) for each in self.node.chain.happened(SlotSettled)]
+
+
+def play(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 4, **more: Any) -> None:
+    play_tasks(tmp_path, count, scene, kind=Renting, **more)
