@@ -11,6 +11,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.numbers import task_rules
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice
 from runtime.frame.runtime import constant_value
@@ -32,10 +33,10 @@ def sells_tasks(client: ChainClient) -> bool:
     return TrainingMarket in client.runtime.pallets
 
 
-async def auction_numbers(client: ChainClient, at: bytes, *, is_by_time: bool = False) -> AuctionNumbers:
+async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy = CheckedBy.EXECUTED) -> AuctionNumbers:
     """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with.
 
-    `is_by_time`: it buys time; else it has a trace, as all that a file of a training task describes.
+    Of what judges execute again, one with a trace: all that a file of a training task describes has one.
     """
     is_sold = sells_tasks(client)
 
@@ -44,7 +45,7 @@ async def auction_numbers(client: ChainClient, at: bytes, *, is_by_time: bool = 
         for name, parameter in TrainingMarket.parameters.items()
     }
     return AuctionNumbers(
-        rules=task_rules(numbers.__getitem__, has_trace=not is_by_time, is_by_time=is_by_time),
+        rules=task_rules(numbers.__getitem__, has_trace=checked_by is CheckedBy.EXECUTED, checked_by=checked_by),
         commit=numbers["commit_blocks"],
         reveal=numbers["reveal_blocks"],
         start=numbers["start_blocks"],

@@ -21,6 +21,8 @@ from runtime.pallets.system import System
 TASKS_SHOWN_MAX = 128
 TASKS_LOOKED_AT_MAX = 512
 """Of the newest that a customer has submitted: what is older and still open is found by its id alone."""
+DRAWS_MAX = AUCTIONS_MAX + 1
+"""One for each auction, and one of a jury."""
 AUCTIONS_SHOWN_MAX = 128
 """In one answer; the next begin behind the last of them."""
 DUTY_TASKS_MAX = 128
@@ -101,16 +103,20 @@ class TrainingApi(RuntimeApi, version=1):
         return tuple(self._status(task_id, task) for task_id, task in found if task is not None)
 
     @query
-    def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(2 * AUCTIONS_MAX + 1)]:
-        """The auctions that a task had and has, with all bids of each: 128 at most; kept as long as its record.
+    def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
+        """The auctions that a task had and has, with all bids of each: 128 at most; kept as long as its record."""
+        record = self._market.tasks[task]
+        return () if record is None else tuple(self._auction(task, number) for number in range(1, record.auction + 1))
 
-        Behind them its draws of replicas, numbered from 129 on, with the devices that were offered.
+    @query
+    def draws(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(DRAWS_MAX)]:
+        """The draws of replicas that a task had and has, with the devices that were offered, as bids.
+
+        With the seed, anybody can draw again (`replicas.drawn`). They are numbered from 129 on.
         """
         record = self._market.tasks[task]
-        if record is None:
-            return ()
-        draws = range(DRAWS_FROM + 1, DRAWS_FROM + record.draws + 1)
-        return tuple(self._auction(task, number) for number in (*range(1, record.auction + 1), *draws))
+        numbers = () if record is None else range(DRAWS_FROM + 1, DRAWS_FROM + record.draws + 1)
+        return tuple(self._auction(task, number) for number in numbers)
 
     @query
     def task_duties(self, stash: AccountId) -> Annotated[tuple[TaskDuty, ...], Bounded(TASK_DUTIES_MAX)]:

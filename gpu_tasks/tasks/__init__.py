@@ -21,6 +21,7 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `bid_explanation`: why each bid of an auction won or lost
 * `auction_check`: an auction made again out of the records of a chain
 * `task_check`: a task reckoned again out of the records of a chain
+* `replica_check`: the same of replicas: who was drawn, what most of them found
 * `task_statements`: whether what its record says was stated stands in the blocks
 * `plan`: who could serve a task, why the others cannot, cost and start
 """

@@ -52,13 +52,15 @@ class PreparedContainer:
         return self.file.task.classes
 
     @property
-    def is_by_time(self) -> bool:
-        """Time is bought."""
-        return True
+    def checked_by(self) -> CheckedBy:
+        """Time is bought, or copies are compared."""
+        if self.file.task.copies > 1:
+            return CheckedBy.REPLICATED
+        return CheckedBy.LEASED if self.file.task.is_lease else CheckedBy.METERED
 
     def intervals(self, slot_ms: int) -> int:
-        """In how many intervals it is paid; TaskFileError as `terms`."""
-        return intervals_of(self.file, slot_ms)[1]
+        """In how many intervals it is paid, 0 where a result is; TaskFileError as `terms`."""
+        return 0 if self.file.task.copies > 1 else intervals_of(self.file, slot_ms)[1]
 
     def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
         """What it asks of bids; TaskFileError where a chain would refuse it."""
@@ -69,22 +71,22 @@ class PreparedContainer:
             loss=default_loss(task.price_max) if task.loss is None else task.loss,
             blocks_max=blocks,
             collateral_min=collateral_min(rules, task.price_max, task.collateral),
-            slots=1,
+            slots=task.copies,
             is_homogeneous=False,
         )
 
     def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
         """What is submitted; TaskFileError where a chain with these slots would refuse its terms."""
         task, terms = self.file.task, self.terms(rules, slot_ms)
-        _, intervals = intervals_of(self.file, slot_ms)
+        parts = max(1, self.intervals(slot_ms))
         return TaskOrder(
-            task_hash=container_hash(self.request, intervals, task.classes),
+            task_hash=container_hash(self.request, parts, task.classes, task.copies),
             workload=CONTAINER_WORKLOAD,
             input_root=stored.root,
             input_blob=stored.blob,
             sealed_at=stored.sealed_at,
             classes=sum(1 << kind for kind in task.classes),
-            milestones=intervals,
+            milestones=parts,
             segments=0,
             run_blocks=0,
             price_max=terms.price_max,
@@ -92,15 +94,15 @@ class PreparedContainer:
             loss=task.loss,
             blocks_max=terms.blocks_max,
             collateral_min=task.collateral,
-            slots=1,
+            slots=task.copies,
             is_homogeneous=False,
             auctions=AUCTIONS,
-            checked_by=CheckedBy.LEASED if task.is_lease else CheckedBy.METERED,
+            checked_by=self.checked_by,
         )
 
 
 def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, ...], copies: int = 1) -> bytes:
-    """What names a job or a lease on a chain."""
+    """What names a job or a lease on a chain; a job that several compute has one part."""
     return task_hash_of(
         CanonicalTask(
             workload=CONTAINER_WORKLOAD,
@@ -148,6 +150,8 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
 def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
     """Blocks that are bought, and in how many intervals; TaskFileError where they are too many, or too long."""
     task = file.task
+    if task.copies > 1:
+        return max(1, task.time.in_blocks(slot_ms)), 1
     time, each = max(1, task.time.in_blocks(slot_ms)), max(1, task.interval.in_blocks(slot_ms))
     if each * slot_ms > INTERVAL_MS_MAX:
         raise _refused(file, "spec.limits.interval", "is longer than five minutes, which each side may lose; give less")

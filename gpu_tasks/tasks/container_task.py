@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.market.training.orders import REPLICAS
 from gpu_tasks.tasks import quantities
 from gpu_tasks.tasks.container_request import (
     GPUS_MAX,
@@ -89,6 +90,8 @@ class ContainerTask:
     interval: TimeSpan
     keep: TimeSpan | None
     """For so long the workspace of a lease is kept; None: not at all."""
+    copies: int = 1
+    """How many devices compute it, and are compared."""
 
 
 ContainerFile = ReadFile[ContainerTask]
@@ -129,6 +132,14 @@ def one_replica(text: str) -> int:
     if quantities.whole(text) != 1:
         raise QuantityError(f"is 1: {REPLICAS_REFUSED}")
     return 1
+
+
+def copies_of(text: str) -> int:
+    """One, or as many as can have a majority."""
+    found = quantities.whole(text)
+    if found not in (1, *REPLICAS):
+        raise QuantityError(f"is 1, or {', '.join(map(str, REPLICAS))} that are compared: most of them decide")
+    return found
 
 
 def _free(text: str) -> str:
@@ -178,6 +189,8 @@ _RESOURCES = KeySection(
     )
 )
 _MARKET = KeySection((MAX_PRICE, LOSS, COLLATERAL))
+_COPIES = Word(copies_of, {"type": "integer", "enum": [1, *REPLICAS]}, needs_no_quotes=True)
+_VERIFY = KeySection((FileKey("copies", _COPIES, "devices of several owners that compute the same", "1"),))
 
 
 def _limits(*, is_lease: bool) -> KeySection:
@@ -195,6 +208,7 @@ def _file(kind: str) -> KeySection:
             FileKey("resources", _RESOURCES, "what it may use, and of which devices"),
             FileKey("market", _MARKET, "what all of its time may cost", is_required=True),
             FileKey("limits", _limits(is_lease=is_lease), "how long it may take"),
+            *(() if is_lease else (FileKey("verify", _VERIFY, "how its outputs are checked"),)),
         )
     )
     return KeySection(
@@ -228,6 +242,11 @@ def _check(spec: dict[str, Any], reading: FileReading) -> None:
         if _INPUT.fullmatch(name) is None:
             text = f"has {name!r:.60}: a file of /in is named by letters, digits, _ . and -; rename it"
             reading.refuse(reading.lines["spec.run.inputs"], "spec.run.inputs", text)
+    if spec.get("verify", {}).get("copies", 1) != 1:
+        for where, why in (("spec.run.secrets", "are handed to one winner"), ("spec.limits.interval", "pay time")):
+            if where in reading.lines:
+                text = f"{why}, and copies are paid by what most of them find; leave it out, or `verify`"
+                reading.refuse(reading.lines[where], where, text)
     for name in {name for name in names if names.count(name) > 1}:
         text = f"has two files that are {name} in /in; rename one"
         reading.refuse(reading.lines["spec.run.inputs"], "spec.run.inputs", text)
@@ -259,4 +278,5 @@ def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:
         time=limits["time"],
         interval=limits["interval"],
         keep=limits.get("keep"),
+        copies=1 if is_lease else spec["verify"]["copies"],
     )

@@ -14,6 +14,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import customer_bond, escrow
+from gpu_tasks.market.training.orders import JURORS, CheckedBy
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.order import AUCTIONS
@@ -114,10 +115,11 @@ def plan_of(
     devices: Sequence[BiddingDevice],
     own: frozenset[bytes] = frozenset(),
     intervals: int = 0,
+    checked_by: CheckedBy = CheckedBy.EXECUTED,
 ) -> TaskPlan:
     """What would become of a task that takes `classes`; `own` are the accounts that its customer acts for.
 
-    Of one that buys time, in `intervals`.
+    Of one that buys time, in `intervals`. Of replicas one place is sold, and the others are drawn among other owners.
     """
     planned = _with_funds(terms, [PlannedDevice(device, _hindrance(device, classes, own)) for device in devices])
     free = [each.device for each in planned if each.hindrance is None]
@@ -126,14 +128,19 @@ def plan_of(
     serving = [field for field in fields if len(field) >= terms.slots]
     award = numbers.commit + numbers.reveal + BEACON_DELAY
     whole = escrow(numbers.rules, terms.price_max) * terms.slots
-    prepaid = numbers.step_fee * looks(AUCTIONS, terms.slots, intervals)
+    is_of_replicas = checked_by is CheckedBy.REPLICATED
+    if is_of_replicas:
+        serving = [field for field in serving if _owners(field) >= terms.slots]
+        award += numbers.start + numbers.commit + BEACON_DELAY
+    sold = 1 if is_of_replicas else terms.slots
+    prepaid = numbers.step_fee * looks(AUCTIONS, terms.slots + JURORS * is_of_replicas, intervals)
     return TaskPlan(
         terms=terms,
         devices=planned,
         able=able,
         is_served=bool(serving),
-        has_rival=len(serving) > 1 or any(len(field) > terms.slots for field in serving),
-        has_standby=bool(serving) and all(_owners(field) > terms.slots for field in serving),
+        has_rival=len(serving) > 1 or any(len(field) > sold for field in serving),
+        has_standby=bool(serving) and not is_of_replicas and all(_owners(field) > terms.slots for field in serving),
         locked=whole + customer_bond(numbers.rules, terms.price_max) * terms.slots + numbers.deposit,
         prepaid=prepaid,
         most=whole + prepaid,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.selection import Placed, Selection
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, has_bidding, task_id_of
 from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
@@ -53,7 +54,9 @@ def check_task(
     checks = [_check_name(genesis, task_id, task, submitted)]
     for number, records in enumerate(auctions, 1):
         checks += _check_auction(task, number, records)
-    checks += [_check_milestones(task), _check_results(task)]
+    checks.append(_check_milestones(task))
+    if not is_replicated(task.order):  # of which `replica_check` compares what was found
+        checks.append(_check_results(task))
     if task.state is TaskState.ENDED and task.slots:
         checks.append(_check_outcomes(task))
     return checks
@@ -108,7 +111,7 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
     order, rules, problems = task.order, task.rules, []
     time_value = order.time_value
     wanted = (
-        ("slots", terms.slots, order.slots),
+        ("slots", terms.slots, 1 if is_replicated(order) else order.slots),
         ("one class", terms.is_homogeneous, order.is_homogeneous),
         ("loss", terms.loss, default_loss(order.price_max) if order.loss is None else order.loss),
         (
@@ -142,10 +145,11 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
 
 def slot_problems(task: Task, found: Selection) -> list[str]:
     """What of who has the slots is not as the selection, and takeovers by its standby, allow: nothing, if all is."""
-    if len(task.slots) != len(found.winners):
-        return [f"{len(task.slots)} slots are awarded, and the selection has {len(found.winners)} winners"]
+    sold = [slot for slot in task.slots if not slot.draw]
+    if len(sold) != len(found.winners):
+        return [f"{len(sold)} slots are awarded, and the selection has {len(found.winners)} winners"]
     problems = []
-    for place, (slot, placed) in enumerate(zip(task.slots, found.winners, strict=True)):
+    for place, (slot, placed) in enumerate(zip(sold, found.winners, strict=True)):
         standby = found.standby
         is_winner = _is_of(slot, placed) and _is_due(slot, placed, 0, task.order.milestones)
         if not is_winner and (standby is None or not _took_over(task, slot, standby)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
@@ -42,8 +42,8 @@ class AskedTask(Protocol):
         ...
 
     @property
-    def is_by_time(self) -> bool:
-        """Whether time is bought, and not a result."""
+    def checked_by(self) -> CheckedBy:
+        """How what it computes is checked, and so what is paid."""
         ...
 
     def intervals(self, slot_ms: int) -> int:
@@ -82,9 +82,9 @@ class AskedTraining:
         return self.prepared.request
 
     @property
-    def is_by_time(self) -> bool:
+    def checked_by(self) -> CheckedBy:
         """See `AskedTask`."""
-        return False
+        return CheckedBy.EXECUTED
 
     def intervals(self, slot_ms: int) -> int:
         """See `AskedTask`."""

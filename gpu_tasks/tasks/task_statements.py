@@ -74,7 +74,9 @@ def _of_slot(place: int, slot: Slot, blocks: TaskBlocks) -> list[tuple[str, int 
         newest = slot.milestone
         block = _stated(place, slot, newest.number, newest.root, blocks)
         said.append((f"milestone {newest.number} of slot {place}", block))
-    if slot.result is not None:
+    if slot.commitment is not None:  # of a replica, which opens it by a call of its own
+        said.append((f"the commitment of slot {place}", _stated(place, slot, None, slot.commitment, blocks)))
+    elif slot.result is not None:
         said.append((f"the result of slot {place}", _stated(place, slot, None, slot.result.root, blocks)))
     return said
 

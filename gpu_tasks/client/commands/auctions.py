@@ -26,8 +26,11 @@ from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
 from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
 from gpu_tasks.client.training.task_story import story_of
 from gpu_tasks.data import training_reads
+from gpu_tasks.market.training.bids import DRAWS_FROM
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.replica_check import check_replicas
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task
 from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
 from wallet.amounts import SYMBOL
@@ -164,6 +167,9 @@ def verify(session: WalletSession, task: str, blocks: int) -> None:
             auctions.append(await with_winners(client, task_id, found, number, records, life))
         count = await client.read(TrainingMarket.submitted, found.customer, at=final)
         checks = check_task(client.genesis_hash, task_id, found, count, auctions)
+        draws = [await _records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
+        if is_replicated(found.order):
+            checks += check_replicas(found, draws)
         checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
         rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
         session.output.rows(_title(found), CHECK_COLUMNS, rows)

@@ -175,7 +175,9 @@ def _require_raisable(task: Task, price_max: int) -> None:
 
 
 def _is_cancellable(task: Task) -> bool:
-    return has_bidding(task) or task.state in (TaskState.ASKING, TaskState.STARTING)
+    return has_bidding(task) or (
+        task.state in (TaskState.ASKING, TaskState.STARTING, TaskState.VOLUNTEERING) and not task.jury_from
+    )
 
 
 def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from gpu_tasks.client.training.run_blobs import stated_digests
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training import money
+from gpu_tasks.market.training.orders import JURORS, is_replicated
 from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -29,6 +30,8 @@ NO_RESULT_YET = {
     TaskState.STARTING,
     TaskState.RUNNING,
     TaskState.ASKING,
+    TaskState.VOLUNTEERING,
+    TaskState.OPENING,
 }
 """A run can be computed as soon as its task is submitted."""
 
@@ -74,7 +77,7 @@ def dispute(
             raise TaskError(
                 f"the time to dispute it was over after block {last}: it is paid unless an audit finds it wrong"
             )
-        bonds = [money.dispute_bond(found.rules, found.terms.price_max, slot.price) for slot in found.slots]
+        bonds = _bonds(found)
         covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
         _require_own_segment(found, named)
         terms = {
@@ -89,6 +92,14 @@ def dispute(
         return planned(session.output, call, terms, locks=sum(bonds))
 
     make_about(session, task, key_text, sending, draft)
+
+
+def _bonds(task: Task) -> list[int]:
+    """What a dispute locks: of each slot what pays its judges; of replicas what pays a jury."""
+    rules, price_max = task.rules, task.terms.price_max
+    if is_replicated(task.order):
+        return [task.slots[0].price + money.premium(rules, price_max)] * JURORS
+    return [money.dispute_bond(rules, price_max, slot.price) for slot in task.slots]
 
 
 def _require_own_segment(task: Task, segment: int | None) -> None:

@@ -111,13 +111,13 @@ class TaskSubmission:
         payer, slot_ms = self.session.payer(self.key_text), planning.slot_ms(client)
         asked = self.loaded.asked(os.urandom(SEED_BYTES), slot_ms)
         final = await client.finalized()
-        numbers = await planning.auction_numbers(client, final, is_by_time=asked.is_by_time)
+        numbers = await planning.auction_numbers(client, final, asked.checked_by)
         self.draft = TaskDraft(asked, numbers.rules, slot_ms)
         is_begun = not self.is_again and bool(PostingRecord.peek(self.postings, *self._identity(client, payer)))
         own = await planning.own(client, payer.account, final)
         devices = await planning.bidding_devices(client, final)
         terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
-        plan = plan_of(terms, asked.classes, numbers, devices, own, intervals)
+        plan = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(
                 f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "

@@ -20,7 +20,7 @@ from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_s
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
@@ -89,6 +89,7 @@ async def show_result(
     task: Task,
     final: bytes,
     out: OutputFile | None,
+    place: int | None = None,
 ) -> None:
     """Fetch, open and check the result of a task, and write its last state where it is asked for."""
     if out is not None:
@@ -97,10 +98,10 @@ async def show_result(
         raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it opens its result")
     providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        if is_by_time(task.order):
-            outputs = await fetch_outputs(blobs, key, task, providers)
+        if runs_program(task.order):
+            outputs = await fetch_outputs(blobs, key, task, providers, place)
             archive = None if out is None else out.write(file_name_of(task_id), outputs)
-            session.output.facts(_program_facts(task_id, task, outputs, archive))
+            session.output.facts(_program_facts(task_id, task, stated_outputs(task, place)[0], outputs, archive))
             return
         found = await fetch_result(blobs, key, task, providers)
     written = None if out is None else out.write(file_name_of(task_id), found.run.state)
@@ -113,8 +114,9 @@ async def show_result(
         note("--out FILE writes the last state of the run, which was checked, into a file")
 
 
-def _program_facts(task_id: bytes, task: Task, outputs: bytes, out: Path | None) -> dict[str, object]:
-    stated = stated_outputs(task)
+def _program_facts(
+    task_id: bytes, task: Task, stated: TaskResult, outputs: bytes, out: Path | None
+) -> dict[str, object]:
     return {
         "task": task_id,
         "state": stages.progress(task),

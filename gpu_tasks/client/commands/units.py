@@ -35,6 +35,7 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.terms import SLOTS_MAX
 from runtime.cryptography import ss58
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
@@ -102,8 +103,11 @@ async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
 @key_option
 @out_option
 @force_option
+@click.option(
+    "--place", type=click.IntRange(0, SLOTS_MAX - 1), help="Of a task that several compute: what this one found."
+)
 @click.pass_obj
-def result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool) -> None:
+def result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool, place: int | None) -> None:
     """Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked.
 
     With --out its bytes go into a file, as they were paid for.
@@ -117,7 +121,7 @@ def result(session: WalletSession, unit: str, key_text: str, out: Path | None, f
         final = await client.finalized()
         task = await task_if_known(client, unit_id, final)
         if task is not None:
-            await show_result(session, client, key, unit_id, task, final, file)
+            await show_result(session, client, key, unit_id, task, final, file, place)
             return
         found = await known_unit(client, unit_id, final)
         if file is not None:

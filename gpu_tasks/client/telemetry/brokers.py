@@ -18,7 +18,9 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.telemetry.broker import BrokerAddress, parse_broker
 from wallet.client import ChainClient
 
-TOLD = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED)
+TOLD = (
+    TaskState.STARTING, TaskState.RUNNING, TaskState.OPENING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
+)  # fmt: skip
 """States in which somebody has the slots."""
 
 

@@ -16,7 +16,7 @@ from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.unit_input import commitment_of, decode_input
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from runtime.encoding.codec import DecodeError
 from wallet.errors import WalletError
@@ -155,7 +155,7 @@ async def opened_blob(
     except SealError as error:
         kept = "; is --key the customer's? If so, it was kept from it"
         judged = ": `ogpu dispute` a result, and judges refute what its customer cannot open"
-        then = kept if is_by_time(task.order) else kept + judged
+        then = kept if runs_program(task.order) else kept + judged
         raise RunBlobError(f"{what} cannot be opened: {error}{then}") from error
 
 

@@ -17,7 +17,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import Purse
 from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
@@ -140,7 +140,7 @@ def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, hel
         party.why = "nothing yet: it works on it"
         return party
     flows = None if shift.outcome is None else _flows(found, shift, records, held)
-    if shift.outcome is TaskOutcome.LIED:
+    if shift.outcome is TaskOutcome.LIED and not is_replicated(found.task.order):
         party.paid, party.lost = _liar(found, shift)
     elif flows is None:
         party.paid = party.lost = None
@@ -164,6 +164,8 @@ def _flows(
     terms = task.terms if records.award is None else records.award.terms
     if shift.slot in task.slots:
         state = _at_end(task, shift, terms)
+        if is_replicated(task.order):  # whose places keep all that the money table reads
+            return money.settle(outcome, state)
         if is_by_time(task.order):
             purses = _purses(task, terms, shift)
             return (*interval_flows(task, shift.slot), *end_flows(task, shift.slot, outcome, purses))
@@ -272,7 +274,7 @@ def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]
 
 def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
     """Who stood by: paid once, from the price of the slot that it stood by for, or took over while it was bound."""
-    if records.award is None or records.award.seed is None:
+    if records.award is None or records.award.seed is None or is_replicated(found.task.order):
         return
     placed = selection_of(records.award, records.bids).standby
     if placed is None:
@@ -350,12 +352,18 @@ def _judges(found: TaskAccount) -> None:
         found.miss(JUDGES)
 
 
+def jury_pay(task: Task) -> int:
+    """What a customer locked for the jury of its dispute of replicas; nothing where there is none."""
+    return JURORS * (task.slots[0].price + money.premium(task.rules, task.terms.price_max)) if task.jury_from else 0
+
+
 def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
     """The customer, and where the fee went."""
     task, rules = found.task, found.task.rules
     award = auctions[0].award if auctions else None
     price_max = task.terms.price_max if award is None else award.terms.price_max
     locked = task.order.slots * (money.escrow(rules, price_max) + money.customer_bond(rules, price_max))
+    locked += jury_pay(task)
     if task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
         bond = {TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max)}
         for _ in range(task.order.slots):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from gpu_tasks.market.courts.money import chance_found
-from gpu_tasks.market.training.orders import TaskOrder, is_by_time, is_replicated
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.showing import PARTS_DRAWN, PARTS_MAX
 from gpu_tasks.market.training.tasks import TaskWindows
@@ -29,7 +29,7 @@ AUCTION_BLOCKS_LEAST = 4
 
 
 def task_rules(
-    number: Callable[[str], int], *, has_trace: bool, is_by_time: bool = False, is_replicated: bool = False
+    number: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED
 ) -> TaskRules:
     """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for four.
 
@@ -39,10 +39,10 @@ def task_rules(
     replicas agree on no judge computes either: jurors do, who are replicas again.
     """
     named = {field.name: number(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
-    if is_by_time:
+    if checked_by in (CheckedBy.METERED, CheckedBy.LEASED):
         named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
         return TaskRules(**named, found_ppm=ALL, collateral_ppm=number("time_collateral"))
-    if is_replicated:
+    if checked_by is CheckedBy.REPLICATED:
         named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
         return TaskRules(**named, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
     if has_trace:
@@ -174,8 +174,7 @@ class TrainingNumbers(Pallet):
         return task_rules(
             lambda name: int(getattr(self, name)),
             has_trace=bool(order.segments),
-            is_by_time=is_by_time(order),
-            is_replicated=is_replicated(order),
+            checked_by=order.checked_by,
         )
 
     def windows(self) -> TaskWindows:

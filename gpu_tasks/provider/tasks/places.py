@@ -178,9 +178,7 @@ def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
     task = own.task
     assert task is not None, "what the chain does not know waits for nothing"
     place = own_place(task, stash, entry.device)
-    is_of_replicas = task.state in REPLICA_STATES or (
-        is_replicated(task.order) and task.state is TaskState.RUNNING
-    )
+    is_of_replicas = task.state in REPLICA_STATES or (is_replicated(task.order) and task.state is TaskState.RUNNING)
     return why_replica_waits(task, place) if is_of_replicas else _why_task_waits(task, place)
 
 

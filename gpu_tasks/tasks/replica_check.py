@@ -1,0 +1,84 @@
+"""Replicas of a task looked at again out of what a chain keeps: who was drawn, and what most of them found.
+
+Always: only records of the state are read; a draw is made again from its seed and the devices that were offered.
+"""
+
+from collections.abc import Sequence
+
+from gpu_tasks.market.training import replicas
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import JURORS
+from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
+from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck
+
+PAID = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
+UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
+
+
+def check_replicas(task: Task, draws: Sequence[AuctionRecords]) -> list[TaskCheck]:
+    """The draws of a task's places, in their order, and what its replicas agree on."""
+    checks = [_check_draw(task, number, records) for number, records in enumerate(draws, 1)]
+    return [*checks, *_check_findings(task)]
+
+
+def agreed_results(task: Task) -> list[tuple[int, TaskResult]]:
+    """What those found, with their places, whose result counts, or would be paid if nobody disputes it."""
+    if task.state is TaskState.OPENING:
+        return []
+    stated = ((place, slot) for place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
+    return [(place, slot.result) for place, slot in stated if slot.result is not None]
+
+
+def _check_draw(task: Task, number: int, records: AuctionRecords) -> TaskCheck:
+    name, award = f"draw {number}", records.award
+    drawn = [slot.device for slot in task.slots if slot.draw == number]
+    if award is None or award.seed is None:
+        is_open = task.state is TaskState.VOLUNTEERING and number == task.draws
+        says = f"{len(records.bids)} devices were offered, and nobody was drawn"
+        return TaskCheck(name, is_right=None if is_open else not drawn, says=says)
+    wanted = JURORS if _is_of_jury(task, number) else task.order.slots - 1
+    due = replicas.drawn(records.bids, award.seed, wanted)
+    if not drawn:  # too few, or it was sold again since
+        too_few = len(due) < wanted
+        return TaskCheck(name, is_right=True if too_few else None, says=f"{len(due)} owners of {wanted} were offered")
+    problems = [] if drawn == due else ["the places are not of whom the seed draws"]
+    problems += _unlike(task, number)
+    says = "; ".join(problems) or f"{len(due)} of {len(records.bids)} devices, as the seed draws them"
+    return TaskCheck(name, is_right=not problems, says=says)
+
+
+def _is_of_jury(task: Task, number: int) -> bool:
+    return bool(task.jury_from) and number == task.draws
+
+
+def _unlike(task: Task, number: int) -> list[str]:
+    """Who was drawn, and has another price than the award's."""
+    price = task.slots[0].price
+    others = [place for place, slot in enumerate(task.slots) if slot.draw == number and slot.price != price]
+    return [f"place {place} has another price than the award's" for place in others]
+
+
+def _check_findings(task: Task) -> list[TaskCheck]:
+    """What most agree on, of the jury where there is one; and whether the outcomes follow from it."""
+    places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
+    found = replicas.findings_of(task, places)
+    if not found:
+        return []
+    name, seats = ("jury" if task.jury_from else "replicas"), len(places)
+    agreed = replicas.agreed(found.values(), seats)
+    if task.state is not TaskState.ENDED:
+        return [TaskCheck(name, is_right=None, says=f"{len(found)} of {seats} have opened what they found")]
+    problems = []
+    for place, said in replicas.findings_of(task, range(len(task.slots))).items():
+        outcome = task.slots[place].outcome
+        if agreed is not None and said == agreed[0] and outcome in UNPAID:
+            problems.append(f"place {place} found what most did, and is not paid")
+        if outcome in PAID and (agreed is None or said != agreed[0]) and not _is_unheard(task, seats, len(found)):
+            problems.append(f"place {place} is paid, and found something else than most")
+    most = "no more than half agree" if agreed is None else f"{agreed[1]} of {seats} found 0x{agreed[0][0].hex()}"
+    return [TaskCheck(name, is_right=not problems, says="; ".join(problems) or most)]
+
+
+def _is_unheard(task: Task, seats: int, opened: int) -> bool:
+    """Whether too few jurors were there for the jury to be heard."""
+    return bool(task.jury_from) and 2 * opened <= seats
