@@ -82,6 +82,7 @@ class Daemon:
     """Use `async with Daemon(...) as daemon: await daemon.run()`."""
 
     racing_kind: type[RaceDuty] = RaceDuty
+    house_kind: type[ProgramHouse] = ProgramHouse
 
     def __init__(
         self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
@@ -114,7 +115,7 @@ class Daemon:
         kinds = (*workshop.workloads.stepwise, CONTAINER_KIND)
         policy = PolicySource(settings.base_path, kinds)
         means = policy.policy().containers
-        programs = ProgramHouse(
+        programs = self.house_kind(
             settings.engine, means.container_policy(_gpus(workshop)), lambda: workshop.devices, settings.why_no_engine
         )
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine)

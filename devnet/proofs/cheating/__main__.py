@@ -15,6 +15,7 @@ skipped-tenth         does not train in the last tenth of the steps
 replayed-milestone    states its first milestone again, also as its second
 withheld-checkpoint   gives its checkpoints, its result and its states to nobody
 lazy-judge            seconds whatever was stated of a task, without a look
+bent-outputs          runs a customer's program, and flips a bit of what it left
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 import click
 
+from devnet.proofs.cheating.bent_outputs import BentOutputs
 from devnet.proofs.cheating.bent_runs import bit_in_one_weight, skipped_tenth
 from devnet.proofs.cheating.copied import CopiedResult
 from devnet.proofs.cheating.executors import flipping, swapping
@@ -63,6 +65,7 @@ TASK_CHEATS = {
     "replayed-milestone": Cheat(ReplayedMilestone),
     "withheld-checkpoint": Cheat(WithheldCheckpoint),
     "lazy-judge": Cheat(LazyJudge),
+    "bent-outputs": Cheat(BentOutputs),
 }
 """Of tasks."""
 ALL_CHEATS = CHEATS | TASK_CHEATS

@@ -13,7 +13,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ from runtime.cryptography.ss58 import encode as ss58
 from wallet.client import ChainClient
 
 CUSTOMER_KEY = f"//{stage.CUSTOMER}"
-ASKS = {"Alice": "0.1 oGPU/h", "Bob": "0.2 oGPU/h", "Charlie": "0.3 oGPU/h"}
+ASKS = dict.fromkeys(("Alice", "Bob", "Charlie"), "0.2 oGPU/h")
+"""Alike, so that each takes the price of an award as a replica."""
 WORDS = "to be counted by a job\n"
 GONE_SECONDS = 30.0
 """In so many a container must be gone after its task has ended."""
@@ -60,6 +61,11 @@ SCENES = (
     ContainerScene(
         "killed", "A lease whose provider's daemon is killed with -9: it leaves, and the runner-up goes on", "Lease",
         "echo here > /out/state; sleep 600", TaskOutcome.TIME_OVER, 50, 10, kills=True, outputs={"state": b"here\n"},
+    ),
+    ContainerScene(
+        "copies", "A job that three compute, of whom one gives something else than its program left", "Job",
+        "wc -w < /in/words.txt > /out/count; sleep 4", TaskOutcome.ON_TIME, 20, 10, outputs={"count": b"6\n"}, copies=3,
+        liar="Charlie",
     ),
 )  # fmt: skip
 
@@ -94,8 +100,9 @@ def play(harbour: Harbour, scene: ContainerScene) -> ContainerFinding:
     harbour.tell.step(scene.title)
     harbour.struck.clear()
     net, stashes = harbour.net, {ss58(dev_accounts.stash(name)): dev_accounts.stash(name) for name in ASKS}
-    before, began = _wealth(net, stashes), time.monotonic()
-    sale = _sold(harbour, scene)
+    with _lying(harbour, scene):
+        before, began = _wealth(net, stashes), time.monotonic()
+        sale = _sold(harbour, scene)
     record = task_sale.record(net, sale)
     seconds = round(time.monotonic() - began, 1)
     left = _until_gone(harbour)
@@ -127,6 +134,25 @@ def _sold(harbour: Harbour, scene: ContainerScene) -> TaskSale:
         if found and "ended without a result" in str(error):
             return found[0]
         raise
+
+
+@contextmanager
+def _lying(harbour: Harbour, scene: ContainerScene) -> Iterator[None]:
+    """Meanwhile the provider of somebody cheats."""
+    if not scene.liar:
+        yield
+        return
+    net, member = harbour.net, harbour.net.member(scene.liar)
+    honest = provider_process(net, member)
+    cheating = replace(
+        honest, module=stage.CHEAT_PROGRAM, arguments=(*stage.cheat_options("bent-outputs"), *honest.arguments)
+    )
+    for process in (cheating, honest):
+        processes.stop(honest)
+        processes.start(process)
+        network.wait_for_provider(net, member)
+        if process is cheating:
+            yield
 
 
 def _strike(harbour: Harbour, scene: ContainerScene, sale: TaskSale) -> None:
@@ -167,7 +193,11 @@ def _file(harbour: Harbour, scene: ContainerScene) -> Path:
         f"    image: {harbour.yard.image}\n    inputs: [words.txt]\n"
         f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
         f"  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}\n  market: {{maxPrice: 0.2 oGPU}}\n"
-        f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"
+        + (
+            f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"
+            if scene.copies == 1
+            else f"  limits: {{time: {scene.seconds}s}}\n  verify: {{copies: {scene.copies}}}\n"
+        )
     )
     return path
 

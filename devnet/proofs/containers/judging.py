@@ -27,6 +27,10 @@ class ContainerScene:
     kills: bool = False
     """Its provider's daemon, with -9, once an interval is paid; it is started again at once."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
+    copies: int = 1
+    """Devices that compute it, and are compared."""
+    liar: str = ""
+    """Whose outputs are bent, of those that compute it."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ def judge(
         failures.append(f"its outputs are {sorted(outputs or {})}, not {sorted(scene.outputs)}, or others within")
     if left:
         failures.append(f"containers are left: {', '.join(left)}")
+    _judge_copies(finding, told)
     won = dict.fromkeys(moved, 0)
     for row in told["payments"]:
         if row["account"] in won and row["party"] != "customer":
@@ -75,3 +80,15 @@ def judge(
     for account, grains in moved.items():
         if won[account] != grains:
             failures.append(f"{account} has won {grains} grains, and {won[account]} are told")
+
+
+def _judge_copies(finding: ContainerFinding, told: Mapping[str, Any]) -> None:
+    """Who was outvoted is the liar, and nobody else; and it has lost something."""
+    if finding.scene.copies == 1:
+        return
+    rows = [row for row in told["payments"] if row["party"] == "provider"]
+    if len(rows) != finding.scene.copies:
+        finding.failures.append(f"{len(rows)} providers had a part in it, not {finding.scene.copies}")
+    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
+    if outvoted != bool(finding.scene.liar):
+        finding.failures.append(f"{outvoted} of its replicas are outvoted")
