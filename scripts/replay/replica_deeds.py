@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
-from gpu_tasks.market.training.replicas import result_commitment
+from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -43,7 +43,7 @@ def next_of_replica(world: World, actor: Actor, task_id: bytes, duty: TaskDuty) 
     mine = task_id + actor.stash.account + bytes((place,))
     result = _found(actor, task_id, mine)
     if duty.deed is TaskDeed.BIND:
-        sealed = result_commitment(world.genesis_hash, task_id, place, actor.stash.account, result, salt)
+        sealed = replica_commitment(world.genesis_hash, task_id, place, actor.stash.account, result, salt)
         return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(sealed, bytes(32), 0))
     if duty.deed is TaskDeed.OPEN_RESULT and portion(mine, b"unopened") >= UNOPENED:
         return TrainingMarket.open_result(task=task_id, place=place, result=result, salt=salt)

@@ -5,7 +5,7 @@ from typing import Any
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import JURORS, CheckedBy
-from gpu_tasks.market.training.replicas import result_commitment
+from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.tasks import TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
@@ -62,7 +62,7 @@ def begin(chain: TaskChain) -> list[Keys]:
 
 def bind_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> Any:
     """The call with which somebody binds itself to a result."""
-    sealed = result_commitment(GENESIS_HASH, chain.task, place, keys.stash, a_result(keys, root), SALT)
+    sealed = replica_commitment(GENESIS_HASH, chain.task, place, keys.stash, a_result(keys, root), SALT)
     return TrainingMarket.finish(task=chain.task, place=place, result=a_result(keys, sealed))
 
 

@@ -16,12 +16,14 @@ import click
 
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.holding import CheckpointKeeper
+from gpu_tasks.client.training.program_outputs import fetch_outputs
 from gpu_tasks.client.training.records import task_row
 from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_result
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.call import Call
@@ -96,7 +98,9 @@ class TaskFollower:
         return "the result is fetched and checked, to accept it" if self._is_to_accept(task) else None
 
     def _is_to_accept(self, task: Task) -> bool:
-        return self.accepts and task.state is TaskState.SUBMITTED and task.accepted is None
+        """Not where a replica found something else: its customer has to look at both."""
+        is_there = task.state is TaskState.SUBMITTED and task.accepted is None
+        return self.accepts and is_there and not stages.outvoted(task)
 
     async def _do(self, task: Task, final: bytes, height: int) -> None:
         """What the customer's key does for its task at a block."""
@@ -135,7 +139,10 @@ class TaskFollower:
 
     async def _accept(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
         providers = await market_reads.providers(self.client, final)
-        await fetch_result(keeper.blobs, keeper.key, task, providers)
+        if runs_program(task.order):
+            await fetch_outputs(keeper.blobs, keeper.key, task, providers)
+        else:
+            await fetch_result(keeper.blobs, keeper.key, task, providers)
         await self._send(TrainingMarket.accept(task=self.task_id))
 
     async def _send(self, call: Call) -> None:

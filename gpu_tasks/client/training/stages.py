@@ -96,6 +96,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def outvoted(task: Task) -> int:
+    """How many replicas of a task found something else than most."""
+    return sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
+
+
 def unheld(task: Task) -> int | None:
     """The number of the milestone that all have stated and that its customer has not signed for; None: there is none.
 
@@ -189,8 +194,8 @@ def _why_submitted(task: Task) -> str:
 
 def _why_agreed(task: Task, last: int) -> str:
     """What most replicas agree on, and how many do not: the customer has what each of them found."""
-    others = sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
-    differ = f", {counted(others, 'replica')} found something else: look at both" if others else ""
+    others = outvoted(task)
+    differ = f", {counted(others, 'replica')} found something else: `ogpu result --place` shows it" if others else ""
     return (
         f"most replicas agree{differ}: `ogpu accept` it, or `ogpu dispute` it up to block {last} before a jury; "
         f"after block {task.deadline} it is paid"

@@ -36,12 +36,12 @@ class _ResultBody:
 _RESULT_BODY = codec(_ResultBody)
 
 
-def result_commitment(
+def replica_commitment(
     genesis: bytes, task: bytes, place: int, provider: bytes, result: TaskResult, salt: bytes
 ) -> bytes:
     """The 32 bytes that a replica binds itself to; `salt` is its own chance."""
     body = _ResultBody(task, place, provider, result.root, result.blob, result.metric, salt)
-    return blake2_256(domain(b"result", genesis, _RESULT_BODY.encode(body)))
+    return blake2_256(domain(b"replica", genesis, _RESULT_BODY.encode(body)))
 
 
 def drawn(offered: Mapping[bytes, TaskBid], seed: bytes, count: int) -> list[bytes]:

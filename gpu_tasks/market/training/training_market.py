@@ -169,7 +169,7 @@ class TrainingMarket(TrainingGround, index=15):
 
     @call(index=18, weight=WEIGHTS["TrainingMarket.open_result"])
     def open_result(self, origin: Signed, task: TaskId, place: U8, result: TaskResult, salt: Hash) -> PostDispatch:
-        """Open, as a replica, what one is bound to (replicas.result_commitment). Free when it succeeds."""
+        """Open, as a replica, what one is bound to (replicas.replica_commitment). Free when it succeeds."""
         replicating.open_result(self, task, place, origin.account, result, salt)
         return PostDispatch(pays_fee=False)
 

@@ -7,7 +7,9 @@ In reading order:
 * `machine`: what a policy asks of machine and clock
 * `bid_terms`: price, promise and collateral of a bid, or why there is none; pure
 * `time_terms`: the same of time; pure
+* `replica_places`: the places and offers of what several compute; pure
 * `places`: what chain and journal ask for next; pure
+* `replica_calls`: the calls of a replica; pure
 * `task_earnings`: what a task paid; pure
 * `run_folder`: states on the disk
 * `task_inputs`: from a task to its request

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpu_tasks.market.training.bids import DRAWS_FROM
 from gpu_tasks.market.training.orders import is_replicated
-from gpu_tasks.market.training.replicas import result_commitment
+from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState, panel
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 
@@ -63,7 +63,7 @@ def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: Ta
     """What is stated of a result that is not opened yet: the commitment to it, and nothing else."""
     assert entry.result is not None, "what one is bound to is in the journal"
     assert entry.result_salt is not None, "with its salt"
-    sealed = result_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
+    sealed = replica_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
     return TaskResult(sealed, NOTHING, 0)
 
 

@@ -11,8 +11,9 @@ from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.units import unit_id_of
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import slot_case, task_id_of
+from gpu_tasks.market.training.tasks import TaskResult, slot_case, task_id_of
 from gpu_tasks.traces.trace import TracedState, TraceFraudProof
 
 PAGE = (Path(__file__).parents[3] / "docs" / "commitments.md").read_text(encoding="utf-8")
@@ -54,6 +55,10 @@ ROWS = {
     "fraud proof": (
         claim_commitment(GENESIS, ONE, TWO, 1, PROOF, SALT),
         message(b"fraud", ONE + TWO + little(1, 1) + PROOF_BYTES + SALT),
+    ),
+    "replica": (
+        replica_commitment(GENESIS, ONE, 2, TWO, TaskResult(ONE, TWO, 7), SALT),
+        message(b"replica", ONE + little(2, 1) + TWO + ONE + TWO + little(7, 8) + SALT),
     ),
     "opinion": (
         opinion_commitment(GENESIS, ONE, 2, TWO, ANSWERED, SALT),

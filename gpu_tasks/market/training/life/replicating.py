@@ -77,7 +77,7 @@ def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: by
 
 
 def bind(market: TrainingGround, task_id: bytes, task: Task, place: int, commitment: bytes) -> None:
-    """Be bound to a result (replicas.result_commitment); when all are, or as many as still may, it is opened."""
+    """Be bound to a result (replicas.replica_commitment); when all are, or as many as still may, it is opened."""
     slot = task.slots[place]
     taken = taken_by(task, slot, market.height)
     slot = replace(slot, reported=task.milestones, finished_at=market.height, taken=taken, commitment=commitment)
@@ -96,7 +96,7 @@ def open_result(
     market.ensure_in(task, TaskState.OPENING)
     ensure(slot.commitment is not None and slot.result is None, WrongTaskState)
     genesis = market.system.block_hash[0]
-    commitment = replicas.result_commitment(genesis, task_id, place, slot.provider, result, salt)
+    commitment = replicas.replica_commitment(genesis, task_id, place, slot.provider, result, salt)
     ensure(slot.commitment == commitment, WrongResultOpening)
     task = with_slot(task, place, replace(slot, result=result))
     market.emit(ResultStated(task_id, place, result))

@@ -146,6 +146,6 @@ def test_every_step_says_why_it_waits() -> None:
     assert "and compared" in why(chain.now())
     chain, _, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
-    assert "1 replica found something else: look at both" in why(chain.now())
+    assert "1 replica found something else: `ogpu result --place` shows it" in why(chain.now())
     chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     assert "a jury is sought" in why(chain.now())

@@ -15,7 +15,7 @@ from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.replica_events import ReplicasCompared, WrongResultOpening
-from gpu_tasks.market.training.replicas import agreed, drawn, result_commitment
+from gpu_tasks.market.training.replicas import agreed, drawn, replica_commitment
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from replica_chain import (
@@ -86,7 +86,7 @@ def test_a_program_that_failed_agrees_with_none_that_did_not() -> None:
     chain, _, whose = replicated()
     found = [replace(a_result(keys), metric=0 if place else 1) for place, keys in enumerate(whose)]
     sealed = [
-        result_commitment(GENESIS_HASH, chain.task, place, keys.stash, found[place], SALT)
+        replica_commitment(GENESIS_HASH, chain.task, place, keys.stash, found[place], SALT)
         for place, keys in enumerate(whose)
     ]
     finish, show = TrainingMarket.finish, TrainingMarket.open_result

@@ -19,7 +19,7 @@ from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
-from gpu_tasks.market.training.replicas import result_commitment
+from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches, own_segments
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -113,7 +113,7 @@ def of_replica(task_id: bytes, task: Task, who: Keys, place: int, number: int) -
     result = TaskResult(root, b"o" * 32, 0)
     if task.state is TaskState.OPENING:
         return TrainingMarket.open_result(task=task_id, place=place, result=result, salt=SALT)
-    sealed = result_commitment(GENESIS_HASH, task_id, place, who.stash, result, SALT)
+    sealed = replica_commitment(GENESIS_HASH, task_id, place, who.stash, result, SALT)
     bound = TaskResult(sealed if number % 9 else WRONG, b"o" * 32, 0)
     return TrainingMarket.finish(task=task_id, place=place, result=bound)
 
