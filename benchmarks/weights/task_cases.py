@@ -9,7 +9,7 @@ from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, ROOT, STAND
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
-from gpu_tasks.market.training.orders import MILESTONES_MAX, interval_of
+from gpu_tasks.market.training.orders import MILESTONES_MAX, REPLICAS, interval_of
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.terms import SLOTS_MAX
@@ -34,6 +34,7 @@ class TaskCalls:
         self._work()
         self._ends()
         self._time()
+        self._replicas()
         self._traces()
 
     def _auction(self) -> None:
@@ -122,6 +123,23 @@ class TaskCalls:
             world.block()
         found.part(who, "time", tasks.checkpoint(task_id, 0))
         found.part(who, "time", tasks.finish(task_id, 0))
+        tasks.clear(task_id)
+
+    def _replicas(self) -> None:
+        """The largest panel: the last device that is offered, and the last result that is opened."""
+        world, tasks, found = self.world, self.tasks, self.found
+        task_id = tasks.seeking_replicas()
+        *others, last = tasks.volunteers(task_id)
+        calls = {who: TrainingMarket.volunteer(task=task_id, device=device) for who, device in (*others, last)}
+        world.block(*(made(who.provider, calls[who]) for who, _ in others))
+        found.call(last[0].provider, calls[last[0]])
+        world.block(made(last[0].provider, calls[last[0]]))
+        tasks.until(task_id, TaskState.STARTING)
+        tasks.each(task_id, lambda place: TrainingMarket.start(task=task_id, place=place))
+        tasks.each(task_id, lambda place: tasks.bind(task_id, place))
+        place = REPLICAS[-1] - 1
+        tasks.each(task_id, lambda place: tasks.open_result(task_id, place), but=place)
+        found.call(tasks.owner(task_id, place).provider, tasks.open_result(task_id, place))
         tasks.clear(task_id)
 
     def _traces(self) -> None:

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from benchmarks.weights.actors import CUSTOMER, OGPU, Actor
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
-from gpu_tasks.market.training.orders import AUCTIONS_MAX, INTERVALS_MAX, MILESTONES_MAX, CheckedBy, TaskOrder
+from gpu_tasks.market.training.orders import (
+    AUCTIONS_MAX,
+    INTERVALS_MAX,
+    MILESTONES_MAX,
+    REPLICAS,
+    CheckedBy,
+    TaskOrder,
+)
+from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
@@ -28,6 +36,7 @@ FIRST_DEVICE = 16
 """Those before it have offers that other cases end."""
 BLOCKS_MAX = 200
 ROOT, OTHER_ROOT = b"r" * 32, b"w" * 32
+FOUND = TaskResult(ROOT, b"o" * 32, 7)
 DIGESTS = [blake2_256(number.to_bytes(2, "little")) for number in range(SEGMENTS_MAX + 1)]
 TRACE = trace_root(DIGESTS)
 CANCELLED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.STARTING)
@@ -156,6 +165,32 @@ class Tasks:
         self.until(task_id, TaskState.STARTING)
         return task_id
 
+    def seeking_replicas(self) -> bytes:
+        """A task of the most replicas, for which devices are offered."""
+        order = replace(
+            self.order(1), checked_by=CheckedBy.REPLICATED, milestones=1, run_blocks=0, slots=REPLICAS[-1],
+            is_homogeneous=False, auctions=1,
+        )  # fmt: skip
+        task_id = self.submit(order)
+        self.to_award(task_id, self.bidders(1))
+        self.until(task_id, TaskState.VOLUNTEERING)
+        return task_id
+
+    def volunteers(self, task_id: bytes) -> list[tuple[Actor, bytes]]:
+        """As many owners as it takes beside its winner, each with a device that nothing else has."""
+        winner, number = self.owner(task_id, 0), FIRST_DEVICE + self.turn % 5 * DEVICES_EACH
+        others = [actor for actor in self.world.validators[: REPLICAS[-1] + 1] if actor is not winner]
+        return [(actor, actor.device(number)) for actor in others[: REPLICAS[-1] - 1]]
+
+    def bind(self, task_id: bytes, place: int) -> Call:
+        """What a replica is bound by."""
+        stash = self.now(task_id).slots[place].provider
+        return self.finish(task_id, place, replica_commitment(self.world.genesis, task_id, place, stash, FOUND, ROOT))
+
+    def open_result(self, task_id: bytes, place: int) -> Call:
+        """What opens it."""
+        return TrainingMarket.open_result(task=task_id, place=place, result=FOUND, salt=ROOT)
+
     def running(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
         """One that runs."""
         task_id = self.awarded(slots, segments, milestones)
@@ -191,7 +226,7 @@ class Tasks:
 
     def finish(self, task_id: bytes, place: int, root: bytes = ROOT) -> Call:
         """A result."""
-        return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, b"o" * 32, 7))
+        return TrainingMarket.finish(task=task_id, place=place, result=replace(FOUND, root=root))
 
     def checkpoint(self, task_id: bytes, place: int) -> Call:
         """The next milestone."""

@@ -69,7 +69,7 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.on_initialize read_bid": 17_502,
         "TrainingMarket.on_initialize slot": 462_085,
         "TrainingMarket.on_initialize step": 993_024,
-        "TrainingMarket.open_result": 500_000,
+        "TrainingMarket.open_result": 380_000,
         "TrainingMarket.report_input": 580_917,
         "TrainingMarket.reveal_bid": 453_608,
         "TrainingMarket.show": 537_127,
@@ -77,6 +77,6 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.start": 347_089,
         "TrainingMarket.submit": 465_411,
         "TrainingMarket.submit slot": 108_982,
-        "TrainingMarket.volunteer": 900_000,
+        "TrainingMarket.volunteer": 560_000,
     },
 )
