@@ -85,6 +85,18 @@ COMMANDS = {
         "deciding:close",
         "Offer another end of TASK (0x..), or sign the one that its customer offers, as the stash of a slot.",
     ),
+    "shell": (
+        "entering:shell",
+        "Run COMMAND (default: a shell) in the container of TASK (0x..), on this terminal, with its exit code.",
+    ),
+    "cp": (
+        "entering:cp",
+        "Copy a file or folder into a container, FILE TASK:/workspace, or out of one, TASK:/workspace/FILE FOLDER.",
+    ),
+    "port-forward": (
+        "entering:port_forward",
+        "Have ports of this machine lead to ports of the container of TASK (0x..), until Ctrl-C.",
+    ),
     "verify": (
         "auctions:verify",
         "Reckon TASK (0x..) again out of the chain alone: id, terms, awards, milestones, result, outcome, statements.",

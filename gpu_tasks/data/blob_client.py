@@ -44,6 +44,7 @@ ERROR_TEXT_BYTES_MAX = 512
 PART_BYTES = 64 * 1024
 TELEMETRY_PATH = "/telemetry"
 INVENTORY_PATH = "/inventory"
+TUNNEL_PATH = "/tunnel/{task}"
 
 T = TypeVar("T")
 

@@ -103,6 +103,10 @@ class SealKey:
         """Only the public half."""
         return f"SealKey({self.public.hex()})"
 
+    def lent(self) -> bytes:
+        """The secret half, for the handshake of a tunnel and nothing else."""
+        return self._secret
+
     def open(self, blob: bytes) -> bytes:
         """The content of a blob that was sealed to this key; `SealError` if it cannot be opened."""
         return self.opened(blob).content

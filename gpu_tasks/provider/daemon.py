@@ -52,12 +52,16 @@ from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory
+from gpu_tasks.provider.tunnel.program_rooms import ProgramRooms
+from gpu_tasks.provider.tunnel.tunnel_door import TunnelDoor
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
 ENDINGS_EVERY_BLOCKS = 4
 TASKS_FOLDER = "tasks"
 
 LOG = logging.getLogger("ogpu.provider")
+TUNNEL_FOLDER = "tunnel"
+"""Of copies under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +115,16 @@ class Daemon:
         book = TaskBook(self.parts, settings.base_path / TASKS_FOLDER)
         resealer, states = Resealer(identity.genesis, journal, chain), StateAnswers(self.parts, book)
         inventory = ToldInventory(identity, list(workshop.hardware), settings.base_path, blobs.rates)
-        self.server = BlobServer(store, resealer, states, settings.broker, inventory.told)
         kinds = (*workshop.workloads.stepwise, CONTAINER_KIND)
         policy = PolicySource(settings.base_path, kinds)
         means = policy.policy().containers
         programs = self.house_kind(
             settings.engine, means.container_policy(_gpus(workshop)), lambda: workshop.devices, settings.why_no_engine
         )
+        rooms = ProgramRooms(programs, None if settings.engine is None else settings.engine.inside)
+        spool = settings.base_path / TUNNEL_FOLDER
+        tunnels = TunnelDoor(rooms, identity.seal_key, identity.genesis, identity.stash, spool)
+        self.server = BlobServer(store, resealer, states, settings.broker, inventory.told, tunnels)
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine)
         self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))
         self.judging_tasks = TaskJudgeDuty(self.parts)

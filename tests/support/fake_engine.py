@@ -4,21 +4,103 @@ import asyncio
 import hashlib
 import io
 import tarfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import BinaryIO
 
+from gpu_tasks.provider.execution.containers.inside import Shell
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
-from gpu_tasks.provider.execution.containers.outputs import OutputArchive
+from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, ContainerUse, EndReason, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec
+from gpu_tasks.provider.execution.containers.streams import EngineStream
 
 MISSING = "0" * 64
+
+
+class FakeStream(EngineStream):
+    """What a program on no engine says and hears: it answers each piece with the same in capitals."""
+
+    def __init__(self, command: Sequence[str], *, is_terminal: bool) -> None:
+        self.command = tuple(command)
+        self.is_terminal = is_terminal
+        self.size = (0, 0)
+        self.is_closed = False
+        self._said: asyncio.Queue[bytes] = asyncio.Queue()
+        self._said.put_nowait(" ".join(command).encode() + b"\n")
+
+    async def read(self, count: int = 0) -> bytes:
+        return await self._said.get()
+
+    async def frames(self) -> AsyncIterator[tuple[int, bytes]]:
+        while data := await self.read():
+            yield (2 if data.startswith(b"ERR") else 1), data
+
+    async def write(self, data: bytes) -> None:
+        self._said.put_nowait(data.upper())
+
+    def end_input(self) -> None:
+        self._said.put_nowait(b"")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeInside:
+    """Implements `EntersContainers`: programs that echo, files in memory."""
+
+    def __init__(self) -> None:
+        self.streams: list[FakeStream] = []
+        self.files: dict[str, bytes] = {"workspace/model/weights": b"w" * 100_000}
+        self.process = 0
+
+    async def open_program(self, container: RunningContainer, command: Sequence[str], *, is_terminal: bool) -> Shell:
+        if command[0] == "missing":
+            raise ContainerError("run a program", "there is no such program", "name another")
+        stream = FakeStream(command, is_terminal=is_terminal)
+        self.streams.append(stream)
+        return Shell(stream, str(len(self.streams)))
+
+    async def end_program(self, shell: Shell) -> int:
+        shell.stream.close()
+        return 7
+
+    async def resize(self, shell: Shell, rows: int, columns: int) -> None:
+        self.streams[int(shell.exec_id) - 1].size = (rows, columns)
+
+    async def process_of(self, container: RunningContainer) -> int:
+        return self.process
+
+    async def copy_in(self, container: RunningContainer, folder: str, files: Mapping[str, bytes | Path]) -> None:
+        for name, content in files.items():
+            paths = [content] if isinstance(content, Path) else []
+            for top in paths:
+                for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+                    if path.is_file():
+                        deeper = "" if path == top else f"/{path.relative_to(top)}"
+                        self.files[f"{folder}/{name}{deeper}"] = path.read_bytes()
+
+    async def copy_out(
+        self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO
+    ) -> OutputArchive:
+        found = {name: content for name, content in self.files.items() if name == path or name.startswith(f"{path}/")}
+        if not found:
+            raise ContainerError("copy out of a container", "there is no such file", "look with `ogpu shell`")
+        top = path.rpartition("/")[2]
+        with tarfile.open(fileobj=sink, mode="w|") as archive:
+            for name, content in found.items():
+                header = tarfile.TarInfo(f"{top}{name[len(path) :]}" if name != path else top)
+                header.size = len(content)
+                archive.addfile(header, io.BytesIO(content))
+        return OutputArchive(bytes(32), 0, len(found))
 
 
 class FakeEngine:
     """Implements `ProgramEngine`; an image whose digest is zeros is not to be had."""
 
     def __init__(self) -> None:
+        self.inside = FakeInside()
         self.running: dict[str, RunningContainer] = {}
         self.started: list[ContainerSpec] = []
         self.removed: list[str] = []

@@ -19,7 +19,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from gpu_tasks.data.blob_client import INVENTORY_PATH, TELEMETRY_PATH
+from gpu_tasks.data.blob_client import INVENTORY_PATH, TELEMETRY_PATH, TUNNEL_PATH
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blobs.door import ConnectionDoor
 from gpu_tasks.provider.blobs.request_slots import (
@@ -66,6 +66,14 @@ class AnswersJudges(Protocol):
         ...
 
 
+class EntersTunnels(Protocol):
+    """Lets customers into their containers."""
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """A tunnel, from its handshake to its end."""
+        ...
+
+
 TellInventory = Callable[[], Awaitable[bytes]]
 """What the provider says that its machine has, signed."""
 
@@ -80,6 +88,7 @@ class BlobServer:
         states: AnswersJudges | None = None,
         broker: str | None = None,
         inventory: TellInventory | None = None,
+        tunnels: EntersTunnels | None = None,
     ) -> None:
         """Nothing listens before `start`. `broker` is where customers hear of their tasks."""
         self._store = store
@@ -87,6 +96,7 @@ class BlobServer:
         self._states = states
         self._broker = broker
         self._inventory = inventory
+        self._tunnels = tunnels
         self._uploads, self._reads = RequestSlots(*UPLOADS), RequestSlots(*READS)
         self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
         self._waiting = WaitingAddresses()
@@ -103,6 +113,7 @@ class BlobServer:
         app.router.add_get("/blobs/{address}", self._get)
         app.router.add_get(TELEMETRY_PATH, self._tell_broker)
         app.router.add_get(INVENTORY_PATH, self._tell_inventory)
+        app.router.add_get(TUNNEL_PATH, self._enter_tunnel)
         app.router.add_post("/reseal", self._reseal)
         app.router.add_post("/states", self._show_state)
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
@@ -158,6 +169,13 @@ class BlobServer:
             raise web.HTTPNotFound(text="this provider does not say what its machine has")
         async with self._slot(self._reads, request) as slot:
             return await _sent(request, await self._inventory(), slot, _CHANGING_HEADERS)
+
+    async def _enter_tunnel(self, request: web.Request) -> web.StreamResponse:
+        if self._tunnels is None:
+            raise web.HTTPNotFound(text="this provider runs no containers")
+        assert self._door is not None  # it let the request in
+        with self._door.serving(request.transport):
+            return await self._tunnels.enter(request)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["address"]

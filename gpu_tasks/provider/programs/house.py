@@ -23,6 +23,7 @@ from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, Contai
 from gpu_tasks.provider.execution.gpu import Hardware, Meter, meter_for
 from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.asking import AskedProgram, open_program
+from gpu_tasks.provider.programs.entering import EntersContainers
 from gpu_tasks.provider.programs.fitting import seconds_of, spec_of
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 
@@ -32,6 +33,11 @@ READY_MAX = 64
 
 class ProgramEngine(Protocol):
     """What runs containers: `ContainerEngine`, or what stands in for it in tests."""
+
+    @property
+    def inside(self) -> EntersContainers:
+        """What is done in those that run."""
+        ...
 
     async def ready(self, spec: ContainerSpec) -> None:
         """Bring its image; ContainerRefusedError, ContainerError."""
@@ -77,6 +83,16 @@ class ProgramOutputs:
     blake2_256: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class HousedProgram:
+    """A program that runs, as who lets its customer in has to know it."""
+
+    container: RunningContainer
+    reply_key: bytes
+    """The customer's, X25519."""
+    ports: tuple[int, ...]
+
+
 class ProgramHouse:
     """Shared by the duties that bid for time and those that sell it."""
 
@@ -105,6 +121,14 @@ class ProgramHouse:
     def is_begun(self, key: TaskKey) -> bool:
         """Whether it has a container."""
         return key in self._programs and self._programs[key].container is not None
+
+    def of_task(self, task: bytes) -> HousedProgram | None:
+        """The program of a task, if it has a container here."""
+        found = (each for (name, _), each in self._programs.items() if name == task and each.container is not None)
+        program = next(found, None)
+        if program is None or program.container is None:
+            return None
+        return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
 
     def reply_key(self, key: TaskKey) -> bytes:
         """Whom its outputs are sealed to."""

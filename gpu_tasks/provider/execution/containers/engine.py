@@ -71,9 +71,14 @@ class ContainerEngine:
         self._containers: dict[str, RunningContainer] = {}
         self._starting: set[str] = set()
         self.ability = ability
-        self.inside = Inside(door, parts)
+        self._inside = Inside(door, parts)
         self.leftovers = Leftovers()
         """What was removed at the start."""
+
+    @property
+    def inside(self) -> Inside:
+        """What is done in those that run."""
+        return self._inside
 
     @property
     def containers(self) -> dict[str, RunningContainer]:
@@ -125,7 +130,7 @@ class ContainerEngine:
         """Write what lies in /out as a canonical archive; ContainerRefusedError for what is not taken."""
         limits = container.spec.limits
         most = OutputLimits(limits.output_files, limits.output_bytes)
-        return await self.inside.copy_out(container, "out", most, sink)
+        return await self._inside.copy_out(container, "out", most, sink)
 
     async def remove(self, container: RunningContainer) -> None:
         """End it at once and take it away, volumes and all; ContainerError with what stayed."""

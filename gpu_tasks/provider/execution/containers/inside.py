@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,7 @@ from gpu_tasks.provider.execution.containers.streams import EngineStream, open_s
 
 OWN_FOLDERS = ("out", "workspace")
 COPY_CHUNK_BYTES = 1 << 20
+KILLED_EXIT, UNKNOWN_EXIT = 137, 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,35 @@ class Inside:
         return Shell(
             await open_stream(self._door.socket_path, f"/exec/{exec_id}/start", {"Detach": False, "Tty": True}), exec_id
         )
+
+    async def open_program(self, container: RunningContainer, command: Sequence[str], *, is_terminal: bool) -> Shell:
+        """A program with its input, on a terminal or with two outputs; who opened it calls `end_program`."""
+        made = await self._door.call(
+            "run a program",
+            lambda client: client.exec_create(container.name, list(command), stdin=True, tty=is_terminal),
+        )
+        exec_id, body = str(made["Id"]), {"Detach": False, "Tty": is_terminal}
+        return Shell(await open_stream(self._door.socket_path, f"/exec/{exec_id}/start", body), exec_id)
+
+    async def end_program(self, shell: Shell) -> int:
+        """Hang up, end the program if it still runs, and say its exit code; 255 where nobody knows it."""
+        shell.stream.close()
+        found = await self._door.call("look at a program", lambda client: client.exec_inspect(shell.exec_id))
+        process = int(found.get("Pid") or 0)
+        if found.get("Running") and process > 1:
+            with contextlib.suppress(OSError):  # of a daemon that may not, it lives on until its container ends
+                os.kill(process, signal.SIGKILL)
+            return KILLED_EXIT
+        code = found.get("ExitCode")
+        return UNKNOWN_EXIT if code is None else int(code)
+
+    async def process_of(self, container: RunningContainer) -> int:
+        """The number of the container's first process on this machine; ContainerError once it has ended."""
+        found = await self._door.call("look at a container", lambda client: client.inspect_container(container.name))
+        process = int((found.get("State") or {}).get("Pid") or 0)
+        if process <= 1:
+            raise ContainerError("reach a port", "the program has ended", "")
+        return process
 
     async def resize(self, shell: Shell, rows: int, columns: int) -> None:
         """Tell a terminal its size."""

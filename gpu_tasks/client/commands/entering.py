@@ -1,0 +1,142 @@
+"""Commands that enter the container of a task: a shell, files, ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
+from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.tunnel.connecting import open_tunnel, runner_of
+from gpu_tasks.client.tunnel.copying import copy_in, copy_out
+from gpu_tasks.client.tunnel.forwarding import HOST, forward
+from gpu_tasks.client.tunnel.terminal import SHELL, run_program
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.endpoint import EndpointError
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
+from runtime.cryptography import ss58
+from wallet.client import ChainClient
+from wallet.session import WalletSession, note
+
+PORTS_FORWARDED_MAX = 16
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("task")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@key_option
+@click.option("--no-tty", is_flag=True, help="No terminal, even where this is one: for programs that are piped.")
+@click.pass_obj
+def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text: str, no_tty: bool) -> None:
+    """Run COMMAND (default: a shell) in the container of TASK (0x..), on this terminal, with its exit code.
+
+    Only the key that submitted the task gets in. What runs so ends with the connection.
+    """
+    codes: list[int] = []
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not no_tty
+
+    async def work(tunnel: Multiplexer) -> None:
+        codes.append(await run_program(tunnel, command or SHELL, is_terminal=is_terminal))
+
+    _enter(session, task, key_text, work)
+    sys.exit(codes[0])
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@key_option
+@click.pass_obj
+def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
+    """Copy a file or folder into a container, FILE TASK:/workspace, or out of one, TASK:/workspace/FILE FOLDER.
+
+    Under /workspace and /out alone. Nothing that is there already is replaced on this machine.
+    """
+    there, here = _sides(source, target)
+    task, path = there
+
+    async def work(tunnel: Multiplexer) -> None:
+        if source.startswith("0x"):
+            names = await copy_out(tunnel, path, here)
+            session.output.facts({"copied": len(names), "to": str(here), "files": ", ".join(names[:10])})
+        else:
+            size = await copy_in(tunnel, here, path)
+            session.output.facts({"copied": str(here), "to": f"{task}:{path}", "bytes": size})
+
+    if not source.startswith("0x") and not here.exists():
+        raise click.UsageError(f"{here} is not there")
+    _enter(session, task, key_text, work)
+
+
+@click.command("port-forward")
+@click.argument("task")
+@click.argument("ports", nargs=-1, required=True, metavar="LOCAL:REMOTE...")
+@key_option
+@click.pass_obj
+def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_text: str) -> None:
+    """Have ports of this machine lead to ports of the container of TASK (0x..), until Ctrl-C.
+
+    REMOTE is one that the task names (`spec.run.ports`), on which its program listens; LOCAL 0 is any free one.
+    """
+    pairs = [_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
+
+    async def work(tunnel: Multiplexer) -> None:
+        async with contextlib.AsyncExitStack() as exits:
+            for local, remote in pairs:
+                server = await forward(tunnel, local, remote, note)
+                exits.callback(server.close)
+                port = server.sockets[0].getsockname()[1]
+                session.output.facts({"local": f"{HOST}:{port}", "remote": remote})
+            await tunnel.ended.wait()
+            raise TunnelError("the provider hung up: has the task ended? `ogpu describe` says")
+
+    _enter(session, task, key_text, work)
+
+
+def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]]) -> None:
+    """Open the tunnel of a task and do something in it; errors end the program with a sentence."""
+
+    async def body(client: ChainClient) -> None:
+        task_id, key = task_id_of_text(task), session.key(key_text)
+        final = await client.finalized()
+        found = await known_task(client, task_id, final)
+        if found.customer != key.account:
+            raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it gets in")
+        try:
+            stash = runner_of(found)
+            provider = (await market_reads.providers(client, final)).get(stash)
+            if provider is None:
+                raise TaskError(f"{ss58.encode(stash)}, who runs it, is no provider any more")
+            is_private = market_reads.is_development(client)
+            async with open_tunnel(
+                client.genesis_hash, task_id, found, SealKey.of(key), provider, is_private=is_private
+            ) as tunnel:
+                await work(tunnel)
+        except (TunnelError, EndpointError, OSError) as error:
+            raise TaskError(str(error)) from None
+
+    with contextlib.suppress(asyncio.CancelledError):
+        session.run(body)
+
+
+def _sides(source: str, target: str) -> tuple[tuple[str, str], Path]:
+    """The task with its path, and the path here."""
+    remote = [text for text in (source, target) if text.startswith("0x") and ":" in text]
+    if len(remote) != 1:
+        raise click.UsageError("one of the two is TASK:/PATH, with a task as 0x..; the other one is here")
+    task, _, path = remote[0].partition(":")
+    return (task, path.lstrip("/")), Path(target if source == remote[0] else source)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    local, colon, remote = text.partition(":")
+    numbers = (local, remote if colon else local)
+    if not all(part.isdecimal() and len(part) <= 5 and int(part) <= 65_535 for part in numbers):
+        raise click.UsageError(f"{text!r} is no pair of ports: write it like 8888:8888")
+    return int(numbers[0]), int(numbers[1])

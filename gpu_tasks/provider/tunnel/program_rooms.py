@@ -1,0 +1,198 @@
+"""The containers of the daemon's programs as rooms that their customers enter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from gpu_tasks.provider.execution.containers.inside import Shell
+from gpu_tasks.provider.execution.containers.outputs import OutputLimits
+from gpu_tasks.provider.execution.containers.ports import open_port
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.containers.running import RunningContainer
+from gpu_tasks.provider.programs.entering import EntersContainers
+from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.tunnel.copying import target_of
+from gpu_tasks.provider.tunnel.rooms import OpenRoom, RoomError, Talk
+from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
+
+FILES_OUT_MAX = 10_000
+PROGRAMS_OF_ROOM_MAX = 8
+"""That customers run beside the container's own, at once."""
+
+
+class ProgramRooms:
+    """Implements `Rooms`."""
+
+    def __init__(self, programs: ProgramHouse, inside: EntersContainers | None) -> None:
+        """Without an engine nobody finds anything."""
+        self._programs = programs
+        self._inside = inside
+        self._rooms: dict[str, ContainerRoom] = {}
+
+    def find(self, task: bytes) -> OpenRoom | None:
+        """See `Rooms`."""
+        found = self._programs.of_task(task)
+        if found is None or self._inside is None:
+            return None
+        container = found.container
+        room = self._rooms.get(container.name)
+        if room is None:
+            self._rooms = {name: each for name, each in self._rooms.items() if not each.is_over}
+            room = self._rooms[container.name] = ContainerRoom(self._inside, container, found.ports)
+        return OpenRoom(room, found.reply_key)
+
+
+class ContainerRoom:
+    """Implements `Room`."""
+
+    def __init__(self, inside: EntersContainers, container: RunningContainer, ports: Sequence[int]) -> None:
+        """`ports` are those that the task names."""
+        self._inside = inside
+        self._container = container
+        self._ports = tuple(ports)
+        self._programs = 0
+        self._copying = asyncio.Lock()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its program has ended."""
+        return self._container.end.done()
+
+    async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
+        """See `Room`."""
+        self._require_running()
+        if self._programs >= PROGRAMS_OF_ROOM_MAX:
+            raise RoomError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own: end one")
+        self._programs += 1
+        try:
+            shell = await self._inside.open_program(self._container, command, is_terminal=is_terminal)
+            if is_terminal:
+                with contextlib.suppress(ContainerError):
+                    await self._inside.resize(shell, rows, columns)
+        except ContainerError as error:
+            self._programs -= 1
+            raise RoomError(str(error)) from None
+        except BaseException:
+            self._programs -= 1
+            raise
+        return _ProgramTalk(self._inside, shell, self._ended, is_terminal=is_terminal)
+
+    async def reach(self, port: int) -> Talk:
+        """See `Room`."""
+        self._require_running()
+        if port not in self._ports:
+            named = ", ".join(map(str, self._ports)) or "none"
+            raise RoomError(f"the task names no port {port} ({named}): `spec.run.ports` does")
+        try:
+            reader, writer = await open_port(await self._inside.process_of(self._container), port)
+        except ContainerError as error:
+            raise RoomError(str(error)) from None
+        return _PortTalk(reader, writer)
+
+    async def copy_in(self, path: str, folder: Path) -> None:
+        """See `Room`."""
+        first, *deeper = target_of(path)
+        try:
+            async with self._copying:
+                files = await asyncio.to_thread(_below, folder, deeper)
+                await self._inside.copy_in(self._container, first, files)
+        except ContainerError as error:
+            raise RoomError(str(error)) from None
+
+    async def copy_out(self, path: str, sink: BinaryIO) -> None:
+        """See `Room`."""
+        limits = OutputLimits(FILES_OUT_MAX, COPY_BYTES_MAX)
+        try:
+            async with self._copying:
+                await self._inside.copy_out(self._container, "/".join(target_of(path)), limits, sink)
+        except ContainerError as error:
+            raise RoomError(str(error)) from None
+
+    def _require_running(self) -> None:
+        if self.is_over:
+            raise RoomError("its program has ended: files can still be fetched until its time is up")
+
+    def _ended(self) -> None:
+        self._programs -= 1
+
+
+def _below(folder: Path, deeper: Sequence[str]) -> dict[str, bytes | Path]:
+    """All that lies in a folder, put under deeper ones."""
+    if not deeper:
+        return {child.name: child for child in sorted(folder.iterdir())}
+    top = folder / ".deeper"
+    target = top.joinpath(*deeper)
+    children = sorted(folder.iterdir())
+    target.mkdir(parents=True)
+    for child in children:
+        child.rename(target / child.name)
+    return {deeper[0]: top / deeper[0]}
+
+
+class _ProgramTalk:
+    """Implements `Talk`."""
+
+    def __init__(self, inside: EntersContainers, shell: Shell, ended: Callable[[], None], *, is_terminal: bool) -> None:
+        self._inside = inside
+        self._shell = shell
+        self._ended = ended
+        self._frames = None if is_terminal else shell.stream.frames()
+
+    async def read(self) -> tuple[int, bytes] | None:
+        if self._frames is None:
+            data = await self._shell.stream.read(DATA_BYTES_MAX)
+            return (OUT, data) if data else None
+        async for number, data in self._frames:
+            return number - 1 if number in (1, 2) else OUT, data
+        return None
+
+    async def write(self, data: bytes) -> None:
+        await self._shell.stream.write(data)
+
+    def end_input(self) -> None:
+        self._shell.stream.end_input()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        with contextlib.suppress(ContainerError):
+            await self._inside.resize(self._shell, rows, columns)
+
+    async def end(self) -> int:
+        try:
+            return await self._inside.end_program(self._shell)
+        except ContainerError:
+            return 255
+        finally:
+            self._ended()
+
+
+class _PortTalk:
+    """Implements `Talk`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> tuple[int, bytes] | None:
+        data = await self._reader.read(DATA_BYTES_MAX)
+        return (OUT, data) if data else None
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def end_input(self) -> None:
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """It is no terminal."""
+
+    async def end(self) -> int:
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+        return 0

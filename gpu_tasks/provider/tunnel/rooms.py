@@ -1,0 +1,73 @@
+"""What can be done in one container, by whoever ordered it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+class RoomError(Exception):
+    """It cannot be done; the text says why, and what to do."""
+
+
+class Talk(Protocol):
+    """Bytes with a program, or with a port."""
+
+    async def read(self) -> tuple[int, bytes] | None:
+        """The next bytes and their channel; None at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """To it; ConnectionError once it is gone."""
+        ...
+
+    def end_input(self) -> None:
+        """Nothing more comes."""
+        ...
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Of a terminal."""
+        ...
+
+    async def end(self) -> int:
+        """Hang up, end what is left of it, and say how it ended: a program's exit code, 0 of a port."""
+        ...
+
+
+class Room(Protocol):
+    """A container that runs."""
+
+    async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
+        """Begin a program in it; RoomError."""
+        ...
+
+    async def reach(self, port: int) -> Talk:
+        """A connection to a port that its task names; RoomError."""
+        ...
+
+    async def copy_in(self, path: str, folder: Path) -> None:
+        """Put all that lies in a folder of this machine under a path of the container; RoomError."""
+        ...
+
+    async def copy_out(self, path: str, sink: BinaryIO) -> None:
+        """Write the archive of a path; RoomError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRoom:
+    """A room, and the key that whoever enters has to show."""
+
+    room: Room
+    customer_key: bytes
+    """X25519: what the outputs are sealed to."""
+
+
+class Rooms(Protocol):
+    """The containers of a daemon."""
+
+    def find(self, task: bytes) -> OpenRoom | None:
+        """That of a task, while it runs here."""
+        ...

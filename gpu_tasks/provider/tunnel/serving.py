@@ -1,0 +1,140 @@
+"""One stream of a tunnel at the provider: a program, a port, a copy.
+
+Always: a program or a connection ends with its stream, and its stream with it; what goes wrong is said in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from gpu_tasks.provider.tunnel.copying import target_of, unpack
+from gpu_tasks.provider.tunnel.rooms import Room, RoomError, Talk
+from gpu_tasks.tunnel.frames import COMMAND_BYTES_MAX, COPY_BYTES_MAX, TERMINAL_MAX, CopyIn, ReachPort, RunProgram
+from gpu_tasks.tunnel.multiplexer import TunnelError, TunnelStream, Wish
+
+_PIECE = 1 << 20
+KEPT_IN_MEMORY = 1 << 20
+"""Of a copy; the rest goes through a file."""
+
+
+async def serve_stream(room: Room, spool: Path, stream: TunnelStream, wanted: Wish) -> None:
+    """Do what a stream asks for, and end it."""
+    try:
+        code = await _served(room, spool, stream, wanted)
+        await stream.finish(code)
+    except RoomError as error:
+        await stream.finish(1, str(error))
+    except (TunnelError, ConnectionError):
+        await stream.finish(1, "it was cut off")
+    except OSError as error:
+        await stream.finish(1, f"the provider's disk: {error.strerror}")
+
+
+async def _served(room: Room, spool: Path, stream: TunnelStream, wanted: Wish) -> int:
+    match wanted:
+        case RunProgram():
+            return await _run(room, stream, wanted)
+        case ReachPort():
+            return await _talk(stream, await room.reach(wanted.port))
+        case CopyIn():
+            await _copy_in(room, spool, stream, wanted.path)
+        case _:
+            await _copy_out(room, spool, stream, wanted.path)
+    return 0
+
+
+async def _run(room: Room, stream: TunnelStream, wanted: RunProgram) -> int:
+    if not wanted.command or sum(len(word.encode()) for word in wanted.command) > COMMAND_BYTES_MAX:
+        raise RoomError(f"a command has 1 to {COMMAND_BYTES_MAX} bytes")
+    rows, columns = _size(wanted.rows, wanted.columns)
+    talk = await room.run(wanted.command, is_terminal=wanted.is_terminal, rows=rows, columns=columns)
+    if wanted.is_terminal:
+
+        async def resize(rows: int, columns: int) -> None:
+            await talk.resize(*_size(rows, columns))
+
+        stream.on_resize = resize
+    return await _talk(stream, talk)
+
+
+def _size(rows: int, columns: int) -> tuple[int, int]:
+    return min(max(1, rows), TERMINAL_MAX), min(max(1, columns), TERMINAL_MAX)
+
+
+async def _talk(stream: TunnelStream, talk: Talk) -> int:
+    """Carry bytes both ways until one of the two is over; then the other one is, too."""
+    up = asyncio.create_task(_up(stream, talk))
+    down = asyncio.create_task(_down(stream, talk))
+    gone = asyncio.ensure_future(asyncio.wait({stream.end}))
+    try:
+        await asyncio.wait({down, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (up, down, gone):
+            task.cancel()
+        await asyncio.wait({up, down, gone})
+        code = await asyncio.shield(talk.end())
+    return code
+
+
+async def _up(stream: TunnelStream, talk: Talk) -> None:
+    with contextlib.suppress(ConnectionError):
+        while (found := await stream.read()) is not None:
+            await talk.write(found[1])
+        talk.end_input()
+
+
+async def _down(stream: TunnelStream, talk: Talk) -> None:
+    with contextlib.suppress(TunnelError, ConnectionError):
+        while (found := await talk.read()) is not None:
+            channel, data = found
+            await stream.write(data, channel)
+
+
+async def _copy_in(room: Room, spool: Path, stream: TunnelStream, path: str) -> None:
+    target_of(path)
+    with tempfile.TemporaryDirectory(dir=spool) as name, _spooled(spool) as file:
+        size = 0
+        while (found := await stream.read()) is not None:
+            size += len(found[1])
+            if size > COPY_BYTES_MAX:
+                raise RoomError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+            await asyncio.to_thread(file.write, found[1])
+        if stream.end.done():
+            raise RoomError("the copy broke off")
+        file.seek(0)
+        await asyncio.to_thread(unpack, file, Path(name))  # type: ignore[arg-type]
+        await room.copy_in(path, Path(name))
+
+
+async def _copy_out(room: Room, spool: Path, stream: TunnelStream, path: str) -> None:
+    target_of(path)
+    with _spooled(spool) as file:
+        bounded = _Bounded(file)
+        await room.copy_out(path, bounded)  # type: ignore[arg-type]
+        file.seek(0)
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            await stream.write(piece)
+    await stream.end_input()
+
+
+def _spooled(spool: Path) -> tempfile.SpooledTemporaryFile[bytes]:
+    return tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool))
+
+
+class _Bounded:
+    """A file that takes no more than a copy may have."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        """RoomError for too much."""
+        self._size += len(data)
+        if self._size > COPY_BYTES_MAX:
+            raise RoomError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+        return self._file.write(data)

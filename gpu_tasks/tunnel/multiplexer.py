@@ -1,0 +1,272 @@
+"""Many streams over one connection, each with a window: who does not read holds up its own stream, and no other.
+
+Always: no more than a window of each stream is kept; a frame that is not to be said ends the tunnel; when the tunnel
+ends, every stream does, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from gpu_tasks.tunnel.frames import (
+    DATA_BYTES_MAX,
+    FRAME,
+    OUT,
+    PROBLEM_BYTES_MAX,
+    STREAMS_MAX,
+    WINDOW_BYTES,
+    CopyIn,
+    CopyOut,
+    Frame,
+    OpenStream,
+    ReachPort,
+    ResizeTerminal,
+    RunProgram,
+    StreamCredit,
+    StreamData,
+    StreamEnd,
+    StreamInputEnd,
+)
+from gpu_tasks.tunnel.handshake import SealedLine, TunnelKeyError
+from runtime.encoding.codec import DecodeError
+
+Wish = RunProgram | ReachPort | CopyIn | CopyOut
+HUNG_UP = "the other side hung up"
+
+
+class TunnelError(Exception):
+    """A stream or the whole tunnel came to a bad end; the text says why."""
+
+
+class Connection(Protocol):
+    """What records go over."""
+
+    async def send(self, record: bytes) -> None:
+        """ConnectionError once it is gone."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """The next record; None at the end."""
+        ...
+
+
+class TunnelStream:
+    """One stream, as either side has it."""
+
+    def __init__(self, number: int, send: Callable[[Frame], Awaitable[None]]) -> None:
+        """`send` hands a frame to the tunnel."""
+        self.number = number
+        self.end: asyncio.Future[StreamEnd] = asyncio.get_running_loop().create_future()
+        self.on_resize: Callable[[int, int], Awaitable[None]] | None = None
+        self._send = send
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._held = 0
+        self._read = 0
+        self._room = WINDOW_BYTES
+        self._is_input_over = False
+        self._changed = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def read(self) -> tuple[int, bytes] | None:
+        """The next bytes with their channel; None when no more come."""
+        while not self._inbox:
+            if self._is_input_over or self.end.done():
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        channel, data = self._inbox.popleft()
+        self._held -= len(data)
+        self._read += len(data)
+        if self._read >= WINDOW_BYTES // 2 and not self.end.done():
+            count, self._read = self._read, 0
+            with contextlib.suppress(ConnectionError):
+                await self._send(StreamCredit(self.number, count))
+        return channel, data
+
+    async def write(self, data: bytes, channel: int = OUT) -> None:
+        """Send bytes, as fast as they are read; TunnelError once the stream is over."""
+        for start in range(0, len(data), DATA_BYTES_MAX):
+            part = data[start : start + DATA_BYTES_MAX]
+            while self._room < len(part):
+                self._has_room.clear()
+                await self._has_room.wait()
+                self._check()
+            self._check()
+            self._room -= len(part)
+            try:
+                await self._send(StreamData(self.number, channel, part))
+            except ConnectionError:
+                raise TunnelError(HUNG_UP) from None
+
+    async def end_input(self) -> None:
+        """No more bytes come from this side."""
+        with contextlib.suppress(ConnectionError):
+            await self._send(StreamInputEnd(self.number))
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Tell the other side the window's size."""
+        with contextlib.suppress(ConnectionError):
+            await self._send(ResizeTerminal(self.number, rows, columns))
+
+    async def finish(self, code: int = 0, problem: str = "") -> None:
+        """Be over, and say how."""
+        if self.end.done():
+            return
+        said = problem.encode()[:PROBLEM_BYTES_MAX].decode(errors="ignore")
+        end = StreamEnd(self.number, code & 0xFFFF_FFFF, said)
+        self.ended(end)
+        with contextlib.suppress(ConnectionError):
+            await self._send(end)
+
+    def _check(self) -> None:
+        if self.end.done():
+            raise TunnelError(self.end.result().problem or "the other side ended it")
+
+    # ------------------------------------------------------------------------------------- what the other side says
+
+    def take(self, frame: StreamData) -> None:
+        """Bytes came; TunnelError for more than the window."""
+        if self._is_input_over:
+            raise TunnelError("bytes came after the last ones")
+        self._held += len(frame.data)
+        if self._held + self._read > WINDOW_BYTES:
+            raise TunnelError("more bytes came than a window holds")
+        self._inbox.append((frame.channel, frame.data))
+        self._changed.set()
+
+    def credit(self, count: int) -> None:
+        """The other side has read so many; TunnelError for more than were sent."""
+        self._room += count
+        if self._room > WINDOW_BYTES:
+            raise TunnelError("more bytes were read than were sent")
+        self._has_room.set()
+
+    def input_ended(self) -> None:
+        """No more bytes come."""
+        self._is_input_over = True
+        self._changed.set()
+
+    def ended(self, end: StreamEnd) -> None:
+        """It is over."""
+        if not self.end.done():
+            self.end.set_result(end)
+        self._is_input_over = True
+        self._changed.set()
+        self._has_room.set()
+
+
+Serve = Callable[[TunnelStream, Wish], Awaitable[None]]
+
+
+class Multiplexer:
+    """One end of a tunnel after its handshake. `run` it, and open streams meanwhile; or serve those that come."""
+
+    def __init__(self, connection: Connection, line: SealedLine, serve: Serve | None = None) -> None:
+        """Who does not `serve` opens streams, and takes none."""
+        self._connection = connection
+        self._line = line
+        self._serve = serve
+        self._streams: dict[int, TunnelStream] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next = 1
+        self.ended = asyncio.Event()
+        """Set once the tunnel has ended."""
+        self._sending = asyncio.Lock()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no stream is open."""
+        return not self._streams
+
+    async def open(self, wanted: Wish) -> TunnelStream:
+        """A new stream; TunnelError where as many are open as may be, or the tunnel is gone."""
+        if len(self._streams) >= STREAMS_MAX:
+            raise TunnelError(f"{STREAMS_MAX} streams are open already")
+        stream = TunnelStream(self._next, self._send)
+        self._next += 1
+        self._keep(stream)
+        try:
+            await self._send(OpenStream(stream.number, wanted))
+        except ConnectionError:
+            raise TunnelError(HUNG_UP) from None
+        return stream
+
+    async def run(self) -> str:
+        """Take frames until the tunnel ends; why it did."""
+        why = HUNG_UP
+        try:
+            while (record := await self._connection.receive()) is not None:
+                await self._take(FRAME.decode(self._line.open(record)))
+        except (TunnelKeyError, TunnelError) as error:
+            why = str(error)
+        except DecodeError as error:
+            why = f"the other side said what is no frame: {error}"
+        except ConnectionError:
+            pass
+        finally:
+            self._end_all(why)
+        return why
+
+    def _end_all(self, why: str) -> None:
+        self.ended.set()
+        for stream in list(self._streams.values()):
+            stream.ended(StreamEnd(stream.number, 0, why))
+        for task in self._tasks:
+            task.cancel()
+
+    async def settle(self) -> None:
+        """Wait for what serves streams, once the tunnel has ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _take(self, frame: Frame) -> None:
+        if isinstance(frame, OpenStream):
+            self._opened(frame)
+            return
+        stream = self._streams.get(frame.stream)
+        if stream is None:
+            return  # it ended while this was under way
+        match frame:
+            case StreamData():
+                stream.take(frame)
+            case StreamCredit():
+                stream.credit(frame.count)
+            case StreamInputEnd():
+                stream.input_ended()
+            case ResizeTerminal():
+                if stream.on_resize is not None:
+                    await stream.on_resize(frame.rows, frame.columns)
+            case StreamEnd():
+                stream.ended(frame)
+
+    def _opened(self, frame: OpenStream) -> None:
+        if self._serve is None:
+            raise TunnelError("the other side opens streams, which is the customer's")
+        if frame.stream in self._streams:
+            raise TunnelError("a stream was opened twice")
+        if len(self._streams) >= STREAMS_MAX:
+            raise TunnelError(f"more than {STREAMS_MAX} streams are open")
+        stream = TunnelStream(frame.stream, self._send)
+        self._keep(stream)
+        task = asyncio.create_task(self._served(self._serve, stream, frame.wanted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _served(self, serve: Serve, stream: TunnelStream, wanted: Wish) -> None:
+        try:
+            await serve(stream, wanted)
+        finally:
+            await asyncio.shield(stream.finish())
+
+    def _keep(self, stream: TunnelStream) -> None:
+        self._streams[stream.number] = stream
+        stream.end.add_done_callback(lambda _: self._streams.pop(stream.number, None))
+
+    async def _send(self, frame: Frame) -> None:
+        async with self._sending:  # records are counted: they go in the order in which they were sealed
+            await self._connection.send(self._line.seal(FRAME.encode(frame)))

@@ -1,0 +1,232 @@
+"""Streams over one tunnel: bytes both ways, windows, ends, and what the other side may not say."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.tunnel.frames import (
+    DATA_BYTES_MAX,
+    ERR,
+    FRAME,
+    STREAMS_MAX,
+    WINDOW_BYTES,
+    OpenStream,
+    ReachPort,
+    StreamCredit,
+    StreamData,
+    StreamInputEnd,
+)
+from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
+from gpu_tasks.tunnel.multiplexer import HUNG_UP, Multiplexer, TunnelError, TunnelStream, Wish
+
+NAME = TunnelName(b"g" * 32, b"t" * 32, b"p" * 32)
+PORT = ReachPort(80)
+
+
+class Pipe:
+    """One end of a connection in memory."""
+
+    def __init__(self, out: asyncio.Queue[bytes | None], into: asyncio.Queue[bytes | None]) -> None:
+        self._out, self._in = out, into
+
+    async def send(self, record: bytes) -> None:
+        await self._out.put(record)
+
+    async def receive(self) -> bytes | None:
+        return await self._in.get()
+
+    async def close(self) -> None:
+        await self._out.put(None)
+
+
+class Ends:
+    """A customer's end that opens streams, and a provider's that serves them."""
+
+    def __init__(self, serve: Callable[[TunnelStream, Wish], Awaitable[None]]) -> None:
+        customer, provider = (SealKey(bytes((number,)) * 32) for number in (1, 2))
+        self.line = SealedLine(NAME, customer, provider.public, is_customer=True)
+        other = SealedLine(NAME, provider, customer.public, is_customer=False)
+        other.hear(self.line.hello())
+        self.line.hear(other.hello())
+        first, second = asyncio.Queue[bytes | None](), asyncio.Queue[bytes | None]()
+        self.pipe, other_pipe = Pipe(first, second), Pipe(second, first)
+        self.customer = Multiplexer(self.pipe, self.line)
+        self.provider = Multiplexer(other_pipe, other, serve)
+        self.running = [asyncio.create_task(each.run()) for each in (self.customer, self.provider)]
+
+    async def say(self, frame: Any) -> None:
+        """A frame as a customer's other program might send it."""
+        await self.pipe.send(self.line.seal(FRAME.encode(frame)))
+
+    async def close(self) -> None:
+        for task in self.running:
+            task.cancel()
+        await asyncio.wait(self.running)
+
+
+def play(
+    scene: Callable[[Ends], Awaitable[None]], serve: Callable[[TunnelStream, Wish], Awaitable[None]] | None = None
+) -> None:
+    async def main() -> None:
+        ends = Ends(serve or echo)
+        try:
+            await asyncio.wait_for(scene(ends), 20)
+        finally:
+            await ends.close()
+
+    asyncio.run(main())
+
+
+async def echo(stream: TunnelStream, _wanted: Wish) -> None:
+    """Says what it hears, and ends with 3."""
+    while (found := await stream.read()) is not None:
+        await stream.write(found[1], ERR)
+    await stream.finish(3)
+
+
+async def everything(stream: TunnelStream) -> bytes:
+    said = b""
+    while (found := await stream.read()) is not None:
+        said += found[1]
+    return said
+
+
+def test_bytes_go_both_ways_and_the_end_is_told() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = await ends.customer.open(PORT)
+        content = os.urandom(5 * WINDOW_BYTES + 7)
+        sending = asyncio.create_task(_send(stream, content))
+        assert await everything(stream) == content
+        await sending
+        assert (await stream.end).code == 3
+        await asyncio.sleep(0)
+        assert ends.customer.is_idle
+        assert ends.provider.is_idle
+
+    play(scene)
+
+
+async def _send(stream: TunnelStream, content: bytes) -> None:
+    await stream.write(content)
+    await stream.end_input()
+
+
+def test_who_does_not_read_is_sent_a_window_and_holds_nobody_else_up() -> None:
+    async def scene(ends: Ends) -> None:
+        idle, busy = await ends.customer.open(PORT), await ends.customer.open(PORT)
+        stuck = asyncio.create_task(idle.write(bytes(3 * WINDOW_BYTES)))
+        sending = asyncio.create_task(_send(busy, b"words"))
+        assert await everything(busy) == b"words"
+        await sending
+        assert not stuck.done()
+        stuck.cancel()
+
+    async def deaf_first(stream: TunnelStream, wanted: Wish) -> None:
+        if stream.number == 1:
+            await stream.end
+        else:
+            await echo(stream, wanted)
+
+    play(scene, deaf_first)
+
+
+def test_channels_are_kept_apart() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = await ends.customer.open(PORT)
+        await _send(stream, b"x")
+        assert await stream.read() == (ERR, b"x")
+        assert await stream.read() is None
+
+    play(scene)
+
+
+def test_every_stream_ends_with_the_tunnel() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = await ends.customer.open(PORT)
+        await ends.pipe.close()
+        assert await ends.running[1] == HUNG_UP
+        await ends.provider.settle()
+        ends.running[0].cancel()
+        await asyncio.wait({ends.running[0]})
+        assert (await stream.end).problem == HUNG_UP
+        with pytest.raises(TunnelError, match=HUNG_UP):
+            await stream.write(b"more")
+
+    play(scene)
+
+
+def test_a_wait_for_room_ends_with_the_stream() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = await ends.customer.open(PORT)
+        with pytest.raises(TunnelError, match="no more"):
+            await stream.write(bytes(3 * WINDOW_BYTES))
+
+    async def refuse(stream: TunnelStream, _wanted: Wish) -> None:
+        await asyncio.sleep(0.05)
+        await stream.finish(1, "no more")
+
+    play(scene, refuse)
+
+
+def test_streams_are_bounded() -> None:
+    async def scene(ends: Ends) -> None:
+        for _ in range(STREAMS_MAX):
+            await ends.customer.open(PORT)
+        with pytest.raises(TunnelError, match="open already"):
+            await ends.customer.open(PORT)
+        await ends.say(OpenStream(99, PORT))
+        assert "more than" in await ends.running[1]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("frames", "says"),
+    [
+        ([OpenStream(1, PORT), OpenStream(1, PORT)], "opened twice"),
+        ([OpenStream(1, PORT), *[StreamData(1, 0, bytes(DATA_BYTES_MAX))] * 9], "than a window holds"),
+        ([OpenStream(1, PORT), StreamCredit(1, 1)], "than were sent"),
+        ([OpenStream(1, PORT), StreamInputEnd(1), StreamData(1, 0, b"x")], "after the last ones"),
+    ],
+)
+def test_what_may_not_be_said_ends_the_tunnel(frames: list[Any], says: str) -> None:
+    async def scene(ends: Ends) -> None:
+        for frame in frames:
+            await ends.say(frame)
+        assert says in await ends.running[1]
+
+    async def deaf(stream: TunnelStream, _wanted: Wish) -> None:
+        await stream.end
+
+    play(scene, deaf)
+
+
+def test_frames_of_streams_that_are_over_are_passed_over() -> None:
+    async def scene(ends: Ends) -> None:
+        for frame in (StreamData(7, 0, b"x"), StreamCredit(7, 9), StreamInputEnd(7)):
+            await ends.say(frame)
+        stream = await ends.customer.open(PORT)
+        await _send(stream, b"still there")
+        assert await everything(stream) == b"still there"
+
+    play(scene)
+
+
+def test_bytes_that_are_no_frame_end_the_tunnel() -> None:
+    async def scene(ends: Ends) -> None:
+        await ends.pipe.send(ends.line.seal(b"\xff nonsense"))
+        assert "no frame" in await ends.running[1]
+
+    play(scene)
+
+
+def test_a_provider_opens_no_stream() -> None:
+    async def scene(ends: Ends) -> None:
+        await ends.provider.open(PORT)
+        assert "the customer's" in await ends.running[0]
+
+    play(scene)
