@@ -123,8 +123,8 @@ class Daemon:
         )
         rooms = ProgramRooms(programs, None if settings.engine is None else settings.engine.inside)
         spool = settings.base_path / TUNNEL_FOLDER
-        tunnels = TunnelDoor(rooms, identity.seal_key, identity.genesis, identity.stash, spool)
-        self.server = BlobServer(store, resealer, states, settings.broker, inventory.told, tunnels)
+        self.tunnels = TunnelDoor(rooms, identity.seal_key, identity.genesis, identity.stash, spool)
+        self.server = BlobServer(store, resealer, states, settings.broker, inventory.told, self.tunnels)
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine)
         self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))
         self.judging_tasks = TaskJudgeDuty(self.parts)

@@ -54,6 +54,11 @@ class TunnelDoor:
         self._handshakes = RequestSlots(*HANDSHAKES)
         self._open: Counter[bytes] = Counter()
 
+    @property
+    def count(self) -> int:
+        """Tunnels that are open."""
+        return self._open.total()
+
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """A tunnel, from its handshake to its end."""
         task, found = self._found(request.match_info["task"])

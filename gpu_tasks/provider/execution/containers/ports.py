@@ -57,8 +57,11 @@ def _connected_elsewhere(process: int, port: int) -> socket.socket:
 
 
 def _enter(process: int) -> None:
+    network = Path("/proc") / str(process) / "ns" / "net"
+    if network.readlink() == Path("/proc/self/ns/net").readlink():
+        return  # of a container that has the machine's own, there is nothing to enter
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(Path("/proc") / str(process) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if libc.setns(descriptor, _NEW_NETWORK) != 0:
             number = ctypes.get_errno()

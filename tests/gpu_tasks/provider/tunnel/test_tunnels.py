@@ -1,0 +1,264 @@
+"""Customers in their containers, over real HTTP to real daemons on real pallets; the engine is a fake."""
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fake_engine import FakeEngine
+from gpu_tasks.client.tunnel.connecting import open_tunnel
+from gpu_tasks.client.tunnel.copying import copy_in, copy_out
+from gpu_tasks.client.tunnel.forwarding import forward
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.provider.tunnel import tunnel_door
+from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
+from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
+from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
+from provider_chain import CUSTOMER_SEAL
+from renting_village import PROGRAM, Renting, play
+from scripts.chains.market_chain import GENESIS_HASH
+
+SERVICE = replace(PROGRAM, is_lease=True, ports=(8_080,))
+ECHO = ("cat", "-")
+NOWHERE = re.compile("is not under|too deep")
+
+
+def provider_of(village: Renting, stash: bytes) -> Provider:
+    found = village.node.chain.now()[Devices].providers[stash]
+    assert found is not None
+    return found
+
+
+class Entered:
+    """A lease that runs, and the way into it."""
+
+    def __init__(self, village: Renting, task: bytes, engine: FakeEngine, stash: bytes) -> None:
+        self.village, self.task, self.engine, self.stash = village, task, engine, stash
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.village.miner(self.stash).daemon.server.port}"
+
+    def tunnel(
+        self, key: SealKey = CUSTOMER_SEAL, task: bytes = b""
+    ) -> contextlib.AbstractAsyncContextManager[Multiplexer]:
+        record = self.village.task(self.task)
+        provider = provider_of(self.village, self.stash)
+        return open_tunnel(GENESIS_HASH, task or self.task, record, key, provider, is_private=True)
+
+
+def enter(tmp_path: Path, scene: Callable[[Entered], Awaitable[None]], **changed: Any) -> None:
+    async def begun(village: Renting) -> None:
+        task = await village.rent(replace(SERVICE, **changed))
+        record = await village.until(task, TaskState.RUNNING)
+        await village.block()
+        stash = record.slots[0].provider
+        await scene(Entered(village, task, village.engine_of(stash), stash))
+
+    play(tmp_path, begun, 3)
+
+
+async def said(stream: Any) -> dict[int, bytes]:
+    found = {OUT: b"", ERR: b""}
+    while (piece := await stream.read()) is not None:
+        found[piece[0]] += piece[1]
+    return found
+
+
+def test_a_program_is_run_with_its_input_outputs_and_exit_code(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+            await stream.write(b"words ")
+            await stream.write(b"err that is one")
+            await stream.end_input()
+            assert await said(stream) == {OUT: b"cat -\nWORDS ", ERR: b"ERR THAT IS ONE"}
+            assert (await stream.end).code == 7
+        (program,) = entered.engine.inside.streams
+        assert program.command == ECHO
+        assert program.is_closed
+
+    enter(tmp_path, scene)
+
+
+def test_a_terminal_has_the_size_of_the_window(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            stream = await tunnel.open(RunProgram(("sh",), is_terminal=True, rows=24, columns=80))
+            assert await stream.read() == (OUT, b"sh\n")
+            (program,) = entered.engine.inside.streams
+            assert (program.is_terminal, program.size) == (True, (24, 80))
+            await stream.resize(50, 0)
+            await stream.write(b"x")
+            assert await stream.read() == (OUT, b"X")
+            assert program.size == (50, 1)
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if program.is_closed:
+                break
+        assert program.is_closed, "it ends with the connection"
+
+    enter(tmp_path, scene)
+
+
+def test_files_go_in_and_out(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        folder = tmp_path / "data"
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "rows").write_bytes(b"r" * 300_000)
+        (folder / "link").symlink_to("/etc/passwd")
+        async with entered.tunnel() as tunnel:
+            await copy_in(tunnel, folder, "workspace/in")
+            await copy_in(tunnel, folder / "deep" / "rows", "workspace")
+            names = await copy_out(tunnel, "workspace/model", tmp_path / "back")
+            with pytest.raises(TunnelError, match="is there already"):
+                await copy_out(tunnel, "workspace/model", tmp_path / "back")
+        files = entered.engine.inside.files
+        assert files["workspace/in/data/deep/rows"] == b"r" * 300_000
+        assert files["workspace/rows"] == b"r" * 300_000
+        assert not any("link" in name for name in files)
+        assert names == ["model/weights"]
+        assert (tmp_path / "back" / "model" / "weights").read_bytes() == b"w" * 100_000
+        spool = entered.village.miner(entered.stash).daemon.settings.base_path / "tunnel"
+        assert not list(spool.iterdir()), "nothing is left of copies"
+
+    enter(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    "path", ["etc/passwd", "workspace/../etc", "", "in/words", "secrets/x", "workspace/\0", "workspace/" + "a/" * 20]
+)
+def test_files_are_put_and_fetched_under_its_own_folders_alone(tmp_path: Path, path: str) -> None:
+    async def scene(entered: Entered) -> None:
+        (tmp_path / "file").write_bytes(b"x")
+        async with entered.tunnel() as tunnel:
+            with pytest.raises(TunnelError, match=NOWHERE):
+                await copy_in(tunnel, tmp_path / "file", path)
+            with pytest.raises(TunnelError, match=NOWHERE):
+                await copy_out(tunnel, path, tmp_path / "back")
+
+    enter(tmp_path, scene)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+async def answered(server: asyncio.Server, said: bytes) -> bytes:
+    """What comes back from a port of this machine."""
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(said)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path) -> None:
+    port, silent = free_port(), free_port()
+
+    async def scene(entered: Entered) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write((await reader.readline()).upper())
+            writer.close()
+
+        service = await asyncio.start_server(answer, "127.0.0.1", port)
+        entered.engine.inside.process = os.getpid()
+        problems: list[str] = []
+        async with entered.tunnel() as tunnel:
+            servers = [await forward(tunnel, 0, remote, problems.append) for remote in (port, silent, 22)]
+            assert await answered(servers[0], b"hello\n") == b"HELLO\n"
+            assert await answered(servers[1], b"hello\n") == b""
+            assert await answered(servers[2], b"hello\n") == b""
+            for server in servers:
+                server.close()
+        service.close()
+        assert "nothing listens on port" in problems[0]
+        assert "names no port 22" in problems[1]
+
+    enter(tmp_path, scene, ports=(port, silent))
+
+
+def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        with pytest.raises(TunnelError, match="lets nobody in"):
+            async with entered.tunnel(SealKey(b"z" * 32)):
+                pass
+        with pytest.raises(TunnelError, match="no program of this task runs there"):
+            async with entered.tunnel(task=b"?" * 32):
+                pass
+        assert not entered.engine.inside.streams
+
+    enter(tmp_path, scene)
+
+
+def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
+        provider = provider_of(entered.village, entered.stash)
+        hello = SealedLine(name, CUSTOMER_SEAL, provider.seal_key, is_customer=True).hello()
+        door = entered.village.miner(entered.stash).daemon.tunnels
+        async with aiohttp.ClientSession() as session:
+            sockets = [await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}") for _ in range(2)]
+            for each in sockets:
+                await each.send_bytes(hello)
+                await each.receive()
+                await each.send_bytes(b"x" * 21)
+            await asyncio.sleep(0.1)
+            assert door.count == 0
+            for each in sockets:
+                await each.close()
+
+    enter(tmp_path, scene)
+
+
+def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        async with contextlib.AsyncExitStack() as exits:
+            for _ in range(tunnel_door.TUNNELS_OF_TASK_MAX):
+                tunnel = await exits.enter_async_context(entered.tunnel())
+                await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
+            with pytest.raises(TunnelError, match="as many tunnels are open"):
+                await exits.enter_async_context(entered.tunnel())
+
+    enter(tmp_path, scene)
+
+
+def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            for command, says in (
+                (("missing",), "no such program"),
+                ((), "a command has"),
+                (("x" * 4_000,) * 5, "bytes"),
+            ):
+                stream = await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
+                await said(stream)
+                assert says in (await stream.end).problem
+
+    enter(tmp_path, scene)
+
+
+def test_once_its_program_has_ended_files_are_fetched_and_nothing_is_run(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        entered.engine.end()
+        async with entered.tunnel() as tunnel:
+            stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+            await said(stream)
+            assert "its program has ended" in (await stream.end).problem
+            assert await copy_out(tunnel, "workspace/model", tmp_path / "back") == ["model/weights"]
+
+    enter(tmp_path, scene)
