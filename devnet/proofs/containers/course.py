@@ -32,6 +32,7 @@ from devnet.measuring import ledger
 from devnet.measuring.ledger import final_height
 from devnet.proofs.containers.judging import ContainerFinding, ContainerScene, judge
 from devnet.proofs.containers.registry import VERSION, Shipyard, shipyard
+from devnet.proofs.containers.visiting import PORT, SERVE, visit
 from genesis import dev_accounts
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task
@@ -63,6 +64,10 @@ SCENES = (
         "echo here > /out/state; sleep 600", TaskOutcome.TIME_OVER, 50, 10, kills=True, outputs={"state": b"here\n"},
     ),
     ContainerScene(
+        "entered", "A lease that its customer enters: a shell, files, a service on a port; then it leaves", "Lease",
+        SERVE, TaskOutcome.TIME_STOPPED, 120, 10, is_stopped=True, ports=(PORT,),
+    ),
+    ContainerScene(
         "copies", "A job that three compute, of whom one gives something else than its program left", "Job",
         "wc -w < /in/words.txt > /out/count; sleep 4", TaskOutcome.ON_TIME, 20, 10, outputs={"count": b"6\n"}, copies=3,
         liar="Charlie",
@@ -78,6 +83,8 @@ class Harbour:
     yard: Shipyard
     tell: Narrator
     struck: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    """What was not as it must be while a program ran."""
 
 
 @contextmanager
@@ -99,6 +106,7 @@ def play(harbour: Harbour, scene: ContainerScene) -> ContainerFinding:
     """Sell the time of a scene, do what it says, and judge."""
     harbour.tell.step(scene.title)
     harbour.struck.clear()
+    harbour.missed.clear()
     net, stashes = harbour.net, {ss58(dev_accounts.stash(name)): dev_accounts.stash(name) for name in ASKS}
     with _lying(harbour, scene):
         before, began = _wealth(net, stashes), time.monotonic()
@@ -112,7 +120,7 @@ def play(harbour: Harbour, scene: ContainerScene) -> ContainerFinding:
     outcome = "none" if record.outcome is None else record.outcome.name.lower()
     finding = ContainerFinding(scene, outcome, record.behind + record.owed, seconds, paid)
     judge(finding, told, moved, _outputs(harbour, sale, record), left)
-    finding.failures += _unverified(net, sale)
+    finding.failures += _unverified(net, sale) + harbour.missed
     for failure in finding.failures:
         harbour.tell.line(f"FAILED: {failure}")
     harbour.tell.line(f"{scene.name}: {outcome}, {finding.intervals} intervals paid, {paid} grains, {seconds} s")
@@ -161,6 +169,8 @@ def _strike(harbour: Harbour, scene: ContainerScene, sale: TaskSale) -> None:
         return
     harbour.struck.append(scene.name)
     net, tell = harbour.net, harbour.tell
+    if scene.ports:
+        harbour.missed += visit(net, sale, CUSTOMER_KEY, tell)
     if scene.is_stopped:
         task_sale.ask(net, sale, "amend", "--stop", "--key", CUSTOMER_KEY, "--yes", tell=tell)
         return
@@ -191,7 +201,8 @@ def _file(harbour: Harbour, scene: ContainerScene) -> Path:
     path.write_text(
         f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  run:\n"
         f"    image: {harbour.yard.image}\n    inputs: [words.txt]\n"
-        f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
+        + (f"    ports: {list(scene.ports)}\n" if scene.ports else "")
+        + f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
         f"  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}\n  market: {{maxPrice: 0.2 oGPU}}\n"
         + (
             f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"

@@ -27,6 +27,8 @@ class ContainerScene:
     kills: bool = False
     """Its provider's daemon, with -9, once an interval is paid; it is started again at once."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    """On which its program listens; its customer enters it once an interval is paid."""
     copies: int = 1
     """Devices that compute it, and are compared."""
     liar: str = ""

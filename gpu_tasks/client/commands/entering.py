@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -92,11 +93,17 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
                 server = await forward(tunnel, local, remote, note)
                 exits.callback(server.close)
                 port = server.sockets[0].getsockname()[1]
-                session.output.facts({"local": f"{HOST}:{port}", "remote": remote})
+                click.echo(_forwarded(port, remote, as_json=session.output.as_json))
             await tunnel.ended.wait()
             raise TunnelError("the provider hung up: has the task ended? `ogpu describe` says")
 
     _enter(session, task, key_text, work)
+
+
+def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
+    """A line: who waits for it reads no further."""
+    row = {"local": f"{HOST}:{port}", "remote": remote}
+    return json.dumps(row) if as_json else f"{row['local']} leads to port {remote} of the container; Ctrl-C ends it"
 
 
 def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]]) -> None:
