@@ -81,6 +81,10 @@ COMMANDS = {
         "deciding:amend",
         "Change TASK (0x..): --raise the price, --extend its time, or --stop it; one of the three.",
     ),
+    "stop": (
+        "deciding:stop",
+        "Stop TASK (0x..), which runs: what has elapsed is paid, and half of the bond goes to who worked, half burns.",
+    ),
     "close": (
         "deciding:close",
         "Offer another end of TASK (0x..), or sign the one that its customer offers, as the stash of a slot.",

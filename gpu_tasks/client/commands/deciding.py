@@ -72,11 +72,25 @@ def amend(
         if price_max is not None:
             _require_raisable(found, price_max)
             return await _amended(session, client, payer, task_id, found, RaisePrice(price_max))
-        if found.state is not TaskState.RUNNING:
-            helps = "`ogpu cancel` takes it back" if _is_cancellable(found) else "see `ogpu describe`"
-            raise TaskError(f"the task is {stages.progress(found)}: only one that runs is extended or stopped; {helps}")
+        _require_running(found)
         change = Stop() if blocks is None else MoreBlocks(blocks)
         return await _amended(session, client, payer, task_id, found, change)
+
+    make_about(session, task, key_text, sending, draft)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@sending_options
+@click.pass_obj
+def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
+    """Stop TASK (0x..), which runs: what has elapsed is paid, and half of the bond goes to who worked, half burns."""
+
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        require_customer(found, payer.account)
+        _require_running(found)
+        return await _amended(session, client, payer, task_id, found, Stop())
 
     make_about(session, task, key_text, sending, draft)
 
@@ -164,6 +178,12 @@ async def _amended(
         case _:
             terms |= await purse.end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, terms, locks=locks)
+
+
+def _require_running(task: Task) -> None:
+    if task.state is not TaskState.RUNNING:
+        helps = "`ogpu cancel` takes it back" if _is_cancellable(task) else "see `ogpu describe`"
+        raise TaskError(f"the task is {stages.progress(task)}: only one that runs is extended or stopped; {helps}")
 
 
 def _require_raisable(task: Task, price_max: int) -> None:

@@ -6,6 +6,7 @@ In reading order:
 * `means`: what this provider lets programs use, and where its container engine keeps what it needs
 * `asking`: from a task on the chain to the request that its hash names
 * `fitting`: a request as a container of this machine, within what the provider lets it use
+* `entering`: what is done in a container that runs
 * `house`: the programs of one daemon: made ready, begun, stopped, removed
 * `results`: what a program leaves: its outputs, sealed to its customer, and the record of what it used
 """
