@@ -14,6 +14,7 @@ In reading order:
 * `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it
 * `programs`: programs of customers, in containers
+* `tunnel`: customers in their containers
 * `tasks`: tasks at auction: bids, work, checkpoints
 * `daemon`: what runs until it is stopped: from a block to what it asks for
 * `keys`: the provider key

@@ -52,7 +52,7 @@ from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory
-from gpu_tasks.provider.tunnel.program_rooms import ProgramRooms
+from gpu_tasks.provider.tunnel.program_access import ProgramDoors
 from gpu_tasks.provider.tunnel.tunnel_door import TunnelDoor
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
@@ -121,9 +121,9 @@ class Daemon:
         programs = self.house_kind(
             settings.engine, means.container_policy(_gpus(workshop)), lambda: workshop.devices, settings.why_no_engine
         )
-        rooms = ProgramRooms(programs, None if settings.engine is None else settings.engine.inside)
+        containers = ProgramDoors(programs, None if settings.engine is None else settings.engine.inside)
         spool = settings.base_path / TUNNEL_FOLDER
-        self.tunnels = TunnelDoor(rooms, identity.seal_key, identity.genesis, identity.stash, spool)
+        self.tunnels = TunnelDoor(containers, identity.seal_key, identity.genesis, identity.stash, spool)
         self.server = BlobServer(store, resealer, states, settings.broker, inventory.told, self.tunnels)
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine)
         self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))

@@ -26,7 +26,7 @@ TERMINAL_MAX = 10_000
 OUT, ERR = 0, 1
 """Channels of data: of a program's two outputs."""
 
-Word = Annotated[str, Bounded(WORD_BYTES_MAX)]
+ProgramWord = Annotated[str, Bounded(WORD_BYTES_MAX)]
 Path = Annotated[str, Bounded(PATH_BYTES_MAX)]
 
 
@@ -34,7 +34,7 @@ Path = Annotated[str, Bounded(PATH_BYTES_MAX)]
 class RunProgram:
     """Run a program beside the container's own; on a terminal, or with input and two outputs."""
 
-    command: Annotated[tuple[Word, ...], Bounded(WORDS_MAX)]
+    command: Annotated[tuple[ProgramWord, ...], Bounded(WORDS_MAX)]
     is_terminal: bool
     rows: U16
     columns: U16
@@ -61,7 +61,7 @@ class CopyOut:
     path: Path
 
 
-Wanted = Annotated[RunProgram | ReachPort | CopyIn | CopyOut, Tagged("ogpu::TunnelWish")]
+TunnelAsk = Annotated[RunProgram | ReachPort | CopyIn | CopyOut, Tagged("ogpu::TunnelAsk")]
 
 
 @variant(0)
@@ -69,11 +69,11 @@ class OpenStream:
     """A new stream, numbered by who opens it."""
 
     stream: U32
-    wanted: Wanted
+    wanted: TunnelAsk
 
 
 @variant(1)
-class StreamData:
+class StreamBytes:
     """Bytes of a stream."""
 
     stream: U32
@@ -114,5 +114,5 @@ class ResizeTerminal:
     columns: U16
 
 
-Frame = OpenStream | StreamData | StreamCredit | StreamInputEnd | StreamEnd | ResizeTerminal
-FRAME = codec(Annotated[Frame, Tagged("ogpu::TunnelFrame")])
+TunnelFrame = OpenStream | StreamBytes | StreamCredit | StreamInputEnd | StreamEnd | ResizeTerminal
+FRAME = codec(Annotated[TunnelFrame, Tagged("ogpu::TunnelFrame")])

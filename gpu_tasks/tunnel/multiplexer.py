@@ -21,20 +21,20 @@ from gpu_tasks.tunnel.frames import (
     WINDOW_BYTES,
     CopyIn,
     CopyOut,
-    Frame,
     OpenStream,
     ReachPort,
     ResizeTerminal,
     RunProgram,
+    StreamBytes,
     StreamCredit,
-    StreamData,
     StreamEnd,
     StreamInputEnd,
+    TunnelFrame,
 )
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelKeyError
 from runtime.encoding.codec import DecodeError
 
-Wish = RunProgram | ReachPort | CopyIn | CopyOut
+StreamPurpose = RunProgram | ReachPort | CopyIn | CopyOut
 HUNG_UP = "the other side hung up"
 
 
@@ -42,7 +42,7 @@ class TunnelError(Exception):
     """A stream or the whole tunnel came to a bad end; the text says why."""
 
 
-class Connection(Protocol):
+class RecordLine(Protocol):
     """What records go over."""
 
     async def send(self, record: bytes) -> None:
@@ -57,7 +57,7 @@ class Connection(Protocol):
 class TunnelStream:
     """One stream, as either side has it."""
 
-    def __init__(self, number: int, send: Callable[[Frame], Awaitable[None]]) -> None:
+    def __init__(self, number: int, send: Callable[[TunnelFrame], Awaitable[None]]) -> None:
         """`send` hands a frame to the tunnel."""
         self.number = number
         self.end: asyncio.Future[StreamEnd] = asyncio.get_running_loop().create_future()
@@ -99,7 +99,7 @@ class TunnelStream:
             self._check()
             self._room -= len(part)
             try:
-                await self._send(StreamData(self.number, channel, part))
+                await self._send(StreamBytes(self.number, channel, part))
             except ConnectionError:
                 raise TunnelError(HUNG_UP) from None
 
@@ -129,7 +129,7 @@ class TunnelStream:
 
     # ------------------------------------------------------------------------------------- what the other side says
 
-    def take(self, frame: StreamData) -> None:
+    def take(self, frame: StreamBytes) -> None:
         """Bytes came; TunnelError for more than the window."""
         if self._is_input_over:
             raise TunnelError("bytes came after the last ones")
@@ -160,13 +160,13 @@ class TunnelStream:
         self._has_room.set()
 
 
-Serve = Callable[[TunnelStream, Wish], Awaitable[None]]
+ServeStream = Callable[[TunnelStream, StreamPurpose], Awaitable[None]]
 
 
 class Multiplexer:
     """One end of a tunnel after its handshake. `run` it, and open streams meanwhile; or serve those that come."""
 
-    def __init__(self, connection: Connection, line: SealedLine, serve: Serve | None = None) -> None:
+    def __init__(self, connection: RecordLine, line: SealedLine, serve: ServeStream | None = None) -> None:
         """Who does not `serve` opens streams, and takes none."""
         self._connection = connection
         self._line = line
@@ -183,7 +183,7 @@ class Multiplexer:
         """Whether no stream is open."""
         return not self._streams
 
-    async def open(self, wanted: Wish) -> TunnelStream:
+    async def open(self, wanted: StreamPurpose) -> TunnelStream:
         """A new stream; TunnelError where as many are open as may be, or the tunnel is gone."""
         if len(self._streams) >= STREAMS_MAX:
             raise TunnelError(f"{STREAMS_MAX} streams are open already")
@@ -224,7 +224,7 @@ class Multiplexer:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _take(self, frame: Frame) -> None:
+    async def _take(self, frame: TunnelFrame) -> None:
         if isinstance(frame, OpenStream):
             self._opened(frame)
             return
@@ -232,7 +232,7 @@ class Multiplexer:
         if stream is None:
             return  # it ended while this was under way
         match frame:
-            case StreamData():
+            case StreamBytes():
                 stream.take(frame)
             case StreamCredit():
                 stream.credit(frame.count)
@@ -257,7 +257,7 @@ class Multiplexer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _served(self, serve: Serve, stream: TunnelStream, wanted: Wish) -> None:
+    async def _served(self, serve: ServeStream, stream: TunnelStream, wanted: StreamPurpose) -> None:
         try:
             await serve(stream, wanted)
         finally:
@@ -267,6 +267,6 @@ class Multiplexer:
         self._streams[stream.number] = stream
         stream.end.add_done_callback(lambda _: self._streams.pop(stream.number, None))
 
-    async def _send(self, frame: Frame) -> None:
+    async def _send(self, frame: TunnelFrame) -> None:
         async with self._sending:  # records are counted: they go in the order in which they were sealed
             await self._connection.send(self._line.seal(FRAME.encode(frame)))

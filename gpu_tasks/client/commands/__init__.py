@@ -16,6 +16,7 @@ In reading order:
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
+* `entering`: a shell, files and ports of a container
 * `hearing_tasks`: what providers tell of tasks while they work
 * `live_tasks`: what `describe` shows of what providers tell now
 * `telling_events`: the market's events as they become final

@@ -2,9 +2,10 @@
 
 In reading order:
 
-* `rooms`: what can be done in one container
+* `access`: what can be done in one container, by whoever ordered it
 * `copying`: archives from a customer, unpacked within limits
 * `serving`: one stream of a tunnel, from its wish to its end
 * `tunnel_door`: handshakes, and how many tunnels there are
-* `program_rooms`: the containers of the daemon's programs
+* `ports`: connections to ports of a container, from within its network
+* `program_access`: the containers of the daemon's programs
 """

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
 from gpu_tasks.provider.execution.containers.tar_entries import EntryKind, PieceReader, TarStream
-from gpu_tasks.provider.tunnel.rooms import RoomError
+from gpu_tasks.provider.tunnel.access import AccessError
 
 FILES_MAX = 10_000
 DEPTH_MAX = 16
@@ -21,24 +21,24 @@ OWN_FOLDERS = ("workspace", "out")
 
 
 def target_of(path: str) -> tuple[str, ...]:
-    """Where in a container, as parts; RoomError for what no customer writes to."""
+    """Where in a container, as parts; AccessError for what no customer writes to."""
     parts = tuple(part for part in path.split("/") if part)
     if not parts or parts[0] not in OWN_FOLDERS or any(part in {".", ".."} or "\0" in part for part in parts):
-        raise RoomError(f"{path[:80]!r} is not under /workspace or /out: only there files are put and fetched")
+        raise AccessError(f"{path[:80]!r} is not under /workspace or /out: only there files are put and fetched")
     if len(parts) > DEPTH_MAX or any(len(part.encode()) > NAME_BYTES_MAX for part in parts):
-        raise RoomError(f"{path[:80]!r} is too deep or too long: {DEPTH_MAX} folders, {NAME_BYTES_MAX} bytes a name")
+        raise AccessError(f"{path[:80]!r} is too deep or too long: {DEPTH_MAX} folders, {NAME_BYTES_MAX} bytes a name")
     return parts
 
 
 def unpack(archive: BinaryIO, folder: Path) -> None:
-    """Unpack what came into an empty folder; RoomError for what is no plain archive, OSError."""
+    """Unpack what came into an empty folder; AccessError for what is no plain archive, OSError."""
     files = 0
     try:
         stream = TarStream(PieceReader(iter(lambda: archive.read(_PIECE), b"")))
         for entry in stream:
             files += 1
             if files > FILES_MAX:
-                raise RoomError(f"more than {FILES_MAX} files and folders: pack them into one")
+                raise AccessError(f"more than {FILES_MAX} files and folders: pack them into one")
             target = folder.joinpath(*_parts(entry.name))
             if entry.kind is EntryKind.FOLDER:
                 target.mkdir(parents=True, exist_ok=True)
@@ -48,11 +48,11 @@ def unpack(archive: BinaryIO, folder: Path) -> None:
                     for piece in stream.content():
                         file.write(piece)
             else:
-                raise RoomError(f"{entry.name[:80]!r} is {entry.kind.value}: plain files and folders are copied")
+                raise AccessError(f"{entry.name[:80]!r} is {entry.kind.value}: plain files and folders are copied")
     except ContainerRefusedError as error:
-        raise RoomError(str(error)) from None
+        raise AccessError(str(error)) from None
     except FileExistsError as error:
-        raise RoomError(f"the archive has a name twice: {Path(str(error.filename)).name[:80]!r}") from None
+        raise AccessError(f"the archive has a name twice: {Path(str(error.filename)).name[:80]!r}") from None
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -60,5 +60,5 @@ def _parts(name: str) -> tuple[str, ...]:
     if len(parts) > DEPTH_MAX or any(
         part in {"", ".", ".."} or "\0" in part or len(part.encode()) > NAME_BYTES_MAX for part in parts
     ):
-        raise RoomError(f"the name {name[:80]!r} leads elsewhere, or is too deep or too long")
+        raise AccessError(f"the name {name[:80]!r} leads elsewhere, or is too deep or too long")
     return parts

@@ -11,22 +11,22 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
 from gpu_tasks.provider.tunnel.copying import target_of, unpack
-from gpu_tasks.provider.tunnel.rooms import Room, RoomError, Talk
 from gpu_tasks.tunnel.frames import COMMAND_BYTES_MAX, COPY_BYTES_MAX, TERMINAL_MAX, CopyIn, ReachPort, RunProgram
-from gpu_tasks.tunnel.multiplexer import TunnelError, TunnelStream, Wish
+from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
 
 _PIECE = 1 << 20
 KEPT_IN_MEMORY = 1 << 20
 """Of a copy; the rest goes through a file."""
 
 
-async def serve_stream(room: Room, spool: Path, stream: TunnelStream, wanted: Wish) -> None:
+async def serve_stream(room: ContainerAccess, spool: Path, stream: TunnelStream, wanted: StreamPurpose) -> None:
     """Do what a stream asks for, and end it."""
     try:
         code = await _served(room, spool, stream, wanted)
         await stream.finish(code)
-    except RoomError as error:
+    except AccessError as error:
         await stream.finish(1, str(error))
     except (TunnelError, ConnectionError):
         await stream.finish(1, "it was cut off")
@@ -34,7 +34,7 @@ async def serve_stream(room: Room, spool: Path, stream: TunnelStream, wanted: Wi
         await stream.finish(1, f"the provider's disk: {error.strerror}")
 
 
-async def _served(room: Room, spool: Path, stream: TunnelStream, wanted: Wish) -> int:
+async def _served(room: ContainerAccess, spool: Path, stream: TunnelStream, wanted: StreamPurpose) -> int:
     match wanted:
         case RunProgram():
             return await _run(room, stream, wanted)
@@ -47,9 +47,9 @@ async def _served(room: Room, spool: Path, stream: TunnelStream, wanted: Wish) -
     return 0
 
 
-async def _run(room: Room, stream: TunnelStream, wanted: RunProgram) -> int:
+async def _run(room: ContainerAccess, stream: TunnelStream, wanted: RunProgram) -> int:
     if not wanted.command or sum(len(word.encode()) for word in wanted.command) > COMMAND_BYTES_MAX:
-        raise RoomError(f"a command has 1 to {COMMAND_BYTES_MAX} bytes")
+        raise AccessError(f"a command has 1 to {COMMAND_BYTES_MAX} bytes")
     rows, columns = _size(wanted.rows, wanted.columns)
     talk = await room.run(wanted.command, is_terminal=wanted.is_terminal, rows=rows, columns=columns)
     if wanted.is_terminal:
@@ -94,23 +94,23 @@ async def _down(stream: TunnelStream, talk: Talk) -> None:
             await stream.write(data, channel)
 
 
-async def _copy_in(room: Room, spool: Path, stream: TunnelStream, path: str) -> None:
+async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
     target_of(path)
     with tempfile.TemporaryDirectory(dir=spool) as name, _spooled(spool) as file:
         size = 0
         while (found := await stream.read()) is not None:
             size += len(found[1])
             if size > COPY_BYTES_MAX:
-                raise RoomError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+                raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
             await asyncio.to_thread(file.write, found[1])
         if stream.end.done():
-            raise RoomError("the copy broke off")
+            raise AccessError("the copy broke off")
         file.seek(0)
         await asyncio.to_thread(unpack, file, Path(name))  # type: ignore[arg-type]
         await room.copy_in(path, Path(name))
 
 
-async def _copy_out(room: Room, spool: Path, stream: TunnelStream, path: str) -> None:
+async def _copy_out(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
     target_of(path)
     with _spooled(spool) as file:
         bounded = _Bounded(file)
@@ -133,8 +133,8 @@ class _Bounded:
         self._size = 0
 
     def write(self, data: bytes) -> int:
-        """RoomError for too much."""
+        """AccessError for too much."""
         self._size += len(data)
         if self._size > COPY_BYTES_MAX:
-            raise RoomError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+            raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
         return self._file.write(data)

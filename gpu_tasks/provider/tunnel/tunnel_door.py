@@ -23,7 +23,7 @@ from gpu_tasks.provider.blobs.request_slots import (
     RequestSlots,
     address_of_peer,
 )
-from gpu_tasks.provider.tunnel.rooms import OpenRoom, Rooms
+from gpu_tasks.provider.tunnel.access import OpenContainer, OpenContainers
 from gpu_tasks.provider.tunnel.serving import serve_stream
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer
@@ -43,7 +43,7 @@ TASK_DIGITS = 64
 class TunnelDoor:
     """Lets customers into the containers that they ordered."""
 
-    def __init__(self, rooms: Rooms, seal_key: SealKey, genesis: bytes, stash: bytes, spool: Path) -> None:
+    def __init__(self, rooms: OpenContainers, seal_key: SealKey, genesis: bytes, stash: bytes, spool: Path) -> None:
         """`spool` is a folder of the daemon's, for copies under way."""
         self._rooms = rooms
         self._seal_key = seal_key
@@ -86,7 +86,7 @@ class TunnelDoor:
                 await socket.close()
         return socket
 
-    def _found(self, text: str) -> tuple[bytes, OpenRoom]:
+    def _found(self, text: str) -> tuple[bytes, OpenContainer]:
         try:
             task = bytes.fromhex(text) if len(text) == TASK_DIGITS else b""
         except ValueError:
@@ -99,7 +99,7 @@ class TunnelDoor:
         return task, found
 
     async def _agreed(
-        self, socket: web.WebSocketResponse, slot: RequestSlot, task: bytes, found: OpenRoom
+        self, socket: web.WebSocketResponse, slot: RequestSlot, task: bytes, found: OpenContainer
     ) -> SealedLine:
         name = TunnelName(self._genesis, task, self._stash)
         line = SealedLine(name, self._seal_key, found.customer_key, is_customer=False)

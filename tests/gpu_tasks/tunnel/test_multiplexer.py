@@ -16,12 +16,12 @@ from gpu_tasks.tunnel.frames import (
     WINDOW_BYTES,
     OpenStream,
     ReachPort,
+    StreamBytes,
     StreamCredit,
-    StreamData,
     StreamInputEnd,
 )
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
-from gpu_tasks.tunnel.multiplexer import HUNG_UP, Multiplexer, TunnelError, TunnelStream, Wish
+from gpu_tasks.tunnel.multiplexer import HUNG_UP, Multiplexer, StreamPurpose, TunnelError, TunnelStream
 
 NAME = TunnelName(b"g" * 32, b"t" * 32, b"p" * 32)
 PORT = ReachPort(80)
@@ -46,7 +46,7 @@ class Pipe:
 class Ends:
     """A customer's end that opens streams, and a provider's that serves them."""
 
-    def __init__(self, serve: Callable[[TunnelStream, Wish], Awaitable[None]]) -> None:
+    def __init__(self, serve: Callable[[TunnelStream, StreamPurpose], Awaitable[None]]) -> None:
         customer, provider = (SealKey(bytes((number,)) * 32) for number in (1, 2))
         self.line = SealedLine(NAME, customer, provider.public, is_customer=True)
         other = SealedLine(NAME, provider, customer.public, is_customer=False)
@@ -69,7 +69,8 @@ class Ends:
 
 
 def play(
-    scene: Callable[[Ends], Awaitable[None]], serve: Callable[[TunnelStream, Wish], Awaitable[None]] | None = None
+    scene: Callable[[Ends], Awaitable[None]],
+    serve: Callable[[TunnelStream, StreamPurpose], Awaitable[None]] | None = None,
 ) -> None:
     async def main() -> None:
         ends = Ends(serve or echo)
@@ -81,7 +82,7 @@ def play(
     asyncio.run(main())
 
 
-async def echo(stream: TunnelStream, _wanted: Wish) -> None:
+async def echo(stream: TunnelStream, _wanted: StreamPurpose) -> None:
     """Says what it hears, and ends with 3."""
     while (found := await stream.read()) is not None:
         await stream.write(found[1], ERR)
@@ -125,7 +126,7 @@ def test_who_does_not_read_is_sent_a_window_and_holds_nobody_else_up() -> None:
         assert not stuck.done()
         stuck.cancel()
 
-    async def deaf_first(stream: TunnelStream, wanted: Wish) -> None:
+    async def deaf_first(stream: TunnelStream, wanted: StreamPurpose) -> None:
         if stream.number == 1:
             await stream.end
         else:
@@ -165,7 +166,7 @@ def test_a_wait_for_room_ends_with_the_stream() -> None:
         with pytest.raises(TunnelError, match="no more"):
             await stream.write(bytes(3 * WINDOW_BYTES))
 
-    async def refuse(stream: TunnelStream, _wanted: Wish) -> None:
+    async def refuse(stream: TunnelStream, _wanted: StreamPurpose) -> None:
         await asyncio.sleep(0.05)
         await stream.finish(1, "no more")
 
@@ -188,9 +189,9 @@ def test_streams_are_bounded() -> None:
     ("frames", "says"),
     [
         ([OpenStream(1, PORT), OpenStream(1, PORT)], "opened twice"),
-        ([OpenStream(1, PORT), *[StreamData(1, 0, bytes(DATA_BYTES_MAX))] * 9], "than a window holds"),
+        ([OpenStream(1, PORT), *[StreamBytes(1, 0, bytes(DATA_BYTES_MAX))] * 9], "than a window holds"),
         ([OpenStream(1, PORT), StreamCredit(1, 1)], "than were sent"),
-        ([OpenStream(1, PORT), StreamInputEnd(1), StreamData(1, 0, b"x")], "after the last ones"),
+        ([OpenStream(1, PORT), StreamInputEnd(1), StreamBytes(1, 0, b"x")], "after the last ones"),
     ],
 )
 def test_what_may_not_be_said_ends_the_tunnel(frames: list[Any], says: str) -> None:
@@ -199,7 +200,7 @@ def test_what_may_not_be_said_ends_the_tunnel(frames: list[Any], says: str) -> N
             await ends.say(frame)
         assert says in await ends.running[1]
 
-    async def deaf(stream: TunnelStream, _wanted: Wish) -> None:
+    async def deaf(stream: TunnelStream, _wanted: StreamPurpose) -> None:
         await stream.end
 
     play(scene, deaf)
@@ -207,7 +208,7 @@ def test_what_may_not_be_said_ends_the_tunnel(frames: list[Any], says: str) -> N
 
 def test_frames_of_streams_that_are_over_are_passed_over() -> None:
     async def scene(ends: Ends) -> None:
-        for frame in (StreamData(7, 0, b"x"), StreamCredit(7, 9), StreamInputEnd(7)):
+        for frame in (StreamBytes(7, 0, b"x"), StreamCredit(7, 9), StreamInputEnd(7)):
             await ends.say(frame)
         stream = await ends.customer.open(PORT)
         await _send(stream, b"still there")

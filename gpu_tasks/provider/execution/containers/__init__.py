@@ -23,7 +23,6 @@ In reading order:
 * `ability`: what this machine can do, and why not
 * `parts`: the parts of one container, made and removed
 * `running`: a container that runs or has run
-* `ports`: connections to its ports
 * `inside`: programs and files of a running container
 * `engine`: start, wait, stop, remove
 """

@@ -10,13 +10,13 @@ from typing import BinaryIO
 
 from gpu_tasks.provider.execution.containers.inside import Shell
 from gpu_tasks.provider.execution.containers.outputs import OutputLimits
-from gpu_tasks.provider.execution.containers.ports import open_port
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.running import RunningContainer
 from gpu_tasks.provider.programs.entering import EntersContainers
 from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.tunnel.access import AccessError, OpenContainer, Talk
 from gpu_tasks.provider.tunnel.copying import target_of
-from gpu_tasks.provider.tunnel.rooms import OpenRoom, RoomError, Talk
+from gpu_tasks.provider.tunnel.ports import open_port
 from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 
 FILES_OUT_MAX = 10_000
@@ -24,17 +24,17 @@ PROGRAMS_OF_ROOM_MAX = 8
 """That customers run beside the container's own, at once."""
 
 
-class ProgramRooms:
-    """Implements `Rooms`."""
+class ProgramDoors:
+    """Implements `OpenContainers`."""
 
     def __init__(self, programs: ProgramHouse, inside: EntersContainers | None) -> None:
         """Without an engine nobody finds anything."""
         self._programs = programs
         self._inside = inside
-        self._rooms: dict[str, ContainerRoom] = {}
+        self._rooms: dict[str, ProgramAccess] = {}
 
-    def find(self, task: bytes) -> OpenRoom | None:
-        """See `Rooms`."""
+    def find(self, task: bytes) -> OpenContainer | None:
+        """See `OpenContainers`."""
         found = self._programs.of_task(task)
         if found is None or self._inside is None:
             return None
@@ -42,12 +42,12 @@ class ProgramRooms:
         room = self._rooms.get(container.name)
         if room is None:
             self._rooms = {name: each for name, each in self._rooms.items() if not each.is_over}
-            room = self._rooms[container.name] = ContainerRoom(self._inside, container, found.ports)
-        return OpenRoom(room, found.reply_key)
+            room = self._rooms[container.name] = ProgramAccess(self._inside, container, found.ports)
+        return OpenContainer(room, found.reply_key)
 
 
-class ContainerRoom:
-    """Implements `Room`."""
+class ProgramAccess:
+    """Implements `ContainerAccess`."""
 
     def __init__(self, inside: EntersContainers, container: RunningContainer, ports: Sequence[int]) -> None:
         """`ports` are those that the task names."""
@@ -63,10 +63,10 @@ class ContainerRoom:
         return self._container.end.done()
 
     async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
-        """See `Room`."""
+        """See `ContainerAccess`."""
         self._require_running()
         if self._programs >= PROGRAMS_OF_ROOM_MAX:
-            raise RoomError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own: end one")
+            raise AccessError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own: end one")
         self._programs += 1
         try:
             shell = await self._inside.open_program(self._container, command, is_terminal=is_terminal)
@@ -75,46 +75,46 @@ class ContainerRoom:
                     await self._inside.resize(shell, rows, columns)
         except ContainerError as error:
             self._programs -= 1
-            raise RoomError(str(error)) from None
+            raise AccessError(str(error)) from None
         except BaseException:
             self._programs -= 1
             raise
         return _ProgramTalk(self._inside, shell, self._ended, is_terminal=is_terminal)
 
     async def reach(self, port: int) -> Talk:
-        """See `Room`."""
+        """See `ContainerAccess`."""
         self._require_running()
         if port not in self._ports:
             named = ", ".join(map(str, self._ports)) or "none"
-            raise RoomError(f"the task names no port {port} ({named}): `spec.run.ports` does")
+            raise AccessError(f"the task names no port {port} ({named}): `spec.run.ports` does")
         try:
             reader, writer = await open_port(await self._inside.process_of(self._container), port)
         except ContainerError as error:
-            raise RoomError(str(error)) from None
+            raise AccessError(str(error)) from None
         return _PortTalk(reader, writer)
 
     async def copy_in(self, path: str, folder: Path) -> None:
-        """See `Room`."""
+        """See `ContainerAccess`."""
         first, *deeper = target_of(path)
         try:
             async with self._copying:
                 files = await asyncio.to_thread(_below, folder, deeper)
                 await self._inside.copy_in(self._container, first, files)
         except ContainerError as error:
-            raise RoomError(str(error)) from None
+            raise AccessError(str(error)) from None
 
     async def copy_out(self, path: str, sink: BinaryIO) -> None:
-        """See `Room`."""
+        """See `ContainerAccess`."""
         limits = OutputLimits(FILES_OUT_MAX, COPY_BYTES_MAX)
         try:
             async with self._copying:
                 await self._inside.copy_out(self._container, "/".join(target_of(path)), limits, sink)
         except ContainerError as error:
-            raise RoomError(str(error)) from None
+            raise AccessError(str(error)) from None
 
     def _require_running(self) -> None:
         if self.is_over:
-            raise RoomError("its program has ended: files can still be fetched until its time is up")
+            raise AccessError("its program has ended: files can still be fetched until its time is up")
 
     def _ended(self) -> None:
         self._programs -= 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 
-class RoomError(Exception):
+class AccessError(Exception):
     """It cannot be done; the text says why, and what to do."""
 
 
@@ -36,38 +36,38 @@ class Talk(Protocol):
         ...
 
 
-class Room(Protocol):
+class ContainerAccess(Protocol):
     """A container that runs."""
 
     async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
-        """Begin a program in it; RoomError."""
+        """Begin a program in it; AccessError."""
         ...
 
     async def reach(self, port: int) -> Talk:
-        """A connection to a port that its task names; RoomError."""
+        """A connection to a port that its task names; AccessError."""
         ...
 
     async def copy_in(self, path: str, folder: Path) -> None:
-        """Put all that lies in a folder of this machine under a path of the container; RoomError."""
+        """Put all that lies in a folder of this machine under a path of the container; AccessError."""
         ...
 
     async def copy_out(self, path: str, sink: BinaryIO) -> None:
-        """Write the archive of a path; RoomError."""
+        """Write the archive of a path; AccessError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRoom:
+class OpenContainer:
     """A room, and the key that whoever enters has to show."""
 
-    room: Room
+    room: ContainerAccess
     customer_key: bytes
     """X25519: what the outputs are sealed to."""
 
 
-class Rooms(Protocol):
+class OpenContainers(Protocol):
     """The containers of a daemon."""
 
-    def find(self, task: bytes) -> OpenRoom | None:
+    def find(self, task: bytes) -> OpenContainer | None:
         """That of a task, while it runs here."""
         ...
