@@ -167,3 +167,14 @@ def test_that_a_runner_up_took_over_and_is_gone_too_is_said_to_be_unknown() -> N
     found = account(chain, whole(chain))
     assert any("took it over" in each for each in found.unknown)
     assert "customer" not in wrong(chain, books, found)
+
+
+@pytest.mark.parametrize("scene", [*KNOWN, left_by_both])
+def test_what_the_newest_events_alone_tell_of_time_is_right_or_said_to_be_unknown(scene: Callable[[], Scene]) -> None:
+    chain, books = scene()
+    chain.until(TaskState.ENDED)
+    newest = whole(chain).told
+    for count in range(1, len(newest)):
+        found = account(chain, TaskEvents(newest[:count]))
+        odd = wrong(chain, books, found)
+        assert odd == [] or (odd == [chain.keys[1].name] and any("took it over" in each for each in found.unknown))
