@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-from itertools import islice
 from pathlib import Path
 
 import click
@@ -14,7 +11,7 @@ from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import DONE, TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
-from gpu_tasks.client.training.program_outputs import fetch_outputs, stated_outputs
+from gpu_tasks.client.training.program_outputs import fetch_outputs, names_in, stated_outputs
 from gpu_tasks.client.training.records import workload_name
 from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
 from gpu_tasks.data import market_reads, training_reads
@@ -30,8 +27,6 @@ from wallet.output import Account, Grains
 from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
 from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
-
-NAMES_SHOWN = 20
 
 checkpoints_option = click.option(
     "--checkpoints",
@@ -122,20 +117,11 @@ def _program_facts(
         "state": stages.progress(task),
         "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),
         "exit_code": stated.metric,
-        "outputs": ", ".join(_names_in(outputs)) or "none",
+        "outputs": ", ".join(names_in(outputs)) or "none",
         "hash": stated.root,
         "customer": Account(task.customer),
         "written_to": None if out is None else f"{out}, a tar archive",
     }
-
-
-def _names_in(outputs: bytes) -> list[str]:
-    """The first files of an archive; TaskError where it is none."""
-    try:
-        with tarfile.open(fileobj=io.BytesIO(outputs)) as archive:
-            return [entry.name for entry in islice(archive, NAMES_SHOWN) if entry.isfile()]
-    except tarfile.TarError as error:
-        raise TaskError(f"the outputs are no archive: {error}") from None
 
 
 def _facts(

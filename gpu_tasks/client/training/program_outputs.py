@@ -6,6 +6,9 @@ Always: it counts only if it is the archive whose hash its provider has stated o
 from __future__ import annotations
 
 import hashlib
+import tarfile
+from collections.abc import Iterator
+from itertools import islice
 
 from gpu_tasks.client.training.run_blobs import RunBlobError, no_result, opened_blob
 from gpu_tasks.data.blob_client import BlobClient
@@ -16,6 +19,9 @@ from gpu_tasks.tasks.replica_check import agreed_results
 from wallet.keypair import Keypair
 
 NOTHING = bytes(32)
+NAMES_SHOWN = 20
+RECORD_BYTES_MAX = 4_096
+"""Of a pax header, which a long name has."""
 
 
 def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
@@ -64,3 +70,38 @@ async def _fetched(
     if hashlib.blake2b(content, digest_size=32).digest() != stated.root:
         raise RunBlobError("the outputs are not those whose hash was stated: the provider shows something else")
     return content
+
+
+def names_in(archive: bytes) -> list[str]:
+    """The first files of an archive; RunBlobError where it is none.
+
+    What a provider has sealed is anything, so no reader of all kinds of archives looks at it: packed, a megabyte would
+    be gigabytes, and a long or a nested header takes hours, or the stack.
+    """
+    try:
+        return list(islice(_files_of(archive), NAMES_SHOWN))
+    except tarfile.TarError as error:
+        raise RunBlobError(f"the outputs are no archive: {error}") from None
+
+
+def _files_of(archive: bytes) -> Iterator[str]:
+    """The names of plain files, as the headers of ustar and the records of pax say them."""
+    at, path = 0, ""
+    while at < len(archive):
+        header = archive[at : at + tarfile.BLOCKSIZE]
+        if not any(header):
+            return
+        entry = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
+        begin, is_record = at + tarfile.BLOCKSIZE, entry.type == tarfile.XHDTYPE
+        if entry.size < 0 or (is_record and entry.size > RECORD_BYTES_MAX):
+            raise tarfile.HeaderError("a header is too long")
+        if entry.isfile():
+            yield path or entry.name
+        path = _path_in(archive[begin : begin + entry.size]) if is_record else ""
+        at = begin + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+
+
+def _path_in(records: bytes) -> str:
+    """The name that a pax header gives the entry behind it; none where it gives none."""
+    _, _, rest = records.partition(b" path=")
+    return rest.partition(b"\n")[0].decode(errors="replace")

@@ -8,11 +8,12 @@ leaves a purse arrives, or burns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.client.training.happened import TaskEvents
 from gpu_tasks.client.training.shifts import WorkShift
+from gpu_tasks.client.training.time_payments import time_flows
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import Purse
 from gpu_tasks.market.training import events, money
@@ -20,7 +21,6 @@ from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, Ta
 from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.terms import TaskTerms
-from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.tasks.auction_check import selection_of
 from gpu_tasks.tasks.task_check import AuctionRecords
 from runtime.pallets.pots import TREASURY
@@ -57,6 +57,8 @@ class TaskAccount:
     task_id: bytes
     task: Task
     told: TaskEvents
+    price_most: int = 0
+    """The greatest price of all its legs."""
     parties: list[PartySum] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     to_customer: int = 0
@@ -101,11 +103,13 @@ def payments_of_task(
     held: Mapping[int, int],
 ) -> TaskAccount:
     """Who was paid, lost and has back what; `held`: by auction, for how many milestones its customer signed."""
-    found = TaskAccount(task_id, task, told)
+    prices = (task.order.price_max, *(each.award.terms.price_max for each in auctions if each.award is not None))
+    found = TaskAccount(task_id, task, told, max(prices))
     for shift in shifts:
         found.parties.append(_of_shift(found, shift, auctions[shift.auction - 1], held))
     for number, records in enumerate(auctions, 1):
         _standby(found, number, records, [each for each in shifts if each.auction == number])
+        _unseen(found, number, records, shifts)
         _unopened(found, records)
     _challengers(found)
     _judges(found)
@@ -162,24 +166,18 @@ def _flows(
     outcome, task = shift.outcome, found.task
     assert outcome is not None, "it has ended somehow"
     terms = task.terms if records.award is None else records.award.terms
-    if shift.slot in task.slots:
-        state = _at_end(task, shift, terms)
-        if is_replicated(task.order):  # whose places keep all that the money table reads
-            return money.settle(outcome, state)
-        if is_by_time(task.order):
-            purses = _purses(task, terms, shift)
-            return (*interval_flows(task, shift.slot), *end_flows(task, shift.slot, outcome, purses))
-        if outcome in BY_RECORD:
-            return money.settle(outcome, state)
-    if is_by_time(task.order) and outcome in (TaskOutcome.LEFT, TaskOutcome.DIED):
-        return _left(task, shift, terms)
+    if is_by_time(task.order):
+        return time_flows(task, shift, terms, found.told, _purses(found, terms, shift))
+    # of replicas their places keep all that the money table reads
+    if shift.slot in task.slots and (outcome in BY_RECORD or is_replicated(task.order)):
+        return money.settle(outcome, _at_end(found, shift, terms))
     if shift.event is not None:
         return _told_flows(found, terms, shift, shift.event)
     if outcome is TaskOutcome.DIED and shift.auction in held:
         state = TaskMoney(
             task.rules,
             terms,
-            _purses(task, terms, shift),
+            _purses(found, terms, shift),
             price=shift.slot.price,
             collateral=shift.slot.collateral,
             promised=shift.slot.promised,
@@ -190,24 +188,15 @@ def _flows(
     return None
 
 
-def _left(task: Task, shift: WorkShift, terms: TaskTerms) -> tuple[TaskFlow, ...] | None:
-    """What who sold time had of it and lost; None where several legs came before: whose intervals, no record says."""
-    if shift.auction != 1 or task.auction != 1:
-        return None
-    leg = replace(task, terms=terms, milestones=task.order.milestones, owed=task.behind)
-    slot = replace(shift.slot, promised=terms.blocks_max)
-    leg = replace(leg, slots=(slot,))
-    return (*interval_flows(leg, slot), *end_flows(leg, slot, TaskOutcome.LEFT, _purses(task, terms, shift)))
-
-
-def _at_end(task: Task, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
+def _at_end(found: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
     """A slot of an ended task as the money table reads it."""
-    slot, height = shift.slot, task.deadline - task.windows.keep
+    task, slot = found.task, shift.slot
+    height = task.deadline - task.windows.keep
     until = slot.finished_at or height
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=_purses(task, terms, shift),
+        held=_purses(found, terms, shift),
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
@@ -220,10 +209,12 @@ def _at_end(task: Task, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
     )
 
 
-def _purses(task: Task, terms: TaskTerms, shift: WorkShift) -> dict[TaskPurse, int]:
+def _purses(found: TaskAccount, terms: TaskTerms, shift: WorkShift) -> dict[TaskPurse, int]:
+    """What was locked for its leg; the bond is that of the greatest price that any leg had: it never shrinks."""
+    rules = found.task.rules
     return {
-        TaskPurse.ESCROW: money.escrow(task.rules, terms.price_max),
-        TaskPurse.CUSTOMER_BOND: money.customer_bond(task.rules, terms.price_max),
+        TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, max(found.price_most, terms.price_max)),
         TaskPurse.COLLATERAL: shift.slot.collateral,
     }
 
@@ -234,7 +225,7 @@ def _told_flows(
     """What an event's two sums are, by the lines of its outcome."""
     task = found.task
     if event.outcome is TaskOutcome.DISPUTED_FALSELY:
-        flows = money.settle(TaskOutcome.LATE, _at_end(task, shift, terms))
+        flows = money.settle(TaskOutcome.LATE, _at_end(found, shift, terms))
         half = event.earned - sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
         case = found.told.cases.get(slot_case(found.task_id, shift.place), ())
         spent = sum(flow.amount for flow in case if flow.purse in OF_CASES)
@@ -291,6 +282,21 @@ def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: S
         state = TaskMoney(found.task.rules, found.task.terms, {TaskPurse.ESCROW: price}, price)
         party.paid, _ = found.take(money.settle(TaskOutcome.STOOD_BY, state))
     found.parties.append(party)
+
+
+def _unseen(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
+    """Who stood by may have taken over, and be gone too: then neither award nor record says so, and events may."""
+    task = found.task
+    is_known = number == task.auction and (task.slots or task.standby is not None)
+    if is_known or is_replicated(task.order) or records.award is None or records.award.seed is None:
+        return
+    placed = selection_of(records.award, records.bids).standby
+    if placed is None:
+        return
+    who = placed.bid.provider
+    ends = sum(len(found.told.settled(who, place)) for place in range(task.order.slots))
+    if not found.told.is_whole or ends > sum(each.provider == who and each.is_over for each in shifts):
+        found.miss(f"whether who stood by in auction {number} took it over, and what it had of it")
 
 
 def _is_over(task: Task, number: int) -> bool:

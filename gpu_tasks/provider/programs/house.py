@@ -157,15 +157,20 @@ class ProgramHouse:
             raise UnfitProgramError(str(error)) from None
         except ContainerError as error:
             raise ProgramError(str(error)) from None
-        self._programs[key] = _Program(asked, spec, hardware)
+        # Whoever asked at the same time may have begun it by now: another one in its place would look like a lost one.
+        self._programs.setdefault(key, _Program(asked, spec, hardware))
 
     async def begin(self, key: TaskKey) -> None:
-        """Start it; ProgramError."""
-        program = self._programs[key]
+        """Start it; ProgramError, also where its task was over, and it was taken away, before it had started."""
+        program, engine = self._programs[key], self._running_engine()
         try:
-            program.container = await self._running_engine().start(program.spec)
+            container = await engine.start(program.spec)
+            if self._programs.get(key) is not program:  # nobody would ever end it, and nobody pays for it
+                await engine.remove(container)
+                raise ProgramError("its task was over before it had begun")
         except ContainerError as error:
             raise ProgramError(str(error)) from None
+        program.container = container
         program.meter, program.counted_at = meter_for(program.hardware), time.monotonic()
         program.meter.begin()
 

@@ -269,11 +269,12 @@ def _selling(look: _Look, slot: Slot) -> TaskStep:
     if entry.result is not None:
         is_up = following >= task.started_at + slot.promised
         return TaskStep.FINISH if is_up or task.order.checked_by is CheckedBy.METERED else TaskStep.NOTHING
-    if look.on_hand.is_lost or TaskSent.LEAVE in entry.sent:
+    if TaskSent.LEAVE in entry.sent:
         return TaskStep.LEAVE
     is_over = following >= interval_end(task) and slot.reported + 1 < task.milestones
-    is_noted = task.behind + slot.reported + 1 in entry.milestones
-    return TaskStep.MILESTONE if is_over and is_noted else TaskStep.NOTHING
+    if is_over and task.behind + slot.reported + 1 in entry.milestones:
+        return TaskStep.MILESTONE  # what was given is paid, whatever came after it
+    return TaskStep.LEAVE if look.on_hand.is_lost else TaskStep.NOTHING
 
 
 def _asked(look: _Look) -> TaskStep:

@@ -48,6 +48,7 @@ class TimeDuty:
         self._lost: set[TaskKey] = set()
         self._starting: set[TaskKey] = set()
         self._without_input: set[TaskKey] = set()
+        self._over: set[TaskKey] = set()
 
     def on_hand(self, own: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
         """What there is of a task: whether its program could begin, or is gone, or its input is not to be had."""
@@ -79,10 +80,16 @@ class TimeDuty:
             self._tasks.start((*key, "remove"), self._remove(key))
 
     def forget(self, key: TaskKey) -> None:
-        """Nothing is left to do for it."""
+        """Nothing is left to do for it but to take its program away."""
         self._lost.discard(key)
         self._without_input.discard(key)
-        if self.programs.has(key):
+        self._over.add(key)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Take away what is over, until it is gone: an engine that fails once leaves nobody a container for nothing."""
+        self._over = {key for key in self._over if self.programs.has(key)}
+        for key in self._over:
             self._tasks.start((*key, "remove"), self._remove(key))
 
     def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, newest: int) -> None:

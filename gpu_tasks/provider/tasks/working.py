@@ -106,6 +106,7 @@ class WorkDuty:
     async def step(self, view: View) -> None:
         """Do what the chain asks for now of every open bid; ChainError if it cannot be asked."""
         self.steps.look(view)
+        self.selling.tidy()
         entries = dict(self.parts.journal.open_tasks())
         owns = await self._own(entries) if entries else []
         stash = self.parts.identity.stash

@@ -164,6 +164,7 @@ def drop(market: TrainingGround, task_id: bytes, task: Task) -> int:
     hold = Hold(TASK_DEPOSIT, task_id)
     market.lock.unlock(task.customer, hold, task.deposit)
     market.lock.end(hold)
+    market.to_clear.drop(task_id)  # its last bids were set free before that look at them, and nobody looks any more
     del market.tasks[task_id]
     return dropped
 

@@ -89,7 +89,7 @@ class ContainerEngine:
         """Bring its image, so that it can start at once; errors as `start`."""
         check_spec(spec, self._policy)
         self._check_ability(spec)
-        await self._images.ready(spec.image, spec.limits.image_bytes)
+        await self._images.ready(spec.image, spec.limits.image_bytes, has_command=bool(spec.command))
 
     async def start(self, spec: ContainerSpec) -> RunningContainer:
         """Start it; ContainerRefusedError for what is not run here, ContainerError. Nothing is left of a failure."""
@@ -158,7 +158,7 @@ class ContainerEngine:
             raise ContainerRefusedError("open the network to a container", why, "ask without a network")
 
     async def _started(self, spec: ContainerSpec) -> RunningContainer:
-        image_id = await self._images.ready(spec.image, spec.limits.image_bytes)
+        image_id = await self._images.ready(spec.image, spec.limits.image_bytes, has_command=bool(spec.command))
         try:
             await self._parts.make(spec, image_id)
             return await self._begin(spec)

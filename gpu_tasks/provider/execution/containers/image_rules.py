@@ -6,6 +6,7 @@ by the hooks of the GPU toolkit outside of it.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,15 @@ def check_config(config: Mapping[str, Any]) -> None:
     labels = config.get("Labels") or {}
     if not isinstance(labels, Mapping) or any(str(name).startswith(PREFIX) for name in labels):
         raise refused(f"it has labels that begin with {PREFIX}", "build it without")
+
+
+def check_start(config: Mapping[str, Any], *, has_command: bool) -> None:
+    """ContainerRefusedError for an image that the engine would bring, and never start: who won its task would pay."""
+    if not (has_command or config.get("Cmd") or config.get("Entrypoint")):
+        raise refused("it names no program, and no command is asked for", "ask for a command")
+    folder = posixpath.normpath("/" + str(config.get("WorkingDir") or "").lstrip("/"))
+    if folder.split("/")[1] in {"in", "secrets"} and folder.count("/") > 1:
+        raise refused(f"it begins in {folder[:60]}, where nothing can be made", "build it with another WORKDIR")
 
 
 def check_platform(system: object, architecture: object, machine: str) -> None:

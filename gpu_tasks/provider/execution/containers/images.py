@@ -18,6 +18,7 @@ from gpu_tasks.provider.execution.containers.image_rules import (
     check_config,
     check_platform,
     check_size,
+    check_start,
     refused,
 )
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
@@ -36,8 +37,8 @@ class Images:
         self._machine = machine
         self._turns: dict[str, asyncio.Lock] = {}
 
-    async def ready(self, image: ImageByDigest | ImageArchive, size_max: int) -> str:
-        """The id of an image that may be run; ContainerRefusedError, ContainerError."""
+    async def ready(self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True) -> str:
+        """The id of an image that may be run, and starts; ContainerRefusedError, ContainerError."""
         check_allowed(image, self._policy)
         # Two at once would bring one image twice; another image does not wait.
         async with self._turns.setdefault(image.sha256, asyncio.Lock()):
@@ -45,11 +46,11 @@ class Images:
             if found is None:
                 found = await self._bring(image, size_max)
                 try:
-                    return self._checked(image, found, size_max)
+                    return self._checked(image, found, size_max, has_command)
                 except ContainerRefusedError:
                     await self._remove(str(found["Id"]))
                     raise
-            return self._checked(image, found, size_max)
+            return self._checked(image, found, size_max, has_command)
 
     async def _remove(self, image_id: str) -> None:
         with contextlib.suppress(ContainerError):
@@ -81,9 +82,12 @@ class Images:
             checked = check_archive(content, image.sha256, size_max, self._machine)
             load(client, checked)
 
-    def _checked(self, image: ImageByDigest | ImageArchive, found: Mapping[str, Any], size_max: int) -> str:
+    def _checked(
+        self, image: ImageByDigest | ImageArchive, found: Mapping[str, Any], size_max: int, has_command: bool
+    ) -> str:
         check_platform(found.get("Os"), found.get("Architecture"), self._machine)
         check_config(found.get("Config") or {})
+        check_start(found.get("Config") or {}, has_command=has_command)
         check_size(int(found.get("Size") or 0), size_max)
         if isinstance(image, ImageByDigest) and image.reference not in (found.get("RepoDigests") or []):
             raise refused(f"the engine does not know it as {image.reference}", "pull it again")

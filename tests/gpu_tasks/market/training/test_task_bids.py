@@ -10,6 +10,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import NotOwner, UnknownDevice
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import TaskState
@@ -18,7 +19,7 @@ from runtime.frame.errors import DispatchError, FundsUnavailable
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
-from task_chain import PRICE, TaskChain, an_offer, an_order
+from task_chain import PRICE, TaskChain, an_offer, an_order, with_offers
 
 # ------------------------------------------------------------------------------------------------- who is eligible
 
@@ -194,3 +195,14 @@ def submitted() -> TaskChain:
     chain = TaskChain()
     chain.submit()
     return chain
+
+
+def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more() -> None:
+    """As many bids as one look sets free: another look is asked for, at a record that is gone by then."""
+    chain = TaskChain(size=CLEARED_MAX + 1, constants={"TrainingMarket.task_keep": 1})
+    chain.submit()
+    chain.auction(with_offers(chain.keys[:CLEARED_MAX], *[6 * OGPU] * CLEARED_MAX), unopened=tuple(chain.keys))
+    assert chain.state() is TaskState.ENDED
+    chain.chain.blocks(3)
+    assert chain.market.tasks[chain.task] is None
+    assert not list(chain.market.clearing.items())

@@ -265,6 +265,14 @@ def test_who_has_lost_the_program_leaves_unless_its_result_is_there() -> None:
     assert selling(on_hand=LOST, slots=(THEIRS,)) is TaskStep.NOTHING
 
 
+def test_an_interval_that_was_given_is_stated_before_who_has_lost_the_program_leaves() -> None:
+    noted = entry(milestones={1: FIRST})
+    assert selling(journal=noted, on_hand=LOST, newest=2) is TaskStep.LEAVE, "it is not over yet"
+    assert selling(journal=noted, on_hand=LOST) is TaskStep.MILESTONE
+    assert selling(journal=noted, on_hand=LOST, slots=(replace(SOLD, reported=1),), owed=1) is TaskStep.LEAVE
+    assert selling(journal=entry(milestones={1: FIRST}, sent={TaskSent.LEAVE}), on_hand=LOST) is TaskStep.LEAVE
+
+
 def test_what_is_missing_here_is_not_reported_as_a_missing_input() -> None:
     own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
     assert next_step(own, entry(), ME, OnHand(may_report=False), 16) is TaskStep.NOTHING

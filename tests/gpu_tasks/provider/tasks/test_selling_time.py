@@ -1,5 +1,6 @@
 """Jobs and leases with several daemons over real pallets: bid for, begun, paid by the interval, left, taken over."""
 
+import asyncio
 import hashlib
 import tarfile
 from dataclasses import replace
@@ -13,10 +14,12 @@ from fake_engine import MISSING, FakeEngine
 from gpu_tasks.market.attestations.attestations import TaskAttested
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.execution.containers.spec import ImageByDigest
+from gpu_tasks.provider.execution.containers.running import RunningContainer
+from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageByDigest
+from gpu_tasks.provider.programs.refusals import ProgramError
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks import bidding, time_terms
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
@@ -117,6 +120,86 @@ def test_a_customer_that_leaves_has_its_container_taken_away(tmp_path: Path) -> 
         for _ in range(3):
             await village.block()
         assert village.task(task).outcome is TaskOutcome.TIME_STOPPED
+        assert not engine.running
+
+    play(tmp_path, scene)
+
+
+class SlowEngine(FakeEngine):
+    """Brings images and starts containers when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_bring, self.may_start = asyncio.Event(), asyncio.Event()
+
+    async def ready(self, spec: ContainerSpec) -> None:
+        await self.may_bring.wait()
+
+    async def start(self, spec: ContainerSpec) -> RunningContainer:
+        await self.may_start.wait()
+        return await super().start(spec)
+
+
+async def slowed(village: Renting) -> tuple[SlowEngine, bytes, Task]:
+    """A task that is to start, of a provider whose engine is slow."""
+    engine = village.fakes[village.miners[0].keys.name] = SlowEngine()
+    engine.may_bring.set()
+    village.engines = dict(village.fakes)
+    await village.restart(village.miners[0])
+    task_id = await village.rent()
+    return engine, task_id, await village.until(task_id, TaskState.STARTING)
+
+
+def test_a_program_that_starts_when_its_customer_has_left_is_taken_away(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        engine, task, _ = await slowed(village)
+        selling = village.slot_miner(task).daemon.working.selling
+        begins = asyncio.create_task(selling.programs.begin((task, 1)))
+        await village.pause()
+        selling.forget((task, 1))
+        await selling.programs.remove((task, 1))
+        engine.may_start.set()
+        with pytest.raises(ProgramError, match="over before"):
+            await begins
+        assert len(engine.started) == len(engine.removed) == 1
+
+    play(tmp_path, scene)
+
+
+def test_a_program_that_is_made_ready_twice_at_once_is_not_lost_when_it_has_begun(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        engine, task_id, task = await slowed(village)
+        miner, key = village.slot_miner(task_id), (task_id, 1)
+        house, parts = miner.daemon.working.selling.programs, miner.daemon.parts
+        await house.remove(key)  # as after a restart
+        engine.may_bring.clear()
+        engine.may_start.set()
+        first = asyncio.create_task(house.prepare(parts, key, task, miner.keys.device))
+        await asyncio.sleep(0.02)
+        engine.may_bring, slow = engine.may_start, engine.may_bring
+        await house.prepare(parts, key, task, miner.keys.device)
+        await house.begin(key)
+        slow.set()
+        await first
+        assert house.is_begun(key)
+
+    play(tmp_path, scene)
+
+
+def test_a_container_that_stays_is_taken_away_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(village: Renting) -> None:
+        task, _, engine = await begun(village)
+        removes, troubles = engine.remove, [ContainerError("remove", "the engine is busy", "wait")] * 2
+
+        async def fails_twice(container: RunningContainer) -> None:
+            if troubles:
+                raise troubles.pop()
+            await removes(container)
+
+        monkeypatch.setattr(engine, "remove", fails_twice)
+        village.ask(TrainingMarket.amend(task=task, change=Stop()))
+        for _ in range(6):
+            await village.block()
         assert not engine.running
 
     play(tmp_path, scene)

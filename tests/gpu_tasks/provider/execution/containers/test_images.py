@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from devnet.proofs.escape.archives import ImageFile, MadeImage, layer_of
 from gpu_tasks.provider.execution.containers.holder import holder_archive, program_for
 from gpu_tasks.provider.execution.containers.image_archive import CheckedArchive, check_archive
-from gpu_tasks.provider.execution.containers.image_rules import check_allowed, check_config, check_platform
+from gpu_tasks.provider.execution.containers.image_rules import (
+    check_allowed,
+    check_config,
+    check_platform,
+    check_start,
+)
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerPolicy, ImageArchive, ImageByDigest
 
@@ -61,6 +66,29 @@ def test_configurations_that_are_refused(config: dict[str, object], why: str) ->
         check_config(config)
     with pytest.raises(ContainerRefusedError, match=why):
         checked(made(**config))
+
+
+@pytest.mark.parametrize(
+    ("config", "has_command", "why"),
+    [
+        ({}, False, "no program"),
+        ({"Cmd": [], "Entrypoint": None}, False, "no program"),
+        ({"WorkingDir": "/in/deeper"}, True, "/in/deeper"),
+        ({"WorkingDir": "secrets/../in/x"}, True, "/in/x"),
+    ],
+)
+def test_what_the_engine_would_bring_and_not_start_is_refused(
+    config: dict[str, object], has_command: bool, why: str
+) -> None:
+    """Its provider would have to leave, for a quarter of the price."""
+    with pytest.raises(ContainerRefusedError, match=why):
+        check_start(config, has_command=has_command)
+
+
+def test_what_the_engine_starts_passes() -> None:
+    check_start({"WorkingDir": "/in"}, has_command=True)
+    check_start({"Entrypoint": ["/bin/a"], "WorkingDir": ""}, has_command=False)
+    check_start({"Cmd": ["/bin/a"], "WorkingDir": "/workspace/x"}, has_command=False)
 
 
 def test_configurations_that_pass() -> None:
