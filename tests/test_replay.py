@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "7d48e1caf1927e476075634442de6835a389cd00c1d2dd7ace6d1e91765b640f"
+KEPT_DIGEST = "af7904e0647cf9959aa2d4082b7413b118773691656ddba3d8fd5286561b78de"
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,8 @@ SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1
 """Of the tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """In a block: a customer changes its mind, a provider signs another end."""
-OF_A_RESULT, OF_TIME = 0.7, 0.5
-"""Of the orders; of the others, those of time, the rest being of replicas."""
+OF_A_RESULT, OF_TIME = 0.75, 0.6
+"""Of the orders; of the others those of time, the rest being of replicas."""
 LEAVES, ENDS = 0.03, 0.05
 """In a block, of those who sell time."""
 LOOKS_AT = 6
@@ -58,7 +58,7 @@ def task_deeds(world: World) -> Iterator[Deed]:
 
 
 def an_order(world: World) -> TaskOrder:
-    """What somebody asks for: mostly sound; a result or, in three cases of ten, time or replicas."""
+    """What somebody asks for: mostly sound; a result or, in one case of four, time or replicas."""
     order = _order_of_a_result(world)
     if world.chance.random() < OF_A_RESULT:
         return order
