@@ -40,7 +40,7 @@ QUICK = {
     "Courts.open_blocks": 4,
     "Courts.appeal_blocks": 4,
     "TrainingMarket.accept_blocks": 6,
-    "TrainingMarket.task_keep": 3,
+    "TrainingMarket.task_keep": 1,
     "TrainingMarket.audit_rate_ppm": 1_000_000,
 }
 SIZE = 9
