@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "af7904e0647cf9959aa2d4082b7413b118773691656ddba3d8fd5286561b78de"
+KEPT_DIGEST = "9ff34569d5bfa8ee9a43be3992c1533052960e95a3377d2e8d695b3899eaf9fa"
 
 
 @pytest.fixture(scope="module")

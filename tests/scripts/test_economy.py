@@ -233,7 +233,7 @@ def kept(changes: Changes) -> dict[bytes, bytes]:
 @pytest.mark.parametrize("name", ["remark", "remark_with_event"])
 def test_a_grain_from_a_call_stops_the_run_at_that_step(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The call gives somebody a grain: the run ends with the first step that it succeeds in."""
-    season = Season(SEED, 2)
+    season = Season(SEED, 4)
     method = season.runtime.method("System", name)
     right = method.function
 
