@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -17,11 +18,21 @@ from gpu_tasks.tunnel.frames import COMMAND_BYTES_MAX, COPY_BYTES_MAX, TERMINAL_
 from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
 
 _PIECE = 1 << 20
+COPIES_MAX = 4
+"""At once, of all tunnels: each may have a quarter of a gibibyte on the daemon's disk."""
 KEPT_IN_MEMORY = 1 << 20
 """Of a copy; the rest goes through a file."""
 
 
-async def serve_stream(room: ContainerAccess, spool: Path, stream: TunnelStream, wanted: StreamPurpose) -> None:
+@dataclass(frozen=True, slots=True)
+class CopySpool:
+    """Where copies under way lie on the daemon's disk; so many at once."""
+
+    folder: Path
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COPIES_MAX))
+
+
+async def serve_stream(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> None:
     """Do what a stream asks for, and end it."""
     try:
         code = await _served(room, spool, stream, wanted)
@@ -34,16 +45,18 @@ async def serve_stream(room: ContainerAccess, spool: Path, stream: TunnelStream,
         await stream.finish(1, f"the provider's disk: {error.strerror}")
 
 
-async def _served(room: ContainerAccess, spool: Path, stream: TunnelStream, wanted: StreamPurpose) -> int:
+async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> int:
     match wanted:
         case RunProgram():
             return await _run(room, stream, wanted)
         case ReachPort():
             return await _talk(stream, await room.reach(wanted.port))
         case CopyIn():
-            await _copy_in(room, spool, stream, wanted.path)
+            async with spool.places:
+                await _copy_in(room, spool.folder, stream, wanted.path)
         case _:
-            await _copy_out(room, spool, stream, wanted.path)
+            async with spool.places:
+                await _copy_out(room, spool.folder, stream, wanted.path)
     return 0
 
 

@@ -24,7 +24,7 @@ from gpu_tasks.provider.blobs.request_slots import (
     address_of_peer,
 )
 from gpu_tasks.provider.tunnel.access import OpenContainer, OpenContainers
-from gpu_tasks.provider.tunnel.serving import serve_stream
+from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer
 
@@ -50,7 +50,7 @@ class TunnelDoor:
         self._genesis = genesis
         self._stash = stash
         spool.mkdir(parents=True, exist_ok=True)
-        self._spool = spool
+        self.spool = CopySpool(spool)
         self._handshakes = RequestSlots(*HANDSHAKES)
         self._open: Counter[bytes] = Counter()
 
@@ -76,7 +76,7 @@ class TunnelDoor:
             return socket
         self._open[task] += 1
         try:
-            serve = partial(serve_stream, found.room, self._spool)
+            serve = partial(serve_stream, found.room, self.spool)
             tunnel = Multiplexer(_Socket(socket), line, serve)
             await tunnel.run()
             await tunnel.settle()

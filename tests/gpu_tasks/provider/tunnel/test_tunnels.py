@@ -22,6 +22,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.provider.tunnel import tunnel_door
+from gpu_tasks.provider.tunnel.serving import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
@@ -232,6 +233,21 @@ def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
                 await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
             with pytest.raises(TunnelError, match="as many tunnels are open"):
                 await exits.enter_async_context(entered.tunnel())
+
+    enter(tmp_path, scene)
+
+
+def test_copies_under_way_are_bounded(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        places = entered.village.miner(entered.stash).daemon.tunnels.spool.places
+        for _ in range(COPIES_MAX):
+            await asyncio.wait_for(places.acquire(), 1)
+        async with entered.tunnel() as tunnel:
+            copying = asyncio.create_task(copy_out(tunnel, "workspace/model", tmp_path / "back"))
+            await asyncio.sleep(0.2)
+            assert not copying.done()
+            places.release()
+            assert await copying == ["model/weights"]
 
     enter(tmp_path, scene)
 
