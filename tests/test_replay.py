@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "9ff34569d5bfa8ee9a43be3992c1533052960e95a3377d2e8d695b3899eaf9fa"
+KEPT_DIGEST = "5054a82345361c6f20e415bec372ed8098396c804c7d8a0a355aa9a8b68c47da"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "1212407e974f471abda93ebf4367a308",
+    "b8aa0d0a2d9aebe0e534cf81712c8e53",
     {
         "Attestations.attach": 242_906,
         "Attestations.attach attestation": 217_394,
@@ -69,7 +69,7 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.on_initialize read_bid": 17_502,
         "TrainingMarket.on_initialize slot": 462_085,
         "TrainingMarket.on_initialize step": 993_024,
-        "TrainingMarket.open_result": 380_000,
+        "TrainingMarket.open_result": 422_383,
         "TrainingMarket.report_input": 580_917,
         "TrainingMarket.reveal_bid": 453_608,
         "TrainingMarket.show": 537_127,
@@ -77,6 +77,6 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.start": 347_089,
         "TrainingMarket.submit": 465_411,
         "TrainingMarket.submit slot": 108_982,
-        "TrainingMarket.volunteer": 560_000,
+        "TrainingMarket.volunteer": 661_556,
     },
 )
