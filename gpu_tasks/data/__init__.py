@@ -4,6 +4,7 @@ In reading order:
 
 * `sealing`: content encrypted once, its key sealed to each reader
 * `unit_input`: what a customer seals for the racers of a unit, and how a result is named on chain
+* `program_left`: what a program leaves: its outputs, and its last lines
 * `placement`: which blob stores keep a blob
 * `endpoint`: where a blob store answers, and where nobody may be sent
 * `side_by_side`: trying several at once, with one deadline

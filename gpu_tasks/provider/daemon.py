@@ -155,6 +155,7 @@ class Daemon:
             exits.push_async_callback(self.judging_tasks.book.tasks.close)
             exits.push_async_callback(self.bidding.tasks.close)
             exits.push_async_callback(self.working.steps.tasks.close)
+            exits.push_async_callback(self.working.selling.telling.close)
             exits.push_async_callback(self.resumer.tasks.close)
             self._exits = exits.pop_all()
         return self

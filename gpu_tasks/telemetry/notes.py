@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from gpu_tasks.data.program_left import LogLine
 from runtime.encoding.codec import U8, U32, U64, Bounded, Tagged, codec, struct, variant
 
 WORD_BYTES_MAX = 40
 TEXT_BYTES_MAX = 400
 FIELDS_MAX = 16
-LINE_BYTES_MAX = 2_000
 LINES_MAX = 64
 NOTE_BYTES_MAX = 16 * 1024
 """Of one note, encoded: what is longer is not told."""
@@ -33,22 +33,13 @@ class EventNote:
     fields: Annotated[tuple[NoteField, ...], Bounded(FIELDS_MAX)]
 
 
-@struct
-class LogLine:
-    """A line that a program wrote."""
-
-    at_ms: U64
-    """Milliseconds since 1970, by the provider's clock."""
-    is_error: bool
-    """Whether it was written to standard error."""
-    text: Annotated[str, Bounded(LINE_BYTES_MAX)]
-
-
 @variant(1)
 class LogNote:
     """Lines of a program's output, in their order."""
 
     lines: Annotated[tuple[LogLine, ...], Bounded(LINES_MAX)]
+    left_out: U64
+    """Lines between those of the note before and these that were not told: the program wrote faster than is told."""
 
 
 @struct

@@ -45,9 +45,13 @@ class TaskStrike:
         self._scene = scene
         self._tell = tell
         self.killed: list[str] = []
+        self._dead: list[str] = []
+        """Of these, who was not started again yet."""
 
     def on_row(self, row: SaleRow) -> None:
         """The task has changed."""
+        if row["state"] == "submitted":  # by who took over; an audit would wait long for judges that are dead
+            self.undo()
         stated = int(row["milestones"].split("/")[0])
         if self.killed or not self._scene.kills_winner or stated < STRUCK_AT or "running" not in row["state"]:
             return
@@ -56,6 +60,7 @@ class TaskStrike:
             for name in self._victims(task):
                 pid = processes.kill(provider_process(self._net, self._net.member(name)))
                 self.killed.append(name)
+                self._dead.append(name)
                 self._tell.line(f"killed the provider of {name} (process {pid}), behind milestone {task.owed}")
 
     def _victims(self, task: Task) -> list[str]:
@@ -65,10 +70,11 @@ class TaskStrike:
         return [name_of(ss58(stash)) for stash in stashes]
 
     def undo(self) -> None:
-        """Start again whoever was killed."""
-        for name in self.killed:
+        """Start again whoever was killed, once."""
+        dead, self._dead = self._dead, []
+        for name in dead:
             processes.start(provider_process(self._net, self._net.member(name)))
-        for name in self.killed:
+        for name in dead:
             network.wait_for_provider(self._net, self._net.member(name))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import click
@@ -14,16 +14,21 @@ from rich.text import Text
 
 from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
 from gpu_tasks.client.commands.sending import key_option
-from gpu_tasks.client.telemetry.hearing import HeardNote
+from gpu_tasks.client.telemetry.hearing import HeardNote, lines_row, shown_line
 from gpu_tasks.client.telemetry.live import for_a_while, hearings_of, nothing_heard
 from gpu_tasks.client.telemetry.progress import PROGRESS_COLUMNS, SHOWN_COLUMNS, WHOSE_WORD, ProgressTable
-from gpu_tasks.data import training_reads
+from gpu_tasks.client.training.program_outputs import fetch_lines, places_with_lines
+from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.program_left import ProgramLeft
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.training.tasks import is_open
+from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
+from wallet.keypair import Keypair
 from wallet.output import Output, harmless
-from wallet.session import CallFailedError, WalletSession
+from wallet.session import CallFailedError, WalletSession, note
 
 HEARD_SECONDS = 12.0
 """A provider beats every ten seconds."""
@@ -31,6 +36,7 @@ NOTHING = (
     "nothing was heard: the task may wait for its auction (`ogpu describe`), or its provider has no broker; "
     "`-f` waits, and says why it does"
 )
+NOT_KEPT = "the task has ended, and nothing that a program of it wrote was kept: see `ogpu describe` and `ogpu result`"
 
 mqtt_option = click.option(
     "--mqtt", "mqtt", metavar="URL", help="The broker to listen to.  [default: those that the providers name]"
@@ -42,11 +48,13 @@ mqtt_option = click.option(
 @key_option
 @mqtt_option
 @click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
+@click.option("--place", type=click.IntRange(0), help="Of programs that have ended: the lines of this place alone.")
 @click.pass_obj
-def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, follow: bool) -> None:
+def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, follow: bool, place: int | None) -> None:
     """Show what the providers of TASK (0x..) tell of it: events, lines, progress; its customer's key opens that.
 
-    Whatever a broker forges, replays, holds back or is late with is said. None of it is proof of anything.
+    Whatever a broker forges, replays, holds back or is late with is said. Of a program that has ended, the last lines
+    that it wrote are fetched with its outputs. None of it is proof of anything.
     """
 
     async def body(client: ChainClient) -> None:
@@ -55,8 +63,11 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
         key = session.key(key_text)
         if found.customer != key.account:
             raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it hears of it")
+        if found.state is not TaskState.RUNNING and (places := places_with_lines(found, place)):
+            await _show_kept(session.output, client, key, task_id, found, places)
+            return
         if not is_open(found):
-            raise TaskError("the task has ended: see `ogpu describe` and `ogpu result`")
+            raise TaskError(NOT_KEPT)
         heard = 0
         async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
             async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
@@ -102,10 +113,49 @@ def _print(output: Output, hearing: HeardNote) -> None:
     if output.as_json:
         click.echo(json.dumps(hearing.row()))
         return
-    at = time.strftime("%H:%M:%S", time.localtime(hearing.at_ms / 1_000))
-    who = "" if hearing.place is None else f"[{hearing.place}] "
     for line in hearing.lines():
-        click.echo(harmless(f"{at} {who}{line}").replace("\n", " "))
+        _print_line(hearing.at_ms, hearing.place, line)
+
+
+def _print_line(at_ms: int, place: int | None, line: str) -> None:
+    try:
+        at = time.strftime("%H:%M:%S", time.localtime(at_ms / 1_000))
+    except (ValueError, OverflowError, OSError):  # a provider tells any number
+        at = "??:??:??"
+    who = "" if place is None else f"[{place}] "
+    click.echo(harmless(f"{at} {who}{line}").replace("\n", " "))
+
+
+async def _show_kept(
+    output: Output, client: ChainClient, key: Keypair, task_id: bytes, task: Task, places: Sequence[int]
+) -> None:
+    """The last lines of programs that have ended; RunBlobError where none of them can be had."""
+    providers = await market_reads.providers(client, await client.finalized())
+    problems: list[RunBlobError] = []
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        for place in places:
+            try:
+                left = await fetch_lines(blobs, key, task, providers, place)
+            except RunBlobError as error:
+                problems.append(error)
+                note(str(error))
+                continue
+            _print_kept(output, task_id, place, left)
+    if len(problems) == len(places):
+        raise problems[0]
+
+
+def _print_kept(output: Output, task_id: bytes, place: int, left: ProgramLeft) -> None:
+    if output.as_json:
+        row = {"task": "0x" + task_id.hex(), "place": place, "kind": "kept_log"}
+        click.echo(json.dumps(row | lines_row(left.lines, left.left_out)))
+        return
+    note(
+        f"the program at place {place} has ended; these are the last {len(left.lines):,} lines that it wrote, by its "
+        f"provider's word" + (f"; {left.left_out:,} before them were not kept" if left.left_out else "")
+    )
+    for line in left.lines:
+        _print_line(line.at_ms, place, shown_line(line))
 
 
 async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[HeardNote], *, once: bool) -> None:

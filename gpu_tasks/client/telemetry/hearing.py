@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.telemetry.notes import BeatNote, DeviceMeter, EventNote, LogNote, ProgressNote, TelemetryNote
 
 SAID_EACH_MINUTE = 3
@@ -55,7 +57,8 @@ class HeardNote:
                 details = " ".join(f"{each.name}={each.text}" for each in self.note.fields)
                 return [f"{self.note.event} {details}".rstrip()]
             case LogNote():
-                return [f"{'err' if line.is_error else 'out'} {line.text}" for line in self.note.lines]
+                left_out = f"... {self.note.left_out:,} lines that came too fast to be told"
+                return [*[left_out] * bool(self.note.left_out), *map(shown_line, self.note.lines)]
             case ProgressNote():
                 return [_progress(self.note)]
             case _:
@@ -72,8 +75,7 @@ class HeardNote:
                 fields = {each.name: each.text for each in self.note.fields}
                 return row | {"kind": "event", "event": self.note.event, "fields": fields}
             case LogNote():
-                lines = [{"at_ms": line.at_ms, "error": line.is_error, "text": line.text} for line in self.note.lines]
-                return row | {"kind": "log", "lines": lines}
+                return row | {"kind": "log", **lines_row(self.note.lines, self.note.left_out)}
             case ProgressNote():
                 found = {"done": self.note.done, "total": self.note.total, "step_us": self.note.step_us}
                 return row | {"kind": "progress", **found, **meter_row(self.note.meter)}
@@ -81,6 +83,17 @@ class HeardNote:
                 return row | {"kind": "beat"}
             case _:
                 return row | {"kind": "other"}
+
+
+def shown_line(line: LogLine) -> str:
+    """A line of a program, and where it wrote it."""
+    return f"{'err' if line.is_error else 'out'} {line.text}"
+
+
+def lines_row(lines: Sequence[LogLine], left_out: int) -> dict[str, Any]:
+    """Lines of a program, for programs."""
+    shown = [{"at_ms": line.at_ms, "error": line.is_error, "text": line.text} for line in lines]
+    return {"lines": shown, "left_out": left_out}
 
 
 def meter_row(meter: DeviceMeter) -> dict[str, int]:

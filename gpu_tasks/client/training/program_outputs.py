@@ -1,6 +1,7 @@
-"""What a program left in /out: fetched from whoever has it, opened with the customer's key, and checked.
+"""What a program left in /out, and what it wrote last: fetched, opened with the customer's key, and checked.
 
-Always: it counts only if it is the archive whose hash its provider has stated on the chain.
+Always: outputs count only if they are the archive whose hash its provider has stated on the chain; the lines are its
+word.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from itertools import islice
 
 from gpu_tasks.client.training.run_blobs import RunBlobError, no_result, opened_blob
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.program_left import ProgramLeft, decode_left
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskResult
 from gpu_tasks.tasks.replica_check import agreed_results
+from runtime.encoding.codec import DecodeError
 from wallet.keypair import Keypair
 
 NOTHING = bytes(32)
@@ -62,14 +65,41 @@ async def fetch_outputs(
 async def _fetched(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult
 ) -> bytes:
-    if stated.blob == NOTHING:
+    if NOTHING in (stated.root, stated.blob):
         raise RunBlobError(
-            f"the program left nothing that its provider could take out; it ended with exit code {stated.metric}"
+            f"the program left nothing that its provider could take out; it ended with exit code {stated.metric}; "
+            "`ogpu logs` shows what it wrote last"
         )
-    _, content = await opened_blob(blobs, key, task, stated.blob, providers, "the outputs")
-    if hashlib.blake2b(content, digest_size=32).digest() != stated.root:
+    left = await _opened(blobs, key, task, providers, stated, "the outputs")
+    if hashlib.blake2b(left.outputs, digest_size=32).digest() != stated.root:
         raise RunBlobError("the outputs are not those whose hash was stated: the provider shows something else")
-    return content
+    return left.outputs
+
+
+def places_with_lines(task: Task, place: int | None = None) -> list[int]:
+    """Where a program has ended and its last lines were kept; all places, or one alone."""
+    asked = range(len(task.slots)) if place is None else [place] * (place < len(task.slots))
+    results = ((each, task.slots[each].result) for each in asked)
+    return [each for each, result in results if result is not None and result.blob != NOTHING]
+
+
+async def fetch_lines(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int
+) -> ProgramLeft:
+    """What the program at a place wrote last, by its provider's word; RunBlobError."""
+    result = task.slots[place].result
+    assert result is not None, "it is one of `places_with_lines`"
+    return await _opened(blobs, key, task, providers, result, f"the lines of place {place}")
+
+
+async def _opened(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult, what: str
+) -> ProgramLeft:
+    _, content = await opened_blob(blobs, key, task, stated.blob, providers, what)
+    try:
+        return decode_left(content)
+    except DecodeError as error:
+        raise RunBlobError(f"{what} cannot be read: the provider sealed something else ({error})") from None
 
 
 def names_in(archive: bytes) -> list[str]:

@@ -7,6 +7,7 @@ In reading order:
 * `asking`: from a task on the chain to the request that its hash names
 * `fitting`: a request as a container of this machine, within what the provider lets it use
 * `entering`: what is done in a container that runs
+* `log_lines`: what a program writes, on its way to its customer
 * `house`: the programs of one daemon: made ready, begun, stopped, removed
-* `results`: what a program leaves: its outputs, sealed to its customer, and the record of what it used
+* `results`: what a program leaves: its outputs and last lines, sealed to its customer, and the record of what it used
 """

@@ -16,6 +16,7 @@ from typing import BinaryIO, Protocol
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, ContainerUse, RunningContainer
@@ -213,6 +214,10 @@ class ProgramHouse:
         except ContainerError as error:
             raise ProgramError(str(error)) from None
         return ProgramOutputs(sink.getvalue(), found.blake2_256)
+
+    def log(self, key: TaskKey) -> ContainerLog:
+        """What it writes."""
+        return self._container(key).log
 
     async def remove(self, key: TaskKey) -> None:
         """Take it away, if it is there; ProgramError with what stayed, and it is tried again."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.program_left import check_size
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState, interval_end
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
@@ -25,6 +26,7 @@ from gpu_tasks.provider.journal.task_records import (
     TaskKey,
 )
 from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.log_lines import tell_lines
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.results import NOTHING, interval_of, result_of, stored
 from gpu_tasks.provider.tasks.checkpoint_blobs import spread
@@ -45,6 +47,8 @@ class TimeDuty:
         self.parts = parts
         self.programs = programs
         self._tasks = tasks
+        self.telling = KeyedTasks()
+        """What programs write, on its way to their customers: as long as they run."""
         self._lost: set[TaskKey] = set()
         self._starting: set[TaskKey] = set()
         self._without_input: set[TaskKey] = set()
@@ -72,10 +76,10 @@ class TimeDuty:
             if entry.result is None and not self.programs.is_ready(key) and key not in self._lost:
                 self._tasks.start(key, self._prepare(key, task, entry))
         elif task.state is TaskState.RUNNING and is_replicated(task.order):
-            if works_now(task, place):
-                self._run_replica(key, task, entry, newest)
+            if place is not None and works_now(task, place):
+                self._run_replica(key, task, entry, place, newest)
         elif task.state is TaskState.RUNNING and place is not None:
-            self._run_beside(key, task, entry, newest)
+            self._run_beside(key, task, entry, place, newest)
         elif self.programs.has(key):
             self._tasks.start((*key, "remove"), self._remove(key))
 
@@ -92,11 +96,11 @@ class TimeDuty:
         for key in self._over:
             self._tasks.start((*key, "remove"), self._remove(key))
 
-    def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, newest: int) -> None:
+    def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
         if entry.result is not None or key in self._lost:
             return
         if not entry.is_begun:
-            self._tasks.start((*key, "begin"), self._begin(key, task, entry))
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
             return
         if not self.programs.is_begun(key):
             return
@@ -108,13 +112,13 @@ class TimeDuty:
         elif is_over and number not in entry.milestones:
             self._tasks.start((*key, number), self._note_interval(key, number))
 
-    def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, newest: int) -> None:
+    def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
         """Begin it, anew after a restart; when it ends, or goes on for too long, its result is found."""
         if entry.result is not None or key in self._lost:
             return
         is_over = newest + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
         if not self.programs.is_begun(key):
-            self._tasks.start((*key, "begin"), self._begin(key, task, entry))
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
         elif is_over or self.programs.has_ended(key):
             self._tasks.start((*key, "end"), self._end(key))
 
@@ -135,7 +139,7 @@ class TimeDuty:
         self._lost.add(key)
         self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
 
-    async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
+    async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
         """Begin the program; what cannot be begun is lost."""
         await self._prepare(key, task, entry)
         if not self.programs.is_ready(key):
@@ -151,7 +155,8 @@ class TimeDuty:
         finally:
             self._starting.discard(key)
         self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
-        self.parts.watch.begin(key[0], 0, entry.device, self.programs.reply_key(key))
+        self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
+        self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
         usage = await self.programs.usage(key)
@@ -167,12 +172,7 @@ class TimeDuty:
         usage = await self.programs.usage(key)
         end = await self.programs.stop(key)
         self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
-        root, blob = NOTHING, NOTHING
-        try:
-            outputs = await self.programs.outputs(key)
-            blob, root = stored(self.parts, outputs, self.programs.reply_key(key)), outputs.blake2_256
-        except (ProgramError, ValueError, OSError) as error:
-            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+        root, blob = await self._left(key)
         if entry.result is None:
             self.parts.journal.append(ResultSalted(*key, os.urandom(32)))  # of a commitment, where there is one
             self.parts.journal.append(ResultFound(*key, result_of(end, root, blob), usage))
@@ -181,6 +181,21 @@ class TimeDuty:
                 await spread(self.parts, blob)
             except ChainError as error:
                 self.parts.telemetry.tell("not_spread", problem=str(error))
+
+    async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
+        """Seal what a program left: the hash of its outputs, and the address of them and its last lines."""
+        archive, root = b"", NOTHING
+        try:
+            outputs = await self.programs.outputs(key)
+            check_size(outputs.archive)
+            archive, root = outputs.archive, outputs.blake2_256
+        except (ProgramError, ValueError) as error:
+            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+        try:
+            return root, stored(self.parts, archive, self.programs.log(key), self.programs.reply_key(key))
+        except OSError as error:
+            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+            return NOTHING, NOTHING
 
     async def _remove(self, key: TaskKey) -> None:
         try:

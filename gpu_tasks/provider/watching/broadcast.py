@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Self
 
+from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import is_usable
 from gpu_tasks.provider.execution.gpu import Gauge, Hardware
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -27,6 +28,7 @@ from gpu_tasks.telemetry.notes import (
     DeviceMeter,
     DeviceNote,
     EventNote,
+    LogNote,
     NoteField,
     ProgressNote,
     TelemetryNote,
@@ -107,6 +109,12 @@ class TaskBroadcast:
             meter = self._meters.get(watched.device, NO_METER)
             note = ProgressNote(done, total, step_us, meter)
             self._put(watched.subject, Channel.METRICS, note, watched.reader)
+
+    def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
+        """See `TaskWatch`."""
+        watched = self._watched.get(task)
+        if watched is not None:
+            self._put(watched.subject, Channel.LOG, LogNote(tuple(lines), left_out), watched.reader)
 
     def end(self, task: bytes) -> None:
         """See `TaskWatch`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
+
+from gpu_tasks.data.program_left import LogLine
 
 
 class TaskWatch(Protocol):
@@ -14,6 +17,10 @@ class TaskWatch(Protocol):
 
     def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
         """So many of its steps are done."""
+        ...
+
+    def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
+        """Its program wrote these, and so many before them that are not told; at most what one note has room for."""
         ...
 
     def end(self, task: bytes) -> None:
@@ -28,6 +35,9 @@ class NobodyWatches:
         """Nothing is told."""
 
     def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
+        """Nothing is told."""
+
+    def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
         """Nothing is told."""
 
     def end(self, task: bytes) -> None:

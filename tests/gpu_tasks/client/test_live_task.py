@@ -17,12 +17,13 @@ from click.testing import CliRunner, Result
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import hearing_tasks
+from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.telemetry.broker import broker_connection, parse_broker
 from gpu_tasks.telemetry.envelope import Channel, TaskSubject
-from gpu_tasks.telemetry.notes import DeviceMeter, EventNote, LogLine, LogNote, ProgressNote
+from gpu_tasks.telemetry.notes import DeviceMeter, EventNote, LogNote, ProgressNote
 from mosquitto import Mosquitto, mosquitto
 from planted_state import chain_with
 from priced_tasks import a_task
@@ -44,7 +45,7 @@ Round = Callable[[Teller, int], list[tuple[str, bytes]]]
 
 def honest(teller: Teller, number: int) -> list[tuple[str, bytes]]:
     now = time.time_ns() // 1_000_000
-    lines = LogNote((LogLine(now, is_error=False, text=f"loss {number}\x1b[2J"),))
+    lines = LogNote((LogLine(now, is_error=False, text=f"loss {number}\x1b[2J"),), 0)
     return [
         teller.told(number, EventNote("computed", ()), told_at_ms=now),
         teller.told(number, lines, channel=Channel.LOG, told_at_ms=now),

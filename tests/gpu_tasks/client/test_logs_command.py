@@ -45,7 +45,7 @@ def test_only_its_customer_hears_of_a_task(tmp_path: Path) -> None:
 def test_of_a_task_that_has_ended_nothing_is_told(tmp_path: Path) -> None:
     answer = asked(tmp_path, ENDED, "logs", NAME)
     assert answer.exit_code == 2
-    assert "the task has ended: see `ogpu describe` and `ogpu result`" in answer.output
+    assert "the task has ended, and nothing that a program of it wrote was kept" in answer.output
 
 
 @pytest.mark.parametrize("url", ["gpu.example.org", "mqtt://a:b@gpu.example.org", "http://127.0.0.1"])

@@ -2,14 +2,13 @@
 
 import pytest
 
+from gpu_tasks.data.program_left import LINE_BYTES_MAX, LogLine
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.telemetry.envelope import PAYLOAD_BYTES_MAX, payload_of
 from gpu_tasks.telemetry.notes import (
-    LINE_BYTES_MAX,
     LINES_MAX,
     NOTE,
     BeatNote,
-    LogLine,
     LogNote,
     PresenceNote,
     shortened_text,
@@ -34,9 +33,9 @@ def test_what_is_for_everybody_is_in_the_clear() -> None:
 
 def test_a_note_that_is_too_long_is_not_told() -> None:
     line = LogLine(1, is_error=False, text="x" * LINE_BYTES_MAX)
-    assert len(payload_of(LogNote((line,) * 8), CUSTOMER.public)) <= PAYLOAD_BYTES_MAX
+    assert len(payload_of(LogNote((line,) * 8, 0), CUSTOMER.public)) <= PAYLOAD_BYTES_MAX
     with pytest.raises(ValueError, match="at most"):
-        payload_of(LogNote((line,) * LINES_MAX), CUSTOMER.public)
+        payload_of(LogNote((line,) * LINES_MAX, 0), CUSTOMER.public)
 
 
 def test_a_key_of_small_order_is_no_reader() -> None:

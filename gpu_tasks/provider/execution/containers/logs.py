@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 LINE_BYTES_MAX = 4_096
@@ -51,10 +52,11 @@ class ContainerLog:
     """The lines of one container. `feed` and `close` belong to the event loop."""
 
     def __init__(self, bytes_max: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`bytes_max` of kept text, costs included."""
+        """`bytes_max` of kept text, costs included. `began_ms`: milliseconds since 1970."""
         self._bytes_max = bytes_max
         self._clock = clock
         self._began = clock()
+        self.began_ms = time.time_ns() // 1_000_000
         self._kept: deque[ContainerLine] = deque()
         self._size = 0
         self._next = 0
@@ -95,22 +97,22 @@ class ContainerLog:
         self.is_closed = True
         self._tell()
 
+    def since(self, number: int) -> list[ContainerLine]:
+        """What is kept from a number on."""
+        first = self._kept[0].number if self._kept else self._next
+        return list(islice(self._kept, max(0, number - first), None))
+
     async def follow(self, since: int = 0) -> AsyncIterator[ContainerLine]:
         """Lines from a number on, as they come, until the program says no more; what is no longer kept is a gap."""
         while True:
             news = self._news
-            for line in self._from(since):
+            for line in self.since(since):
                 since = line.number + 1
                 yield line
             if self._next <= since:
                 if self.is_closed:
                     return
                 await news.wait()
-
-    def _from(self, number: int) -> list[ContainerLine]:
-        first = self._kept[0].number if self._kept else self._next
-        skipped = max(0, number - first)
-        return [self._kept[place] for place in range(skipped, len(self._kept))]
 
     def _add(self, stream: str, data: bytes) -> None:
         text = data.decode(errors="replace").removesuffix("\r")

@@ -13,13 +13,13 @@ from gpu_tasks.client.telemetry.hearing import (
     seconds_left,
 )
 from gpu_tasks.client.telemetry.progress import ProgressTable
+from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.market.training.tasks import Slot, TaskState
 from gpu_tasks.telemetry.notes import (
     NO_METER,
     BeatNote,
     DeviceMeter,
     EventNote,
-    LogLine,
     LogNote,
     NoteField,
     PresenceNote,
@@ -31,7 +31,7 @@ from priced_tasks import a_task
 TASK = b"t" * 32
 METER = DeviceMeter(83, 5 << 30, 61, 250_900)
 EVENT = EventNote("computed", (NoteField("milestone", "1"), NoteField("of", "6")))
-LINES = LogNote((LogLine(1, is_error=False, text="loss 3"), LogLine(2, is_error=True, text="oh")))
+LINES = LogNote((LogLine(1, is_error=False, text="loss 3"), LogLine(2, is_error=True, text="oh")), 3)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ LINES = LogNote((LogLine(1, is_error=False, text="loss 3"), LogLine(2, is_error=
     [
         (EVENT, ["computed milestone=1 of=6"]),
         (EventNote("started", ()), ["started"]),
-        (LINES, ["out loss 3", "err oh"]),
+        (LINES, ["... 3 lines that came too fast to be told", "out loss 3", "err oh"]),
         (ProgressNote(30, 120, 500_000, NO_METER), ["step 30 of 120, 25 %, 45 s left"]),
         (ProgressNote(30, 120, 0, NO_METER), ["step 30 of 120, 25 %"]),
         (ProgressNote(3, 0, 1, NO_METER), ["step 3 of 0"]),
@@ -59,6 +59,7 @@ def test_notes_are_rows_for_programs() -> None:
         return found
 
     assert row(EVENT) == {"kind": "event", "event": "computed", "fields": {"milestone": "1", "of": "6"}}
+    assert row(LINES)["left_out"] == 3
     assert row(LINES)["lines"] == [
         {"at_ms": 1, "error": False, "text": "loss 3"},
         {"at_ms": 2, "error": True, "text": "oh"},
@@ -140,7 +141,7 @@ def test_that_nobody_is_heard_is_over_with_the_first_note_and_a_lie_is_not() -> 
 def test_the_last_lines_of_a_program_are_kept() -> None:
     table = ProgressTable()
     for number in range(9):
-        table.take(HeardNote(TASK, 0, 1, LogNote((LogLine(1, is_error=False, text=f"line {number}"),))))
+        table.take(HeardNote(TASK, 0, 1, LogNote((LogLine(1, is_error=False, text=f"line {number}"),), 0)))
     table.take(HeardNote(TASK, 1, 1, EVENT))
     assert table.lines() == {0: [f"line {number}" for number in range(9 - progress_module.LINES_KEPT, 9)]}
     assert [row["last_line"] for row in table.rows(2)] == ["line 8", None]

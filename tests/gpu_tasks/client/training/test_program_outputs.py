@@ -1,14 +1,105 @@
-"""What a provider has sealed as the outputs of a program may be anything: it is named, or refused, at no great cost."""
+"""What a program left is what was stated, or refused; what a provider has sealed may be anything, at no great cost."""
 
+import asyncio
+import hashlib
 import io
 import lzma
 import random
 import tarfile
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.training.program_outputs import NAMES_SHOWN, names_in
+from gpu_tasks.client.training.program_outputs import (
+    NAMES_SHOWN,
+    NOTHING,
+    fetch_lines,
+    fetch_outputs,
+    names_in,
+    places_with_lines,
+)
 from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.program_left import LogLine, encode_left
+from gpu_tasks.data.sealing import SealKey, address_of, seal
+from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState
+from priced_tasks import a_task
+from wallet.keypair import Keypair
+from wallet.suri import keypair_from_suri
+
+KEY = keypair_from_suri("//Ferdie")
+LINES = (LogLine(5, is_error=False, text="one"), LogLine(6, is_error=True, text="two"))
+FILES = b"an archive"
+
+
+class KeptBlobs:
+    """Stands in for a `BlobClient`: has what it was given."""
+
+    def __init__(self, *blobs: bytes) -> None:
+        self._blobs = {address_of(blob): blob for blob in blobs}
+
+    async def get(self, address: bytes, _endpoints: Any) -> bytes:
+        return self._blobs[address]
+
+
+def sealed(content: bytes, key: Keypair = KEY) -> bytes:
+    return seal(content, [SealKey.of(key).public])
+
+
+def left_by(blob: bytes, outputs: bytes = FILES) -> tuple[Task, BlobClient]:
+    """A job whose provider stated these outputs, and that they are in this blob."""
+    result = TaskResult(hashlib.blake2b(outputs, digest_size=32).digest(), address_of(blob), 0)
+    slot = replace(Slot(b"p" * 32, b"d" * 32, 1, 1, 1), result=result)
+    task = a_task(checked_by=CheckedBy.METERED, state=TaskState.ENDED, slots=(slot,))
+    return task, cast(BlobClient, KeptBlobs(blob))
+
+
+def test_outputs_and_lines_come_in_one_blob() -> None:
+    task, blobs = left_by(sealed(encode_left(FILES, LINES, 7)))
+    assert asyncio.run(fetch_outputs(blobs, KEY, task, {})) == FILES
+    left = asyncio.run(fetch_lines(blobs, KEY, task, {}, 0))
+    assert (left.lines, left.left_out) == (LINES, 5)
+
+
+def test_other_outputs_than_were_stated_are_refused() -> None:
+    task, blobs = left_by(sealed(encode_left(b"others", LINES, 2)))
+    with pytest.raises(RunBlobError, match="not those whose hash was stated"):
+        asyncio.run(fetch_outputs(blobs, KEY, task, {}))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 100, encode_left(FILES, LINES, 2)[:-1]])
+def test_what_cannot_be_read_is_refused(content: bytes) -> None:
+    task, blobs = left_by(sealed(content))
+    for fetched in (fetch_outputs(blobs, KEY, task, {}), fetch_lines(blobs, KEY, task, {}, 0)):
+        with pytest.raises(RunBlobError, match="sealed something else"):
+            asyncio.run(fetched)
+
+
+def test_what_is_sealed_to_another_is_not_opened() -> None:
+    task, blobs = left_by(sealed(encode_left(FILES, LINES, 2), keypair_from_suri("//Bob")))
+    with pytest.raises(RunBlobError, match="cannot be opened"):
+        asyncio.run(fetch_lines(blobs, KEY, task, {}, 0))
+
+
+def test_where_outputs_could_not_be_taken_there_are_lines() -> None:
+    blob = sealed(encode_left(b"", LINES, 2))
+    task, blobs = left_by(blob)
+    slot = replace(task.slots[0], result=TaskResult(NOTHING, address_of(blob), 3))
+    task = replace(task, slots=(slot,))
+    with pytest.raises(RunBlobError, match="exit code 3; `ogpu logs`"):
+        asyncio.run(fetch_outputs(blobs, KEY, task, {}))
+    assert asyncio.run(fetch_lines(blobs, KEY, task, {}, 0)).lines == LINES
+
+
+def test_lines_are_where_a_blob_was_stated() -> None:
+    task, _ = left_by(b"blob")
+    (has,) = task.slots
+    none, nothing = replace(has, result=None), replace(has, result=TaskResult(NOTHING, NOTHING, 1))
+    three = replace(task, slots=(none, has, nothing))
+    assert places_with_lines(three) == [1]
+    assert [places_with_lines(three, place) for place in range(4)] == [[], [1], [], []]
 
 
 def archive_of(count: int) -> bytes:

@@ -15,6 +15,7 @@ from gpu_tasks.market.training.replica_events import ReplicasCompared, Volunteer
 from gpu_tasks.market.training.tasks import Task, TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.watching.watch import NobodyWatches
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
 from provider_chain import CUSTOMER_SEAL
@@ -48,6 +49,28 @@ def engines(village: Renting, task: Task) -> list[FakeEngine]:
 def replicas(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 5) -> None:
     """Play a scene among so many providers, all of which run containers at one price."""
     play(tmp_path, scene, count, is_of_one_price=True)
+
+
+class Places(NobodyWatches):
+    """Notes at which place its provider's work is told."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+
+    def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
+        self.places.append(place)
+
+
+def test_what_each_writes_is_told_of_its_own_place(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        watches = {}
+        for miner in village.miners:
+            watches[miner.keys.stash] = Places()
+            object.__setattr__(miner.daemon.parts, "watch", watches[miner.keys.stash])
+        _, found = await running(village)
+        assert [watches[slot.provider].places for slot in found.slots] == [[0], [1], [2]]
+
+    replicas(tmp_path, scene)
 
 
 def test_three_that_find_the_same_are_paid(tmp_path: Path) -> None:

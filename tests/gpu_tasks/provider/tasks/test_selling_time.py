@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fake_engine import MISSING, FakeEngine
+from gpu_tasks.data.program_left import decode_left
 from gpu_tasks.market.attestations.attestations import TaskAttested
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
@@ -57,6 +58,8 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         (spec,) = engine.started
         assert isinstance(spec.image, ImageByDigest)
         assert (spec.image.repository, spec.command, spec.limits.memory_bytes) == (REPOSITORY, ("run",), 64 << 20)
+        for container in engine.running.values():
+            container.log.feed("out", b"hello\n")
         for _ in range(INTERVAL + 2):
             await village.block()
         engine.end(exit_code=3)
@@ -69,7 +72,9 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         assert slot.result.metric == 3
         blob = miner.daemon.parts.store.get(slot.result.blob)
         assert blob is not None
-        archive = CUSTOMER_SEAL.open(blob)
+        left = decode_left(CUSTOMER_SEAL.open(blob))
+        archive = left.outputs
+        assert [(line.text, line.is_error) for line in left.lines] == [("hello", False)]
         assert slot.result.root == hashlib.blake2b(archive, digest_size=32).digest()
         with tarfile.open(fileobj=BytesIO(archive)) as opened:
             assert opened.getnames() == ["words"]
@@ -310,13 +315,19 @@ def test_a_request_that_is_not_the_one_that_its_hash_names_is_not_bid_for(tmp_pa
 
 def test_outputs_that_cannot_be_taken_end_the_job_without_them(tmp_path: Path) -> None:
     async def scene(village: Renting) -> None:
-        task, _, engine = await begun(village)
+        task, miner, engine = await begun(village)
+        for container in engine.running.values():
+            container.log.feed("err", b"too much\n")
         engine.left = {"large": bytes(2 << 20)}
         engine.end()
         ended = await village.until(task, TaskState.ENDED)
         result = ended.slots[0].result
         assert result is not None
-        assert (result.root, result.blob) == (NOTHING, NOTHING)
+        assert result.root == NOTHING
+        blob = miner.daemon.parts.store.get(result.blob)
+        assert blob is not None
+        left = decode_left(CUSTOMER_SEAL.open(blob))
+        assert (left.outputs, [line.text for line in left.lines]) == (b"", ["too much"])
         assert any(heard(each.heard, "no_outputs") for each in village.miners)
 
     play(tmp_path, scene)
