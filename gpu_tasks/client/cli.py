@@ -97,6 +97,10 @@ COMMANDS = {
         "entering:cp",
         "Copy a file or folder into a container, FILE TASK:/workspace, or out of one, TASK:/workspace/FILE FOLDER.",
     ),
+    "secrets": (
+        "entering:secrets",
+        "Hand the program of TASK (0x..) the secrets that it waits for: all that its file names, in one go.",
+    ),
     "port-forward": (
         "entering:port_forward",
         "Have ports of this machine lead to ports of the container of TASK (0x..), until Ctrl-C.",

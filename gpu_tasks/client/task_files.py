@@ -6,7 +6,7 @@ stranger's task file sends none of the reader's other files away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,11 @@ class LoadedTask:
     source: TaskSource
     inputs: Mapping[str, bytes]
     """By the paths that the file names."""
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """The names of what is handed to who runs it."""
+        return self.source.secrets
 
     def asked(self, seed: bytes, slot_ms: int) -> AskedTask:
         """What it comes to; `seed` is 32 bytes of chance. TaskFileError."""

@@ -112,6 +112,11 @@ class TaskSource(Protocol):
         """Where in the file they stand."""
         ...
 
+    @property
+    def secrets(self) -> Sequence[str]:
+        """The names of what is handed to who runs it, once it runs."""
+        ...
+
     def refused(self, text: str) -> TaskFileError:
         """That something is wrong with its inputs."""
         ...
@@ -131,6 +136,7 @@ class TrainingSource:
 
     file: TaskFile
     inputs_key: str = "spec.run.input"
+    secrets: Sequence[str] = ()
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -161,6 +167,11 @@ class ContainerSource:
     def inputs(self) -> Sequence[str]:
         """See `TaskSource`."""
         return self.file.task.inputs
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """See `TaskSource`."""
+        return self.file.task.secrets
 
     def refused(self, text: str) -> TaskFileError:
         """See `TaskSource`."""

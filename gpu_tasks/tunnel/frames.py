@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from runtime.encoding.codec import U8, U16, U32, Bounded, Tagged, codec, variant
+from runtime.encoding.codec import U8, U16, U32, Bounded, Tagged, codec, struct, variant
 
 DATA_BYTES_MAX = 32 * 1024
 WINDOW_BYTES = 256 * 1024
@@ -23,6 +23,12 @@ PROBLEM_BYTES_MAX = 1_024
 COPY_BYTES_MAX = 256 * 1024 * 1024
 """Of one copy, as an archive; more goes in several."""
 TERMINAL_MAX = 10_000
+SECRETS_MAX = 64
+SECRET_NAME_BYTES_MAX = 128
+SECRETS_BYTES_MAX = 64 * 1024
+"""Of all values together: keys and passwords, not data."""
+HANDED_BYTES_MAX = SECRETS_BYTES_MAX + SECRETS_MAX * (SECRET_NAME_BYTES_MAX + 8)
+"""Of them as the stream carries them."""
 OUT, ERR = 0, 1
 """Channels of data: of a program's two outputs."""
 
@@ -61,7 +67,23 @@ class CopyOut:
     path: Path
 
 
-TunnelAsk = Annotated[RunProgram | ReachPort | CopyIn | CopyOut, Tagged("ogpu::TunnelAsk")]
+@variant(4)
+class TakeSecrets:
+    """What a program that waits is to be given: the stream carries `HandedSecrets`, and its end says whether it was."""
+
+
+TunnelAsk = Annotated[RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets, Tagged("ogpu::TunnelAsk")]
+
+
+@struct
+class HandedSecret:
+    """A file of /secrets."""
+
+    name: Annotated[str, Bounded(SECRET_NAME_BYTES_MAX)]
+    value: Annotated[bytes, Bounded(SECRETS_BYTES_MAX)]
+
+
+HANDED = codec(Annotated[tuple[HandedSecret, ...], Bounded(SECRETS_MAX)])
 
 
 @variant(0)

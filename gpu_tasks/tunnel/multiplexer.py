@@ -29,12 +29,13 @@ from gpu_tasks.tunnel.frames import (
     StreamCredit,
     StreamEnd,
     StreamInputEnd,
+    TakeSecrets,
     TunnelFrame,
 )
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelKeyError
 from runtime.encoding.codec import DecodeError
 
-StreamPurpose = RunProgram | ReachPort | CopyIn | CopyOut
+StreamPurpose = RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets
 HUNG_UP = "the other side hung up"
 
 

@@ -4,6 +4,7 @@ In reading order:
 
 * `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown
 * `naming`: what an id that a person typed is
+* `handing`: secrets, from the environment or files to who runs a task
 * `task_runs`: a task followed to its end, its result fetched and checked
 * `task_calls`: a call about a task, as every command that makes one goes
 * `deciding`: what customers decide about tasks: accept, amend, close, hold a checkpoint
@@ -16,7 +17,7 @@ In reading order:
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
-* `entering`: a shell, files and ports of a container
+* `entering`: a shell, files, ports and secrets of a container
 * `hearing_tasks`: what providers tell of tasks while they work
 * `live_tasks`: what `describe` shows of what providers tell now
 * `telling_events`: the market's events as they become final

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import click
 
+from gpu_tasks.client.commands.handing import secrets_of
 from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
 from gpu_tasks.client.commands.sending import key_option
-from gpu_tasks.client.tunnel.connecting import open_tunnel, runner_of
+from gpu_tasks.client.tunnel.connecting import entered
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
 from gpu_tasks.client.tunnel.forwarding import HOST, forward
+from gpu_tasks.client.tunnel.handing import hand_secrets
 from gpu_tasks.client.tunnel.terminal import SHELL, run_program
-from gpu_tasks.data import market_reads
-from gpu_tasks.data.endpoint import EndpointError
-from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
@@ -100,6 +99,26 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
     _enter(session, task, key_text, work)
 
 
+@click.command()
+@click.argument("task")
+@click.argument("names", nargs=-1, required=True, metavar="NAME[=FILE]...")
+@key_option
+@click.pass_obj
+def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text: str) -> None:
+    """Hand the program of TASK (0x..) the secrets that it waits for: all that its file names, in one go.
+
+    The value of NAME is that of the environment variable NAME, or what lies in FILE. It goes to who runs the task,
+    through the tunnel, and is found in /secrets/NAME, in memory alone. `ogpu submit --watch` does this by itself.
+    """
+    values = secrets_of(names)
+
+    async def work(tunnel: Multiplexer) -> None:
+        await hand_secrets(tunnel, values)
+        session.output.facts({"task": task, "handed_over": ", ".join(sorted(values))})
+
+    _enter(session, task, key_text, work)
+
+
 def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
     """A line: who waits for it reads no further."""
     row = {"local": f"{HOST}:{port}", "remote": remote}
@@ -116,16 +135,9 @@ def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Mul
         if found.customer != key.account:
             raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it gets in")
         try:
-            stash = runner_of(found)
-            provider = (await market_reads.providers(client, final)).get(stash)
-            if provider is None:
-                raise TaskError(f"{ss58.encode(stash)}, who runs it, is no provider any more")
-            is_private = market_reads.is_development(client)
-            async with open_tunnel(
-                client.genesis_hash, task_id, found, SealKey.of(key), provider, is_private=is_private
-            ) as tunnel:
+            async with entered(client, key, task_id, found, final) as tunnel:
                 await work(tunnel)
-        except (TunnelError, EndpointError, OSError) as error:
+        except (TunnelError, OSError) as error:
             raise TaskError(str(error)) from None
 
     with contextlib.suppress(asyncio.CancelledError):

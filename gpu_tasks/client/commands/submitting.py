@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gpu_tasks.client import planning
+from gpu_tasks.client.commands.handing import named_secrets, secret_option
 from gpu_tasks.client.commands.naming import require_market
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.task_runs import accept_option, checkpoints_option, follow_task
@@ -30,7 +31,7 @@ from wallet.commands import making
 from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.keypair import Keypair
 from wallet.output import Grains, harmless
-from wallet.session import CallFailedError, WalletSession, explained
+from wallet.session import CallFailedError, WalletSession, explained, note
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
@@ -41,6 +42,7 @@ NOTHING = PostingCost(0, 0, 0, 0, 0)
 @key_option
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the task to its end, and hold its checkpoints.")
 @accept_option
+@secret_option
 @checkpoints_option
 @click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
 @click.option(
@@ -57,8 +59,8 @@ NOTHING = PostingCost(0, 0, 0, 0, 0)
 @dry_run_option
 @click.pass_obj
 def submit(
-    session: WalletSession, file: Path, key_text: str, is_watched: bool, accepts: bool, checkpoints: Path, anyway: bool,
-    postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
+    session: WalletSession, file: Path, key_text: str, is_watched: bool, accepts: bool, secret_words: tuple[str, ...],
+    checkpoints: Path, anyway: bool, postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.
 
@@ -66,6 +68,7 @@ def submit(
     """
     read: list[LoadedTask] = []
     explained(lambda: read.append(load_any(file)))  # before any node is asked
+    secrets = named_secrets(read[0].secrets, secret_words) if is_watched else {}
     submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again)
 
     async def look(client: ChainClient) -> None:
@@ -77,7 +80,9 @@ def submit(
         key = session.key(key_text)
         posted = await submission.send(client, key, is_followed=is_watched)
         if is_watched:
-            await follow_task(session, client, key, posted.unit, checkpoints, accepts=accepts)
+            await follow_task(session, client, key, posted.unit, checkpoints, accepts=accepts, secrets=secrets)
+        elif read[0].secrets:
+            note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
 
     session.run(look)
     if dry_run:

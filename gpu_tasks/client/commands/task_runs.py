@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
+from gpu_tasks.client.commands.handing import handing
 from gpu_tasks.client.commands.naming import TaskError
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
@@ -28,6 +31,7 @@ from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
 from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
 
+NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 checkpoints_option = click.option(
     "--checkpoints",
     type=click.Path(path_type=Path, file_okay=False),
@@ -49,9 +53,16 @@ force_option = click.option("--force", is_flag=True, help="Replace the file of -
 
 
 async def follow_task(
-    session: WalletSession, client: ChainClient, key: Keypair, task_id: bytes, checkpoints: Path, *, accepts: bool
+    session: WalletSession,
+    client: ChainClient,
+    key: Keypair,
+    task_id: bytes,
+    checkpoints: Path,
+    *,
+    accepts: bool,
+    secrets: Mapping[str, bytes] = NO_SECRETS,
 ) -> None:
-    """Follow a task to its end, holding its checkpoints where the key is its customer's.
+    """Follow a task to its end, holding its checkpoints and handing over its secrets where the key is its customer's.
 
     CallFailedError if it ended without a result.
     """
@@ -67,7 +78,8 @@ async def follow_task(
             keeper = CheckpointKeeper(client, blobs, key, checkpoints)
         elif found is not None:
             note(f"the task is {ss58.encode(found.customer)}'s: its checkpoints are not held with this key")
-        last = await show_changes(TaskFollower(client, task_id, keeper, send, accepts), session.output)
+        hand = handing(client, key, task_id, secrets) if secrets else None
+        last = await show_changes(TaskFollower(client, task_id, keeper, send, accepts, hand), session.output)
     if last is None:
         raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.deciding import cancelled
+from gpu_tasks.client.commands.handing import secret_option, secrets_of
 from gpu_tasks.client.commands.naming import TaskError, task_if_known
 from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.commands.task_runs import (
@@ -54,12 +55,17 @@ NOT_KNOWN = "the chain knows no such unit or task: it is too new, too old, or of
 @key_option
 @checkpoints_option
 @accept_option
+@secret_option
 @click.pass_obj
-def watch(session: WalletSession, units: tuple[str, ...], key_text: str, checkpoints: Path, accepts: bool) -> None:
+def watch(
+    session: WalletSession, units: tuple[str, ...], key_text: str, checkpoints: Path, accepts: bool,
+    secret_words: tuple[str, ...],
+) -> None:  # fmt: skip
     """Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end.
 
-    The customer of a task holds its checkpoints meanwhile, so that its milestones count.
+    The customer of a task holds its checkpoints meanwhile, so that its milestones count, and hands over its secrets.
     """
+    secrets = secrets_of(secret_words)
 
     async def body(client: ChainClient) -> None:
         key = session.key(key_text)
@@ -67,7 +73,8 @@ def watch(session: WalletSession, units: tuple[str, ...], key_text: str, checkpo
         if tasks and len(units) > 1:
             raise TaskError(f"{tasks[0]} is a task: a task is followed by itself, for its checkpoints are held")
         if tasks:
-            await follow_task(session, client, key, unit_id_of_text(units[0]), checkpoints, accepts=accepts)
+            task_id = unit_id_of_text(units[0])
+            await follow_task(session, client, key, task_id, checkpoints, accepts=accepts, secrets=secrets)
             return
         ids = [unit_id_of_text(text) for text in units]
         if None in await market_reads.units(client, ids):

@@ -42,6 +42,7 @@ BLOCKS_BETWEEN_TRIES = 3
 """A checkpoint is a megabyte: a store that has none of it is not asked in every block."""
 
 Send = Callable[[Call], Awaitable[Outcome]]
+Hand = Callable[[Task, bytes], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -54,9 +55,13 @@ class TaskFollower:
     send: Send
     accepts: bool = False
     """Whether a result that is what was stated is accepted at once."""
+    hand: Hand | None = None
+    """Hands its secrets to who runs the task at a block; None where there are none to hand."""
     _next_try: int = 0
     _problem: str | None = None
     _hands: tuple[Any, ...] = field(default=())
+    _handed: tuple[Any, ...] = field(default=())
+    """Whose program has its secrets."""
     _said: str | None = None
     """What it was said to be about to do."""
 
@@ -95,12 +100,17 @@ class TaskFollower:
         number = stages.unheld(task)
         if number is not None:
             return f"holding milestone {number}: its checkpoint is fetched, checked, stored and signed for"
+        if self._is_to_hand(task):
+            return "its secrets are handed over, and its program begins"
         return "the result is fetched and checked, to accept it" if self._is_to_accept(task) else None
 
     def _is_to_accept(self, task: Task) -> bool:
         """Not where a replica found something else: its customer has to look at both."""
         is_there = task.state is TaskState.SUBMITTED and task.accepted is None
         return self.accepts and is_there and not stages.outvoted(task)
+
+    def _is_to_hand(self, task: Task) -> bool:
+        return self.hand is not None and task.state is TaskState.RUNNING and self._handed != _hands(task)
 
     async def _do(self, task: Task, final: bytes, height: int) -> None:
         """What the customer's key does for its task at a block."""
@@ -116,6 +126,9 @@ class TaskFollower:
         self._hands = hands
         if stages.unheld(task) is not None:
             await self._tried(self._hold(self.keeper, task, final), height, "not held")
+        elif self.hand is not None and self._is_to_hand(task):
+            if await self._tried(self.hand(task, final), height, "its secrets are not handed over"):
+                self._handed = _hands(task)
         elif self._is_to_accept(task):
             await self._tried(self._accept(self.keeper, task, final), height, "not accepted")
         else:

@@ -11,13 +11,17 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 
+from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import TUNNEL_PATH
-from gpu_tasks.data.endpoint import public_socket, reachable_endpoint
+from gpu_tasks.data.endpoint import EndpointError, public_socket, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
+from runtime.cryptography import ss58
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
 from wallet.output import harmless
 
 CONNECT_SECONDS = 10.0
@@ -64,6 +68,25 @@ async def open_tunnel(
                 await socket.close()
                 await asyncio.wait({running}, timeout=END_SECONDS)
                 running.cancel()
+
+
+@contextlib.asynccontextmanager
+async def entered(
+    client: ChainClient, key: Keypair, task_id: bytes, task: Task, final: bytes
+) -> AsyncIterator[Multiplexer]:
+    """A tunnel to who runs a task by the final block; TunnelError, also where its address is none."""
+    stash = runner_of(task)
+    provider = (await market_reads.providers(client, final)).get(stash)
+    if provider is None:
+        raise TunnelError(f"{ss58.encode(stash)}, who runs it, is no provider any more")
+    is_private = market_reads.is_development(client)
+    try:
+        async with open_tunnel(
+            client.genesis_hash, task_id, task, SealKey.of(key), provider, is_private=is_private
+        ) as tunnel:
+            yield tunnel
+    except EndpointError as error:
+        raise TunnelError(str(error)) from None
 
 
 def runner_of(task: Task) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.blobs.inputs import SealedInput, UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
@@ -38,7 +39,10 @@ async def open_program(parts: Parts, task: Task) -> AskedProgram:
     classes = tuple(kind for kind in DeviceClass if order.classes >> kind & 1)
     if container_hash(asked.request, order.milestones, classes, order.slots) != order.task_hash:
         raise UnusableInputError("its request is another than its hash names")
-    return AskedProgram(decoded(asked.request), asked)
+    request = decoded(asked.request)
+    if request.secrets and is_replicated(order):
+        raise UnusableInputError("it wants secrets, which are handed to one winner, and several are to compute it")
+    return AskedProgram(request, asked)
 
 
 def decoded(content: bytes) -> ContainerRequest:

@@ -10,7 +10,7 @@ import contextlib
 import io
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
 from gpu_tasks.market.attestations.usage import Usage
@@ -72,6 +72,7 @@ class _Program:
     hardware: Hardware
     container: RunningContainer | None = None
     meter: Meter | None = None
+    lacks_secrets: bool = False
     counted: ContainerUse = field(default_factory=lambda: ContainerUse(0, 0))
     counted_at: float = 0.0
 
@@ -131,6 +132,23 @@ class ProgramHouse:
             return None
         return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
 
+    def waiting(self, task: bytes) -> TaskKey | None:
+        """The program of a task that has not begun, since its customer has yet to hand over its secrets."""
+        return next((key for key, each in self._programs.items() if key[0] == task and each.lacks_secrets), None)
+
+    def lacks_secrets(self, key: TaskKey) -> bool:
+        """Whether its customer has yet to hand over secrets."""
+        return key in self._programs and self._programs[key].lacks_secrets
+
+    def give_secrets(self, key: TaskKey, secrets: Mapping[str, bytes]) -> None:
+        """Let it begin with what its customer handed over; ProgramError unless it is what its request names."""
+        program = self._programs.get(key)
+        if program is None or not program.lacks_secrets:
+            raise ProgramError("its program waits for no secrets")
+        if set(secrets) != set(program.asked.request.secrets):
+            raise ProgramError(f"its program waits for {', '.join(program.asked.request.secrets)}, all of them at once")
+        program.spec, program.lacks_secrets = replace(program.spec, secrets=dict(secrets)), False
+
     def reply_key(self, key: TaskKey) -> bytes:
         """Whom its outputs are sealed to."""
         return self._programs[key].asked.reply_key
@@ -159,7 +177,8 @@ class ProgramHouse:
         except ContainerError as error:
             raise ProgramError(str(error)) from None
         # Whoever asked at the same time may have begun it by now: another one in its place would look like a lost one.
-        self._programs.setdefault(key, _Program(asked, spec, hardware))
+        program = _Program(asked, spec, hardware, lacks_secrets=bool(asked.request.secrets))
+        self._programs.setdefault(key, program)
 
     async def begin(self, key: TaskKey) -> None:
         """Start it; ProgramError, also where its task was over, and it was taken away, before it had started."""

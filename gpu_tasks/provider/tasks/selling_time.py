@@ -11,8 +11,9 @@ import os
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.program_left import check_size
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated
-from gpu_tasks.market.training.tasks import Task, TaskState, interval_end
+from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, interval_end
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
@@ -28,13 +29,15 @@ from gpu_tasks.provider.journal.task_records import (
 from gpu_tasks.provider.programs.house import ProgramHouse
 from gpu_tasks.provider.programs.log_lines import tell_lines
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
-from gpu_tasks.provider.programs.results import NOTHING, interval_of, result_of, stored
+from gpu_tasks.provider.programs.results import NOTHING, UNKNOWN_EXIT, interval_of, result_of, stored
 from gpu_tasks.provider.tasks.checkpoint_blobs import spread
 from gpu_tasks.provider.tasks.places import OnHand, OwnTask
 from gpu_tasks.provider.tasks.replica_places import works_now
 
 BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 READY_STATES = (TaskState.STARTING, TaskState.ASKING, TaskState.VOLUNTEERING)
+NOT_USED = Usage(work_units=0, gpu_ms=0, energy_mj=0, cpu_ms=0, wall_ms=0, memory_peak_bytes=0)
+"""By a program that waits for its customer's secrets."""
 SILENT_TIMES = 2
 """A replica whose program goes on for so many times what was promised is ended, and what it left is its result."""
 
@@ -53,6 +56,7 @@ class TimeDuty:
         self._starting: set[TaskKey] = set()
         self._without_input: set[TaskKey] = set()
         self._over: set[TaskKey] = set()
+        self._waiting: set[TaskKey] = set()
 
     def on_hand(self, own: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
         """What there is of a task: whether its program could begin, or is gone, or its input is not to be had."""
@@ -87,6 +91,7 @@ class TimeDuty:
         """Nothing is left to do for it but to take its program away."""
         self._lost.discard(key)
         self._without_input.discard(key)
+        self._waiting.discard(key)
         self._over.add(key)
         self.tidy()
 
@@ -99,18 +104,28 @@ class TimeDuty:
     def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
         if entry.result is not None or key in self._lost:
             return
-        if not entry.is_begun:
+        is_waiting = self.programs.lacks_secrets(key)
+        if not entry.is_begun and not is_waiting:
             self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
             return
-        if not self.programs.is_begun(key):
+        if is_waiting:
+            self._tell_waiting(key, entry, place)
+        elif not self.programs.is_begun(key):
             return
         is_over, is_last = newest + 1 >= interval_end(task), task.owed + 1 == task.milestones
-        is_job_done = task.order.checked_by is CheckedBy.METERED and self.programs.has_ended(key)
+        is_job_done = task.order.checked_by is CheckedBy.METERED and not is_waiting and self.programs.has_ended(key)
         number = task.behind + task.owed + 1
         if is_job_done or (is_over and is_last):
             self._tasks.start((*key, "end"), self._end(key))
         elif is_over and number not in entry.milestones:
             self._tasks.start((*key, number), self._note_interval(key, number))
+
+    def _tell_waiting(self, key: TaskKey, entry: TaskEntry, place: int) -> None:
+        """Once: its customer has yet to hand over secrets; the time that it bought goes on."""
+        if key not in self._waiting:
+            self._waiting.add(key)
+            self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
+            self.parts.telemetry.tell("waits_for_secrets", task=key[0])
 
     def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
         """Begin it, anew after a restart; when it ends, or goes on for too long, its result is found."""
@@ -142,7 +157,7 @@ class TimeDuty:
     async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
         """Begin the program; what cannot be begun is lost."""
         await self._prepare(key, task, entry)
-        if not self.programs.is_ready(key):
+        if not self.programs.is_ready(key) or self.programs.lacks_secrets(key):
             return
         self._starting.add(key)
         try:
@@ -159,7 +174,7 @@ class TimeDuty:
         self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
-        usage = await self.programs.usage(key)
+        usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOT_USED
         entry = self.parts.journal.tasks.get(key)
         if entry is not None and number not in entry.milestones:
             self.parts.journal.append(MilestoneFound(*key, interval_of(number, usage), usage))
@@ -167,7 +182,12 @@ class TimeDuty:
     async def _end(self, key: TaskKey) -> None:
         """Stop the program if it runs, seal what it left, and note the result: a job's end is the task's."""
         entry = self.parts.journal.tasks.get(key)
-        if entry is None or entry.result is not None or not self.programs.is_begun(key):
+        if entry is None or entry.result is not None:
+            return
+        if self.programs.lacks_secrets(key):  # its customer never handed them over
+            self.parts.journal.append(ResultFound(*key, TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), NOT_USED))
+            return
+        if not self.programs.is_begun(key):
             return
         usage = await self.programs.usage(key)
         end = await self.programs.stop(key)

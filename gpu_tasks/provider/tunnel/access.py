@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -37,7 +37,7 @@ class Talk(Protocol):
 
 
 class ContainerAccess(Protocol):
-    """A container that runs."""
+    """A container that runs, or waits to."""
 
     async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
         """Begin a program in it; AccessError."""
@@ -55,6 +55,10 @@ class ContainerAccess(Protocol):
         """Write the archive of a path; AccessError."""
         ...
 
+    def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
+        """Have its program begin with them; AccessError."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class OpenContainer:
@@ -69,5 +73,5 @@ class OpenContainers(Protocol):
     """The containers of a daemon."""
 
     def find(self, task: bytes) -> OpenContainer | None:
-        """That of a task, while it runs here."""
+        """That of a task, while it runs here or waits for secrets."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from gpu_tasks.provider.programs.house import ProgramHouse
 from gpu_tasks.provider.tunnel.access import AccessError, OpenContainer, Talk
 from gpu_tasks.provider.tunnel.copying import target_of
 from gpu_tasks.provider.tunnel.ports import open_port
+from gpu_tasks.provider.tunnel.waiting_room import WaitingRoom
 from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 
 FILES_OUT_MAX = 10_000
@@ -35,6 +36,9 @@ class ProgramDoors:
 
     def find(self, task: bytes) -> OpenContainer | None:
         """See `OpenContainers`."""
+        waiting = self._programs.waiting(task)
+        if waiting is not None:
+            return OpenContainer(WaitingRoom(self._programs, waiting), self._programs.reply_key(waiting))
         found = self._programs.of_task(task)
         if found is None or self._inside is None:
             return None
@@ -111,6 +115,10 @@ class ProgramAccess:
                 await self._inside.copy_out(self._container, "/".join(target_of(path)), limits, sink)
         except ContainerError as error:
             raise AccessError(str(error)) from None
+
+    def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
+        """See `ContainerAccess`."""
+        raise AccessError("its program has begun, with the secrets that it was given")
 
     def _require_running(self) -> None:
         if self.is_over:

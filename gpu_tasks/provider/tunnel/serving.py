@@ -1,4 +1,4 @@
-"""One stream of a tunnel at the provider: a program, a port, a copy.
+"""One stream of a tunnel at the provider: a program, a port, a copy, secrets.
 
 Always: a program or a connection ends with its stream, and its stream with it; what goes wrong is said in a sentence.
 """
@@ -14,8 +14,21 @@ from typing import IO
 
 from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
 from gpu_tasks.provider.tunnel.copying import target_of, unpack
-from gpu_tasks.tunnel.frames import COMMAND_BYTES_MAX, COPY_BYTES_MAX, TERMINAL_MAX, CopyIn, ReachPort, RunProgram
+from gpu_tasks.tunnel.frames import (
+    COMMAND_BYTES_MAX,
+    COPY_BYTES_MAX,
+    HANDED,
+    HANDED_BYTES_MAX,
+    SECRETS_BYTES_MAX,
+    TERMINAL_MAX,
+    CopyIn,
+    CopyOut,
+    ReachPort,
+    RunProgram,
+    TakeSecrets,
+)
 from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
+from runtime.encoding.codec import DecodeError
 
 _PIECE = 1 << 20
 COPIES_MAX = 4
@@ -54,9 +67,11 @@ async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream,
         case CopyIn():
             async with spool.places:
                 await _copy_in(room, spool.folder, stream, wanted.path)
-        case _:
+        case CopyOut():
             async with spool.places:
                 await _copy_out(room, spool.folder, stream, wanted.path)
+        case TakeSecrets():
+            await _take_secrets(room, stream)
     return 0
 
 
@@ -105,6 +120,21 @@ async def _down(stream: TunnelStream, talk: Talk) -> None:
         while (found := await talk.read()) is not None:
             channel, data = found
             await stream.write(data, channel)
+
+
+async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
+    content = b""
+    while (found := await stream.read()) is not None:
+        content += found[1]
+        if len(content) > HANDED_BYTES_MAX:
+            raise AccessError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+    if stream.end.done():
+        raise AccessError("the secrets broke off")
+    try:
+        handed = {each.name: each.value for each in HANDED.decode(content)}
+    except DecodeError:
+        raise AccessError("these are no secrets") from None
+    room.take_secrets(handed)
 
 
 async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:

@@ -265,7 +265,7 @@ def test_what_cannot_be_begun_is_left_at_once(tmp_path: Path) -> None:
         (replace(PROGRAM, limits=AskedLimits(memory_bytes=3 << 30)), "memory_bytes"),
         (replace(PROGRAM, network=ContainerNetwork.OUTBOUND), "to reach the network"),
         (replace(PROGRAM, gpus=1), "it wants 1 GPUs"),
-        (replace(PROGRAM, secrets=("TOKEN",)), "it wants secrets"),
+        (replace(PROGRAM, secrets=("../etc",)), "a name among its secrets"),
         (replace(PROGRAM, version=2), "of version 2"),
         (replace(PROGRAM, limits=AskedLimits(output_bytes=2 << 20)), "a blob holds"),
     ],

@@ -5,69 +5,26 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from fake_engine import FakeEngine
-from gpu_tasks.client.tunnel.connecting import open_tunnel
+from entered_lease import Entered, enter, provider_of
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
 from gpu_tasks.client.tunnel.forwarding import forward
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.provider.tunnel import tunnel_door
 from gpu_tasks.provider.tunnel.serving import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
-from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
+from gpu_tasks.tunnel.multiplexer import TunnelError
 from provider_chain import CUSTOMER_SEAL
-from renting_village import PROGRAM, Renting, play
 from scripts.chains.market_chain import GENESIS_HASH
 
-SERVICE = replace(PROGRAM, is_lease=True, ports=(8_080,))
 ECHO = ("cat", "-")
 NOWHERE = re.compile("is not under|too deep")
-
-
-def provider_of(village: Renting, stash: bytes) -> Provider:
-    found = village.node.chain.now()[Devices].providers[stash]
-    assert found is not None
-    return found
-
-
-class Entered:
-    """A lease that runs, and the way into it."""
-
-    def __init__(self, village: Renting, task: bytes, engine: FakeEngine, stash: bytes) -> None:
-        self.village, self.task, self.engine, self.stash = village, task, engine, stash
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.village.miner(self.stash).daemon.server.port}"
-
-    def tunnel(
-        self, key: SealKey = CUSTOMER_SEAL, task: bytes = b""
-    ) -> contextlib.AbstractAsyncContextManager[Multiplexer]:
-        record = self.village.task(self.task)
-        provider = provider_of(self.village, self.stash)
-        return open_tunnel(GENESIS_HASH, task or self.task, record, key, provider, is_private=True)
-
-
-def enter(tmp_path: Path, scene: Callable[[Entered], Awaitable[None]], **changed: Any) -> None:
-    async def begun(village: Renting) -> None:
-        task = await village.rent(replace(SERVICE, **changed))
-        record = await village.until(task, TaskState.RUNNING)
-        await village.block()
-        stash = record.slots[0].provider
-        await scene(Entered(village, task, village.engine_of(stash), stash))
-
-    play(tmp_path, begun, 3)
 
 
 async def said(stream: Any) -> dict[int, bytes]:

@@ -1,0 +1,188 @@
+"""Secrets: handed by the customer alone to the program that waits for them, once, and on no disk."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from entered_lease import Entered, enter
+from gpu_tasks.client.tunnel.handing import hand_secrets
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.programs.results import NOTHING
+from gpu_tasks.tasks.container_order import container_hash
+from gpu_tasks.tasks.container_request import REQUEST
+from gpu_tasks.tunnel.frames import HANDED, HANDED_BYTES_MAX, SECRETS_BYTES_MAX, HandedSecret, RunProgram, TakeSecrets
+from gpu_tasks.tunnel.multiplexer import TunnelError
+from renting_village import INTERVAL, INTERVALS, PROGRAM, Renting, play
+
+NAMES = ("PASSWORD", "TOKEN")
+VALUES = {"TOKEN": b"hunter2-in-the-clear", "PASSWORD": b"\xff\0"}
+
+
+def files_with(folder: Path, content: bytes) -> list[Path]:
+    """Those below a folder in which some bytes lie."""
+    return [path for path in folder.rglob("*") if path.is_file() and content in path.read_bytes()]
+
+
+def test_a_program_begins_with_the_secrets_that_it_was_handed(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        village, engine = entered.village, entered.engine
+        assert not engine.started, "it waits"
+        async with entered.tunnel() as tunnel:
+            await hand_secrets(tunnel, VALUES)
+        await village.block()
+        (spec,) = engine.started
+        assert spec.secrets == VALUES
+        async with entered.tunnel() as tunnel:
+            with pytest.raises(TunnelError, match="has begun, with the secrets"):
+                await hand_secrets(tunnel, {"TOKEN": b"another", "PASSWORD": b""})
+        ended = await village.until(entered.task, TaskState.ENDED)
+        assert ended.outcome is TaskOutcome.TIME_OVER
+        assert not files_with(tmp_path, VALUES["TOKEN"])
+        said = " ".join(str(each) for miner in village.miners for each in miner.heard.events)
+        assert "hunter2" not in said
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            stream = await tunnel.open(RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
+            assert "waits for secrets: `ogpu secrets`" in (await stream.end).problem
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"TOKEN": b"x"}, "waits for PASSWORD, TOKEN, all of them at once"),
+        ({**VALUES, "MORE": b"x"}, "waits for PASSWORD, TOKEN, all of them at once"),
+        ({"TOKEN": bytes(SECRETS_BYTES_MAX), "PASSWORD": b"x"}, "at most 65,536 bytes"),
+    ],
+)
+def test_other_secrets_than_it_names_are_refused(tmp_path: Path, values: dict[str, bytes], says: str) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            with pytest.raises(TunnelError, match=says):
+                await hand_secrets(tunnel, values)
+            await hand_secrets(tunnel, VALUES)
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (bytes(HANDED_BYTES_MAX + 1), "at most 65,536 bytes"),
+        (b"\xff" * 10, "these are no secrets"),
+        (HANDED.encode((HandedSecret("TOKEN", b"x"),) * 2), "all of them at once"),
+    ],
+)
+def test_what_is_no_secret_is_refused_and_costs_little(tmp_path: Path, content: bytes, says: str) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            stream = await tunnel.open(TakeSecrets())
+            await stream.write(content)
+            await stream.end_input()
+            assert says in (await stream.end).problem
+        await entered.village.block()
+        assert not entered.engine.started
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+def test_nobody_else_hands_it_secrets(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        with pytest.raises(TunnelError):
+            async with entered.tunnel(SealKey.from_seed(b"m" * 32)) as tunnel:
+                await hand_secrets(tunnel, VALUES)
+        await entered.village.block()
+        assert not entered.engine.started
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+def test_a_program_without_secrets_waits_for_none(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        assert len(entered.engine.started) == 1
+        async with entered.tunnel() as tunnel:
+            with pytest.raises(TunnelError, match="has begun"):
+                await hand_secrets(tunnel, {})
+
+    enter(tmp_path, scene)
+
+
+@pytest.mark.parametrize("is_lease", [True, False])
+def test_the_time_of_who_never_hands_them_over_is_paid_and_its_provider_says_why(
+    tmp_path: Path, *, is_lease: bool
+) -> None:
+    async def scene(village: Renting) -> None:
+        task = await village.rent(replace(PROGRAM, secrets=NAMES, is_lease=is_lease))
+        ended = await village.until(task, TaskState.ENDED)
+        assert ended.outcome is TaskOutcome.TIME_OVER
+        assert ended.slots[0].finished_at >= ended.started_at + INTERVAL * INTERVALS
+        result = ended.slots[0].result
+        assert result is not None
+        assert (result.root, result.blob, result.metric) == (NOTHING, NOTHING, 255)
+        assert sum(earned for _, earned in village.settled()) == ended.slots[0].price
+        miner = village.miner(ended.slots[0].provider)
+        assert miner.heard.names().count("waits_for_secrets") == 1
+        assert not village.engine_of(miner.keys.stash).started
+        for _ in range(3):
+            await village.block()
+        assert not miner.daemon.working.selling.programs.has((task, 1))
+        assert village.node.failed == []
+
+    play(tmp_path, scene, 3)
+
+
+def test_a_daemon_that_restarts_waits_anew(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        village = entered.village
+        async with entered.tunnel() as tunnel:
+            await hand_secrets(tunnel, VALUES)
+        await village.restart(village.miner(entered.stash))
+        for _ in range(3):
+            await village.block()
+        assert not entered.engine.started, "they were in memory alone"
+        assert village.task(entered.task).state is TaskState.RUNNING
+        async with entered.tunnel() as tunnel:
+            await hand_secrets(tunnel, VALUES)
+        await village.block()
+        (spec,) = entered.engine.started
+        assert spec.secrets == VALUES
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        village = entered.village
+        village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
+        for _ in range(3):
+            await village.block()
+        assert village.task(entered.task).outcome is TaskOutcome.TIME_STOPPED
+        assert not village.miner(entered.stash).daemon.working.selling.programs.has((entered.task, 1))
+        assert not entered.engine.started
+
+    enter(tmp_path, scene, secrets=NAMES)
+
+
+def test_several_who_compute_the_same_are_handed_none(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        program = replace(PROGRAM, secrets=NAMES)
+        named = container_hash(REQUEST.encode(program), 1, tuple(DeviceClass), 3)
+        order = {"checked_by": CheckedBy.REPLICATED, "milestones": 1, "slots": 3, "blocks_max": 20, "task_hash": named}
+        task = await village.rent(program, **order)
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+        assert "which are handed to one winner" in str(village.miners[0].heard.events)
+
+    play(tmp_path, scene, 5, is_of_one_price=True)
