@@ -119,7 +119,11 @@ class Daemon:
         policy = PolicySource(settings.base_path, kinds)
         means = policy.policy().containers
         programs = self.house_kind(
-            settings.engine, means.container_policy(_gpus(workshop)), lambda: workshop.devices, settings.why_no_engine
+            settings.engine,
+            means.container_policy(_gpus(workshop)),
+            lambda: workshop.devices,
+            settings.why_no_engine,
+            keep_seconds=means.keep_seconds,
         )
         containers = ProgramDoors(programs, None if settings.engine is None else settings.engine.inside)
         spool = settings.base_path / TUNNEL_FOLDER

@@ -90,8 +90,8 @@ async def entered(
 
 
 def runner_of(task: Task) -> bytes:
-    """Who runs a program of a task now; TunnelError where nobody does."""
-    if task.state is not TaskState.RUNNING or not task.slots:
+    """Who runs a program of a task, or keeps what it left; TunnelError where nobody does."""
+    if task.state not in (TaskState.RUNNING, TaskState.ENDED) or not task.slots:
         raise TunnelError(f"the task is {task.state.name.lower()}: only one that runs has a container to enter")
     return task.slots[0].provider
 

@@ -30,6 +30,8 @@ from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 
 READY_MAX = 64
 """Programs that are ready and not begun: bids that may win."""
+KEPT_MAX = 8
+"""Whose workspaces are kept after their end, or will be: a kept one takes its disk, and earns nothing."""
 
 
 class ProgramEngine(Protocol):
@@ -73,6 +75,9 @@ class _Program:
     container: RunningContainer | None = None
     meter: Meter | None = None
     lacks_secrets: bool = False
+    keep_seconds: int = 0
+    kept_until: float | None = None
+    """Set at its end, by the monotonic clock."""
     counted: ContainerUse = field(default_factory=lambda: ContainerUse(0, 0))
     counted_at: float = 0.0
 
@@ -104,11 +109,14 @@ class ProgramHouse:
         policy: ContainerPolicy,
         devices: Callable[[], Mapping[bytes, Hardware]],
         why_not: str = "",
+        *,
+        keep_seconds: int = 0,
     ) -> None:
-        """Without an engine nothing is run, and `why_not` says why."""
+        """Without an engine nothing is run, and `why_not` says why; workspaces are kept for `keep_seconds` at most."""
         self._engine = engine
         self._policy = policy
         self._devices = devices
+        self._keep_seconds = keep_seconds
         self._programs: dict[TaskKey, _Program] = {}
         self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
 
@@ -168,7 +176,9 @@ class ProgramHouse:
             raise UnfitProgramError("the device is not on this machine")
         asked = await open_program(parts, task)
         gpus = () if hardware.index is None else (hardware.uuid,)
-        seconds = seconds_of(task.terms.blocks_max, await parts.chain.slot_ms())
+        slot_ms = await parts.chain.slot_ms()
+        seconds = seconds_of(task.terms.blocks_max, slot_ms)
+        keep_seconds = self._kept_for(asked.request.keep_blocks * slot_ms // 1_000)
         spec = spec_of(asked.request, self._policy, f"{key[0].hex()[:32]}-{key[1]}", gpus, seconds)
         try:
             await engine.ready(spec)
@@ -177,7 +187,7 @@ class ProgramHouse:
         except ContainerError as error:
             raise ProgramError(str(error)) from None
         # Whoever asked at the same time may have begun it by now: another one in its place would look like a lost one.
-        program = _Program(asked, spec, hardware, lacks_secrets=bool(asked.request.secrets))
+        program = _Program(asked, spec, hardware, lacks_secrets=bool(asked.request.secrets), keep_seconds=keep_seconds)
         self._programs.setdefault(key, program)
 
     async def begin(self, key: TaskKey) -> None:
@@ -239,19 +249,43 @@ class ProgramHouse:
         return self._container(key).log
 
     async def remove(self, key: TaskKey) -> None:
-        """Take it away, if it is there; ProgramError with what stayed, and it is tried again."""
+        """Take it away, if it is there; ProgramError with what stayed, and it is tried again.
+
+        What is to be kept is ended, and taken away by the first call once its time is up.
+        """
         program = self._programs.get(key)
         if program is None:
             return
         if program.meter is not None:
             program.meter.end()
             program.meter = None
+        if program.container is not None and await self._is_kept(program, program.container):
+            return
         if program.container is not None:
             try:
                 await self._running_engine().remove(program.container)
             except ContainerError as error:
                 raise ProgramError(str(error)) from None
         self._programs.pop(key, None)
+
+    def _kept_for(self, seconds: int) -> int:
+        """How long a workspace is kept whose customer wants it for so many seconds; errors as `prepare`."""
+        if seconds > self._keep_seconds:
+            raise UnfitProgramError(
+                f"it wants its workspace kept for {seconds} s, and this provider keeps one for {self._keep_seconds} s"
+            )
+        if seconds and sum(bool(each.keep_seconds) for each in self._programs.values()) >= KEPT_MAX:
+            raise ProgramError(f"{KEPT_MAX} workspaces are kept here already, or will be")
+        return seconds
+
+    async def _is_kept(self, program: _Program, container: RunningContainer) -> bool:
+        """End a program that is over, and whether its workspace stays a while."""
+        now = time.monotonic()
+        if program.kept_until is None:
+            program.kept_until = now + program.keep_seconds
+            if program.keep_seconds:
+                await self._running_engine().stop(container)
+        return now < program.kept_until
 
     def _container(self, key: TaskKey) -> RunningContainer:
         container = self._programs[key].container

@@ -25,6 +25,8 @@ class ProgramMeans:
     memory_bytes: int = 2 << 30
     disk_bytes: int = 8 << 30
     processes: int = 1_024
+    keep_seconds: int = 3_600
+    """For so long a lease's workspace is kept after its end, if its customer asks for it."""
 
     def container_policy(self, gpus: tuple[str, ...] = ()) -> ContainerPolicy:
         """The same as rules of the engine."""

@@ -16,14 +16,16 @@ from gpu_tasks.provider.execution.containers.spec import REPOSITORY_FORM, SHA256
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.tasks.container_task import bytes_of, cpu_of
 from gpu_tasks.tasks.problems import shown, unknown
-from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate, whole
+from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate, span, whole
 from wallet.amounts import SYMBOL, format_amount
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
 SPANS_MAX = 32
 KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs", "containers")
-CONTAINER_KEYS = ("images", "outbound", "cpu", "memory", "disk", "processes")
+CONTAINER_KEYS = ("images", "outbound", "cpu", "memory", "disk", "processes", "keep")
+NOT_KEPT = "none"
+KEEP_SECONDS_MAX = 30 * 86_400
 _SPAN = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?)?(?:(?:^| )(\d\d):(\d\d)-(\d\d):(\d\d))?", re.ASCII)
 
 
@@ -116,6 +118,7 @@ def _containers(given: Any) -> ProgramMeans:
             memory_bytes=bytes_of(_text(given, "memory", _size_text(least.memory_bytes))),
             disk_bytes=bytes_of(_text(given, "disk", _size_text(least.disk_bytes))),
             processes=whole(_text(given, "processes", str(least.processes))),
+            keep_seconds=keep_of(_text(given, "keep", _keep_text(least.keep_seconds))),
         )
     except QuantityError as error:
         raise PolicyError(f"containers: it {error}") from None
@@ -128,6 +131,20 @@ def image_named(text: str) -> str:
     if not has_form or ("@" in text and not digest):
         raise PolicyError(f"containers: image {shown(text)} is no repository, with a digest (@sha256:…) or without")
     return text
+
+
+def keep_of(text: str) -> int:
+    """Seconds for which a workspace is kept, 0 for `none`; QuantityError."""
+    if text == NOT_KEPT:
+        return 0
+    found = span(text)
+    if found.blocks or not 1_000 <= found.milliseconds <= 1_000 * KEEP_SECONDS_MAX:
+        raise QuantityError(f"keeps workspaces for {text}; write `1h`, at most 30 days, or `{NOT_KEPT}`")
+    return found.milliseconds // 1_000
+
+
+def _keep_text(seconds: int) -> str:
+    return f"{seconds}s" if seconds else NOT_KEPT
 
 
 def _size_text(size: int) -> str:
@@ -149,6 +166,7 @@ def text_of(policy: BidPolicy) -> str:
             "memory": _size_text(policy.containers.memory_bytes),
             "disk": _size_text(policy.containers.disk_bytes),
             "processes": str(policy.containers.processes),
+            "keep": _keep_text(policy.containers.keep_seconds),
         },
     }
     return json.dumps(fields, indent=2) + "\n"

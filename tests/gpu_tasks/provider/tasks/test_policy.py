@@ -47,6 +47,7 @@ policies = st.builds(
         memory_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
         disk_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
         processes=st.integers(16, 65_536),
+        keep_seconds=st.integers(0, 30 * 86_400),
     ),
 )
 
@@ -68,6 +69,9 @@ def test_a_policy_is_read_as_it_was_written(policy: BidPolicy) -> None:
         ('{"memory": "12"}', "is a size"),
         ('{"outbound": 1}', "outbound is true or false"),
         ('{"processes": "-1"}', "is a whole number"),
+        ('{"keep": "2 blocks"}', "keeps workspaces for 2 blocks"),
+        ('{"keep": "31d"}', "at most 30 days"),
+        ('{"keep": "soon"}', "is a time"),
     ],
 )
 def test_what_programs_may_use_is_read_strictly(containers: str, says: str) -> None:

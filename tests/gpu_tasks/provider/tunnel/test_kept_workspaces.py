@@ -1,0 +1,94 @@
+"""A lease's workspace is kept after its end for as long as its customer asked: fetched from, not run in, then gone."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from entered_lease import SERVICE, Entered, enter
+from gpu_tasks.client.tunnel.copying import copy_out
+from gpu_tasks.market.training.life.leaving import Stop
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.programs import house as house_module
+from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.tunnel.frames import RunProgram
+from gpu_tasks.tunnel.multiplexer import TunnelError
+from renting_village import Renting, play
+
+HOUR = 3_600
+
+
+def kept_for(seconds: int, slot_ms: int = 1_000) -> int:
+    return seconds * 1_000 // slot_ms
+
+
+async def leave(entered: Entered) -> ProgramHouse:
+    """Stop a lease and let some blocks go by; where its provider has its programs."""
+    entered.village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
+    for _ in range(4):
+        await entered.village.block()
+    return entered.village.miner(entered.stash).daemon.working.selling.programs
+
+
+def test_what_is_kept_is_fetched_after_the_end_and_then_taken_away(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        (container,) = entered.engine.running.values()
+        programs = await leave(entered)
+        assert entered.village.task(entered.task).outcome is TaskOutcome.TIME_STOPPED
+        assert container.end.done(), "it runs no more"
+        assert not entered.engine.removed
+        async with entered.tunnel() as tunnel:
+            assert await copy_out(tunnel, "workspace/model", tmp_path / "back")
+            stream = await tunnel.open(RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
+            assert "has ended" in (await stream.end).problem
+        program = programs._programs[entered.task, 1]
+        assert program.kept_until is not None
+        assert abs(program.kept_until - time.monotonic() - 600) < 60
+        program.kept_until = time.monotonic() - 1
+        for _ in range(2):
+            await entered.village.block()
+        assert entered.engine.removed
+        with pytest.raises(TunnelError, match="no program of this task"):
+            async with entered.tunnel():
+                pass
+
+    enter(tmp_path, scene, keep_blocks=kept_for(600))
+
+
+def test_without_the_wish_nothing_is_kept(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        programs = await leave(entered)
+        assert entered.engine.removed
+        assert not programs.has((entered.task, 1))
+
+    enter(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("seconds", "bids"), [(HOUR, 2), (HOUR + 1, 0)])
+def test_who_does_not_keep_it_for_so_long_does_not_bid(tmp_path: Path, seconds: int, bids: int) -> None:
+    async def scene(village: Renting) -> None:
+        task = await village.rent(replace(SERVICE, keep_blocks=kept_for(seconds)))
+        assert (await village.until(task, TaskState.RUNNING, TaskState.ENDED)).bids == bids
+        said = str(village.miners[0].heard.events)
+        assert ("this provider keeps one for 3600 s" in said) == (bids == 0)
+
+    play(tmp_path, scene, 2)
+
+
+def test_workspaces_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house_module, "KEPT_MAX", 1)
+
+    async def scene(entered: Entered) -> None:
+        village = entered.village
+        await leave(entered)
+        again = await village.rent(replace(SERVICE, keep_blocks=kept_for(60)))
+        assert (await village.until(again, TaskState.RUNNING)).bids == 2, "the other providers'"
+        assert "1 workspaces are kept here already" in str(village.miner(entered.stash).heard.events)
+        other = await village.rent(SERVICE)
+        running = await village.until(other, TaskState.RUNNING)
+        assert running.slots[0].provider == entered.stash, "what asks for none is bid for"
+
+    enter(tmp_path, scene, keep_blocks=kept_for(600))
