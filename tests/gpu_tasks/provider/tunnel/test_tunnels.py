@@ -109,9 +109,11 @@ def test_files_are_put_and_fetched_under_its_own_folders_alone(tmp_path: Path, p
     enter(tmp_path, scene)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+def taken_port() -> tuple[socket.socket, int]:
+    """A port that is nobody else's, and on which nothing listens yet."""
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    return taken, int(taken.getsockname()[1])
 
 
 async def answered(server: asyncio.Server, said: bytes) -> bytes:
@@ -125,14 +127,14 @@ async def answered(server: asyncio.Server, said: bytes) -> bytes:
 
 
 def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path) -> None:
-    port, silent = free_port(), free_port()
+    (served, port), (quiet, silent) = taken_port(), taken_port()
 
     async def scene(entered: Entered) -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write((await reader.readline()).upper())
             writer.close()
 
-        service = await asyncio.start_server(answer, "127.0.0.1", port)
+        service = await asyncio.start_server(answer, sock=served)
         entered.engine.inside.process = os.getpid()
         problems: list[str] = []
         async with entered.tunnel() as tunnel:
@@ -143,6 +145,7 @@ def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path) -> N
             for server in servers:
                 server.close()
         service.close()
+        quiet.close()
         assert "nothing listens on port" in problems[0]
         assert "names no port 22" in problems[1]
 
