@@ -23,6 +23,7 @@ In reading order:
 * `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain
 * `task_files`: task files and their inputs on the disk
+* `habits`: command lines, arrays and others' files as jobs and leases
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs

@@ -48,9 +48,29 @@ COMMANDS = {
         "Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.",
     ),
     "ps": ("auctions:ps", "List the tasks of a key, the oldest first: how far each is, and what it waits for."),
+    "history": (
+        "auctions:history",
+        "List the tasks of a key with what became of them: exit code, time, price; as long as the chain keeps them.",
+    ),
     "describe": (
         "auctions:describe",
         "Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what.",
+    ),
+    "run": (
+        "running:run",
+        "Run COMMAND in a container on somebody's device: its lines come here, and its exit code is this program's.",
+    ),
+    "from-sbatch": (
+        "converting:from_sbatch",
+        "Write the job that a batch script of Slurm asks for: FILE goes along as its input, and is run there.",
+    ),
+    "from-compose": (
+        "converting:from_compose",
+        "Write the lease, or with --job the job, that a service of a Compose file asks for.",
+    ),
+    "from-sdl": (
+        "converting:from_sdl",
+        "Write the lease, or with --job the job, that a service of an Akash deployment (SDL) asks for.",
     ),
     "logs": (
         "hearing_tasks:logs",

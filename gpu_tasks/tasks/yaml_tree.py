@@ -50,7 +50,7 @@ class Table:
 FileNode = Scalar | Listing | Table
 
 
-def parse(data: bytes, file: str) -> FileNode:
+def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX) -> FileNode:
     """The one document of a file; TaskFileError, with its line, for whatever is no such thing."""
     if len(data) > FILE_BYTES_MAX:
         _refuse(file, 1, f"more than {FILE_BYTES_MAX:,} bytes; name large inputs, do not hold them")
@@ -59,7 +59,7 @@ def parse(data: bytes, file: str) -> FileNode:
     except UnicodeDecodeError as error:
         _refuse(file, data.count(b"\n", 0, error.start) + 1, "a byte is not UTF-8; save the file as UTF-8")
     try:
-        return _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file).document()
+        return _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file, depth_max).document()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         _refuse(file, line, f"the character {error.character:#x} may stand in no YAML file; remove it")
@@ -82,8 +82,8 @@ def _refuse(file: str, line: int, text: str) -> NoReturn:
 class _Composer:
     """Builds the tree out of the library's events, which it makes one by one as they are asked for."""
 
-    def __init__(self, events: Iterator[yaml.Event], file: str) -> None:
-        self._events, self._file, self._nodes = events, file, 0
+    def __init__(self, events: Iterator[yaml.Event], file: str, depth_max: int) -> None:
+        self._events, self._file, self._depth_max, self._nodes = events, file, depth_max, 0
 
     def document(self) -> FileNode:
         """The one document; what comes after it is looked at too."""
@@ -103,8 +103,8 @@ class _Composer:
         line = _line(event)
         if self._nodes > NODES_MAX:
             _refuse(self._file, line, f"the file holds more than {NODES_MAX:,} values; split the task")
-        if depth > DEPTH_MAX:
-            _refuse(self._file, line, f"more than {DEPTH_MAX} levels stand in each other; no key is so deep")
+        if depth > self._depth_max:
+            _refuse(self._file, line, f"more than {self._depth_max} levels stand in each other; no key is so deep")
         self._require_plain_words(event, line)
         match event:
             case yaml.ScalarEvent():

@@ -17,6 +17,8 @@ In reading order:
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
+* `running`: a command line as a job, its lines and exit code
+* `converting`: others' files as task files
 * `entering`: a shell, files, ports and secrets of a container
 * `hearing_tasks`: what providers tell of tasks while they work
 * `live_tasks`: what `describe` shows of what providers tell now

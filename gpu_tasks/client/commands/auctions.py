@@ -12,10 +12,13 @@ from gpu_tasks.client.training.awarded_states import with_winners
 from gpu_tasks.client.training.block_statements import LifeBlocks, life_blocks, task_blocks
 from gpu_tasks.client.training.following import open_case
 from gpu_tasks.client.training.records import (
+    HISTORY_COLUMNS,
+    HISTORY_STATES,
     SLOT_COLUMNS,
     TASK_COLUMNS,
     auction_rows,
     columns_of,
+    history_row,
     shortened,
     slot_rows,
     task_facts,
@@ -62,6 +65,27 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
             note(f"{key_text} has submitted no task that this chain still knows")
         if len(shown) < len(found):
             note(f"open: {len(shown)}; {len(found) - len(shown)} have ended: --all shows them")
+
+    session.run(body)
+
+
+@click.command()
+@click.option("--key", "key_text", required=True, metavar="KEY", help="Whose tasks: a key, or any account's address.")
+@click.option("--since", "since", type=click.IntRange(0), default=0, help="Those submitted from this block on.")
+@click.option("--state", "states", multiple=True, type=click.Choice(HISTORY_STATES), help="Of this state; repeatable.")
+@click.pass_obj
+def history(session: WalletSession, key_text: str, since: int, states: tuple[str, ...]) -> None:
+    """List the tasks of a key with what became of them: exit code, time, price; as long as the chain keeps them."""
+
+    async def body(client: ChainClient) -> None:
+        require_market(client)
+        final = await client.finalized()
+        found = await training_reads.tasks_of(client, session.account(key_text), final)
+        rows = [history_row(task_id, task) for task_id, task in found if task.submitted_at >= since]
+        session.output.rows("History", HISTORY_COLUMNS, [row for row in rows if not states or row["state"] in states])
+        oldest = min((task.submitted_at for _, task in found), default=None)
+        known = "none is known" if oldest is None else f"the oldest that is known was submitted in block {oldest}"
+        note(f"the chain forgets what ended long ago: {known}; `ogpu describe` has the payments of each")
 
     session.run(body)
 

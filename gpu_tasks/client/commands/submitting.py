@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,28 +15,41 @@ from gpu_tasks.client import planning
 from gpu_tasks.client.commands.handing import named_secrets, secret_option
 from gpu_tasks.client.commands.naming import require_market
 from gpu_tasks.client.commands.sending import key_option
-from gpu_tasks.client.commands.task_runs import accept_option, checkpoints_option, follow_task
+from gpu_tasks.client.commands.task_runs import (
+    WaitForTask,
+    accept_option,
+    after_options,
+    checkpoints_option,
+    follow_task,
+    waiting_for,
+)
 from gpu_tasks.client.commands.tasks import facts_of, file_argument
 from gpu_tasks.client.funds import require, spendable
+from gpu_tasks.client.habits.arrays import ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.posting import PostingCost, Prompt
 from gpu_tasks.client.posting_kind import TaskPosting
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.client.task_files import LoadedTask, load_any
+from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
+from gpu_tasks.client.training.records import ended_well, exit_code_of
 from gpu_tasks.client.training.sealing import TaskDraft, TaskSealer
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.plan import TaskPlan, plan_of
 from wallet.amounts import format_amount
-from wallet.client import ChainClient, Payer
+from wallet.client import ChainClient, NotIncludedError, Payer
 from wallet.commands import making
 from wallet.commands.options import dry_run_option, tip_option, yes_option
+from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.output import Grains, harmless
+from wallet.rpc import RpcError
 from wallet.session import CallFailedError, WalletSession, explained, note
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
+ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 
 
 @click.command()
@@ -54,22 +69,40 @@ NOTHING = PostingCost(0, 0, 0, 0, 0)
     help="Where a submission is written down until it is final.",
 )
 @click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have submitted.")
+@click.option(
+    "--array",
+    "array_text",
+    metavar="0-9[%4]",
+    help="A task for each index, which it finds as OGPU_ARRAY_INDEX; with --watch as many at once as stand behind %.",
+)
+@after_options
 @tip_option
 @yes_option
 @dry_run_option
 @click.pass_obj
 def submit(
     session: WalletSession, file: Path, key_text: str, is_watched: bool, accepts: bool, secret_words: tuple[str, ...],
-    checkpoints: Path, anyway: bool, postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
+    checkpoints: Path, anyway: bool, postings: Path, again: bool, array_text: str | None, after_ok: str | None,
+    after_any: str | None, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.
 
-    A submission that broke off is taken up by the same command: what is on the chain already is not submitted again.
+    A submission that broke off is taken up by the same command: what is on the chain already is not submitted again,
+    of an array no member is.
     """
     read: list[LoadedTask] = []
     explained(lambda: read.append(load_any(file)))  # before any node is asked
     secrets = named_secrets(read[0].secrets, secret_words) if is_watched else {}
     submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again)
+    wait = waiting_for(after_ok, after_any)
+    if array_text is not None:
+        asked: list[IndexSet] = []
+        explained(lambda: asked.append(index_set(array_text)))
+        if accepts or (asked[0].at_once is not None and not is_watched):
+            raise click.UsageError("--array: --accept is for one task, and % needs --watch, which waits for the others")
+        array = ArraySubmission(submission, asked[0], secrets, is_watched=is_watched)
+        array.run(wait, is_anyway=anyway, is_asked=not yes, is_dry=dry_run)
+        return
 
     async def look(client: ChainClient) -> None:
         require_market(client)
@@ -78,6 +111,7 @@ def submit(
 
     async def send(client: ChainClient) -> None:
         key = session.key(key_text)
+        await wait(client)
         posted = await submission.send(client, key, is_followed=is_watched)
         if is_watched:
             await follow_task(session, client, key, posted.unit, checkpoints, accepts=accepts, secrets=secrets)
@@ -103,13 +137,20 @@ class TaskSubmission:
     postings: Path
     tip: int
     is_again: bool
+    is_quiet: bool = False
+    """Whether somebody else says what became of it."""
     draft: TaskDraft | None = None
     cost: PostingCost = NOTHING
     facts: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def file_identity(self) -> tuple[bytes, ...]:
+        """What the file asks, and every byte of its input."""
+        return self.loaded.identity()
+
     def _identity(self, client: ChainClient, payer: Payer) -> tuple[bytes, ...]:
         """What makes two submissions the same: chain, account, what the file asks, and every byte of its input."""
-        return client.genesis_hash, payer.account, b"task", *self.loaded.identity()
+        return client.genesis_hash, payer.account, b"task", *self.file_identity
 
     async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool) -> None:
         """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense."""
@@ -145,8 +186,13 @@ class TaskSubmission:
             )
             click.confirm(f"{locks}, for at most {format_amount(self.cost.most)} oGPU?", abort=True, err=True)
 
-    async def send(self, client: ChainClient, key: Keypair, *, is_followed: bool) -> Posted:
-        """Seal, store and submit it, or find what an earlier try submitted; it is shown when it is final."""
+    async def send(
+        self, client: ChainClient, key: Keypair, *, is_followed: bool, noted: Callable[[bytes], None] = lambda _: None
+    ) -> Posted:
+        """Seal, store and submit it, or find what an earlier try submitted; it is shown when it is final.
+
+        `noted` is told its id before anything forgets that it was sent.
+        """
         assert self.draft is not None, "it was looked at"
         with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
             if self.is_again:
@@ -156,12 +202,124 @@ class TaskSubmission:
                 sealer = TaskSealer(client, blobs, key, self.draft)
                 prompts, requests = [Prompt(1, self.draft.asked.name)], [self.draft.asked.request]
                 (posted,) = await PostingRun(sealer, record, prompts, requests, progress, self.tip).run()
-            if not (is_followed and self.session.output.as_json):  # there its first line names it
+            if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # there its first line names it
                 facts = {"task": posted.unit, "name": posted.prompt, "block": posted.block}
                 amounts = {"locked": Grains(self.cost.locked), "most": Grains(self.cost.most)}
                 self.session.output.facts({**facts, **amounts, "sent": True})
+            noted(posted.unit)
             record.forget()
         return posted
+
+
+@dataclass(slots=True)
+class ArraySubmission:
+    """A task for each index: looked at and agreed to once, submitted one after the other, followed side by side."""
+
+    file: TaskSubmission
+    """Of the file as it is; its members are made of it."""
+    asked: IndexSet
+    secrets: Mapping[str, bytes]
+    is_watched: bool
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def run(self, wait: WaitForTask, *, is_anyway: bool, is_asked: bool, is_dry: bool) -> None:
+        """All of it; errors end the program with a sentence, and some that failed with exit code 1."""
+        session, missing = self.file.session, list[int]()
+        # Looked at alone: what an earlier try sent of this member is no part of what the others cost.
+        one = self._member(self.asked.indices[0], is_again=True)
+
+        async def look(client: ChainClient) -> None:
+            require_market(client)
+            making.require_somebody_to_ask(is_asked=is_asked and not is_dry)
+            with self._record(client) as record:
+                if self.file.is_again and not is_dry:
+                    record.forget()
+                missing.extend(index for index in self.asked.indices if index not in record.members)
+            await one.look(client, is_anyway=is_anyway or not missing, is_dry=True)
+            if not is_dry:
+                available = await spendable(client, session.payer(self.file.key_text).account)
+                require(available, one.cost.needed * len(missing), f"submitting {len(missing)} tasks")
+
+        async def send(client: ChainClient) -> None:
+            await wait(client)
+            await self._send(client, session.key(self.file.key_text))
+
+        session.run(look)
+        most = one.cost.most * len(missing)
+        facts = {**one.facts, "tasks": len(missing), "most_of_all": Grains(most)}
+        if is_dry:
+            session.output.facts({**facts, "sent": False})
+            return
+        if not session.output.as_json:
+            session.output.facts({name: value for name, value in facts.items() if value is not None})
+        if is_asked and missing:
+            click.confirm(f"Submit {len(missing)} tasks, for at most {format_amount(most)} oGPU?", abort=True, err=True)
+        session.run(send)
+
+    def _member(self, index: int, *, is_again: bool = False) -> TaskSubmission:
+        file = self.file
+        member = member_of(file.loaded, index)
+        return TaskSubmission(
+            file.session, file.key_text, member, file.postings, file.tip, is_again=is_again, is_quiet=True
+        )
+
+    def _record(self, client: ChainClient) -> ArrayRecord:
+        payer = self.file.session.payer(self.file.key_text)
+        indices = ",".join(map(str, self.asked.indices)).encode()
+        return ArrayRecord.open(
+            self.file.postings, client.genesis_hash, payer.account, indices, *self.file.file_identity
+        )
+
+    async def _send(self, client: ChainClient, key: Keypair) -> None:
+        """Submit and follow; the table is shown whatever became of them."""
+        places, one_by_one = asyncio.Semaphore(self.asked.at_once or len(self.asked.indices)), asyncio.Lock()
+        with self._record(client) as record:
+
+            async def member(index: int) -> None:
+                async with places:
+                    async with one_by_one:
+                        task_id = await self._submitted(client, key, record, index)
+                    await self._followed(client, key, index, task_id)
+
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for index in self.asked.indices:
+                        group.create_task(member(index))
+            except* (WalletError, RpcError, NotIncludedError) as errors:
+                raise errors.exceptions[0] from None  # the record has those that were submitted
+            finally:
+                rows = [self.rows[index] for index in sorted(self.rows)]
+                self.file.session.output.rows("Array", ARRAY_COLUMNS, rows)
+        failed = [index for index, row in self.rows.items() if row["problem"]]
+        if failed:
+            raise CallFailedError(f"{len(failed)} of {len(self.rows)} did not end well: {sorted(failed)}")
+
+    async def _submitted(self, client: ChainClient, key: Keypair, record: ArrayRecord, index: int) -> bytes:
+        if index in record.members:
+            note(f"[{index}] was submitted before: 0x{record.members[index]}")
+        else:
+            one = self._member(index)
+            await one.look(client, is_anyway=True, is_dry=True)
+            await one.send(client, key, is_followed=True, noted=lambda task: record.note(index, task))
+            note(f"[{index}] is submitted: 0x{record.members[index]}")
+        task_id = bytes.fromhex(record.members[index])
+        self.rows[index] = {"index": index, "task": task_id, "state": "submitted", "exit_code": None, "problem": None}
+        return task_id
+
+    async def _followed(self, client: ChainClient, key: Keypair, index: int, task_id: bytes) -> None:
+        if not self.is_watched:
+            return
+        row = self.rows[index]
+        try:
+            ended = await follow_task(
+                self.file.session, client, key, task_id, CHECKPOINTS, accepts=False, secrets=self.secrets,
+                quiet=f"[{index}] ",
+            )  # fmt: skip
+        except CallFailedError as error:
+            row |= {"state": "ended", "problem": str(error)}
+            return
+        code = exit_code_of(ended)
+        row |= {"state": "ended", "exit_code": code, "problem": None if ended_well(ended) else f"exit code {code}"}
 
 
 async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:

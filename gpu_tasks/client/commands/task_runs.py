@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 
 from gpu_tasks.client.commands.handing import handing
-from gpu_tasks.client.commands.naming import TaskError
+from gpu_tasks.client.commands.naming import TaskError, task_id_of_text
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.following import DONE, TaskFollower, show_changes
+from gpu_tasks.client.training.following import TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
 from gpu_tasks.client.training.program_outputs import fetch_outputs, names_in, stated_outputs
-from gpu_tasks.client.training.records import workload_name
+from gpu_tasks.client.training.records import DONE, ended_well, workload_name
 from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
+from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import runs_program
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
@@ -43,6 +45,11 @@ checkpoints_option = click.option(
 accept_option = click.option(
     "--accept", "accepts", is_flag=True, help="Accept the result of a task once it was fetched and checked."
 )
+WaitForTask = Callable[[ChainClient], Awaitable[None]]
+_AFTER = (
+    click.option("--after-ok", metavar="TASK", help="Wait here until TASK (0x..) has ended well; else submit nothing."),
+    click.option("--after-any", metavar="TASK", help="Wait here until TASK (0x..) has ended, however it did."),
+)
 out_option = click.option(
     "--out",
     "out",
@@ -50,6 +57,13 @@ out_option = click.option(
     help="Where a unit's output, a task's last state or a program's outputs go: a new file, or a folder.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
+
+
+def after_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which task to wait for. It is this program that waits, and not the chain."""
+    for option in reversed(_AFTER):
+        command = option(command)
+    return command
 
 
 async def follow_task(
@@ -61,10 +75,12 @@ async def follow_task(
     *,
     accepts: bool,
     secrets: Mapping[str, bytes] = NO_SECRETS,
-) -> None:
+    quiet: str | None = None,
+) -> Task:
     """Follow a task to its end, holding its checkpoints and handing over its secrets where the key is its customer's.
 
-    CallFailedError if it ended without a result.
+    How it ended; CallFailedError if that is without a result. With `quiet` changes are told beside the results, behind
+    that word.
     """
     notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
     found = await training_reads.task(client, task_id, await client.finalized())
@@ -79,13 +95,61 @@ async def follow_task(
         elif found is not None:
             note(f"the task is {ss58.encode(found.customer)}'s: its checkpoints are not held with this key")
         hand = handing(client, key, task_id, secrets) if secrets else None
-        last = await show_changes(TaskFollower(client, task_id, keeper, send, accepts, hand), session.output)
+        follower = TaskFollower(client, task_id, keeper, send, accepts, hand)
+        last = await (show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet))
     if last is None:
         raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):
         left = last_stated(last)
         helps = f"; `ogpu result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
         raise CallFailedError(f"the task ended without a result: {stages.how_ended(last)}{helps}")
+    return last
+
+
+async def _note_changes(follower: TaskFollower, word: str) -> Task | None:
+    """As `show_changes`, beside the results."""
+    last: Task | None = None
+    async for height, task, row in follower.changes():
+        last = task
+        note(f"{word}block {height}: {row['state']}" + (f"; {row['why']}" if row["why"] else ""))
+    return last
+
+
+class DependencyError(CallFailedError):
+    """The task that was waited for ended otherwise than was wished."""
+
+
+async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: bool) -> None:
+    """Until a task has ended, saying why it waits; DependencyError if it had to end well, and did not.
+
+    It is this program that waits: the chain knows nothing of it.
+    """
+    before = ""
+    async for _ in moments(client):
+        task = await training_reads.task(client, task_id, await client.finalized())
+        if task is None:
+            raise TaskError(f"the chain knows no task 0x{task_id.hex()}, or no more: how it ended is not known")
+        if not is_open(task):
+            if is_ok_needed and not ended_well(task):
+                raise DependencyError(f"0x{task_id.hex()} {stages.how_ended(task)}: nothing was submitted")
+            return
+        state = stages.progress(task)
+        if state != before:
+            note(f"waiting for 0x{task_id.hex()[:8]}: {state}")
+            before = state
+
+
+def waiting_for(after_ok: str | None, after_any: str | None) -> WaitForTask:
+    """What waits for the task that `after_options` name; nothing where they name none. UsageError for both."""
+    if after_ok is not None and after_any is not None:
+        raise click.UsageError("--after-ok or --after-any: one of the two")
+    named = after_ok or after_any
+
+    async def wait(client: ChainClient) -> None:
+        if named is not None:
+            await wait_for_end(client, task_id_of_text(named), is_ok_needed=after_ok is not None)
+
+    return wait
 
 
 async def show_result(

@@ -22,7 +22,6 @@ from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_result
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.courts_api import CaseStatus
-from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -33,11 +32,6 @@ from wallet.output import Output, harmless, plain
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import RpcError
 
-DONE = (
-    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
-    TaskOutcome.TIME_OVER,
-)  # fmt: skip
-"""The customer has a result."""
 BLOCKS_BETWEEN_TRIES = 3
 """A checkpoint is a megabyte: a store that has none of it is not asked in every block."""
 

@@ -15,9 +15,11 @@ from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step
+from gpu_tasks.market.training.orders import CheckedBy, is_replicated, runs_program
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, kept_step
 from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
+from gpu_tasks.tasks.replica_check import agreed_results
 from gpu_tasks.workloads import registry
 from wallet.output import Account, BareGrains, Grains
 
@@ -25,6 +27,17 @@ BYTES_SHOWN = 4
 SHORTENED = ("device", "result")
 TAKEN_BACK = "the customer took the task back before the award"
 TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
+HISTORY_COLUMNS = (
+    "task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "milestones", "price",
+    "outcome",
+)  # fmt: skip
+HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
+DONE = (
+    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
+    TaskOutcome.TIME_OVER,
+)  # fmt: skip
+"""The customer has a result."""
+CANCELLED = (TaskOutcome.CANCELLED_BEFORE_AWARD, TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING)
 SLOT_COLUMNS = (
     "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "metric",
     "result", "outcome",
@@ -42,6 +55,56 @@ def task_row(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict
         "deadline": task.deadline or None,
         "why": stages.why(task, case),
     }
+
+
+def history_row(task_id: bytes, task: Task) -> dict[str, Any]:
+    """A task among those that were: what became of it. Of several slots the first one's."""
+    slot = task.slots[0] if task.slots else None
+    code = exit_code_of(task)
+    ended = None if slot is None else slot.finished_at or None
+    return {
+        "task": task_id,
+        "kind": _kind(task),
+        "state": _history_state(task, code),
+        "exit_code": code,
+        "provider": None if slot is None else Account(slot.provider),
+        "submitted": task.submitted_at,
+        "started": task.started_at or None,
+        "blocks": None if not ended or not task.started_at else ended - task.started_at,
+        "milestones": _milestones(task),
+        "price": None if not task.slots else Grains(sum(each.price for each in task.slots)),
+        "outcome": None if task.outcome is None else task.outcome.name.lower(),
+    }
+
+
+def exit_code_of(task: Task) -> int | None:
+    """What the program of a task ended with, by its provider's word; None where that was not stated."""
+    results = [slot.result for slot in task.slots if slot.result is not None]
+    if not runs_program(task.order) or not results:
+        return None
+    agreed = agreed_results(task) if is_replicated(task.order) else []
+    return agreed[0][1].metric if agreed else results[0].metric
+
+
+def ended_well(task: Task) -> bool:
+    """Whether its customer has a result, and, of a program, its exit code is 0."""
+    code = exit_code_of(task)
+    return task.outcome in DONE and (code == 0 or not runs_program(task.order))
+
+
+def _kind(task: Task) -> str:
+    if not runs_program(task.order):
+        return workload_name(task.order.workload)
+    return "lease" if task.order.checked_by is CheckedBy.LEASED else "job"
+
+
+def _history_state(task: Task, code: int | None) -> str:
+    """As Slurm's accounting has them."""
+    if is_open(task):
+        return "running" if task.started_at else "pending"
+    if task.outcome in (*CANCELLED, TaskOutcome.TIME_STOPPED):
+        return "cancelled"
+    return "completed" if ended_well(task) or (task.outcome in DONE and code is None) else "failed"
 
 
 def task_facts(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict[str, Any]:

@@ -1,0 +1,147 @@
+"""`from-sbatch`, `from-compose`, `from-sdl`: others' files as task files, with all that was left out and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.client.habits.compose import from_compose as compose_draft
+from gpu_tasks.client.habits.foreign import Foreign, ForeignFileError
+from gpu_tasks.client.habits.sbatch import SCRIPT_BYTES_MAX
+from gpu_tasks.client.habits.sbatch import from_sbatch as sbatch_draft
+from gpu_tasks.client.habits.sdl import from_sdl as sdl_draft
+from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.market.devices.records import CLASS_NAMES
+from gpu_tasks.tasks.container_task import NETWORKS
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import read_any_task
+from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
+from wallet.output import harmless
+from wallet.session import explained
+
+_OPTIONS = (
+    click.argument("file", type=click.Path(path_type=Path)),
+    click.option("--image", metavar="NAME@sha256:…", help="The image, by its digest.  [default: the file's]"),
+    click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`."),
+    click.option("--class", "classes", multiple=True, type=click.Choice(list(CLASS_NAMES)), help="Devices that suit."),
+    click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable more; repeatable."),
+    click.option("--network", type=click.Choice(list(NETWORKS)), default="none", help="What it may reach."),
+    click.option("--strict", is_flag=True, help="Write nothing if the program would run differently."),
+    click.option("-o", "--out", type=click.Path(path_type=Path), help="The task file.  [default: standard output]"),
+    click.option("--force", is_flag=True, help="Replace the file of --out where there is one."),
+)
+service_option = click.option("--service", help="Which service, where the file has several.")
+job_option = click.option("--job", "is_job", is_flag=True, help="A job, which ends with its program, and no lease.")
+
+
+def conversion_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What all three take."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("from-sbatch")
+@conversion_options
+def from_sbatch(file: Path, image: str | None, max_price: str, network: str, **given: Any) -> None:
+    """Write the job that a batch script of Slurm asks for: FILE goes along as its input, and is run there.
+
+    What no task has is said, with the reason; a `!` before it says that the program runs differently without.
+    """
+    if given["out"] is not None and given["out"].resolve().parent != file.resolve().parent:
+        raise click.UsageError(f"--out: write it beside {file}, which the task sends along")
+    _convert(
+        file, lambda data: sbatch_draft(data, file.name, image, max_price, network), given, bytes_max=SCRIPT_BYTES_MAX
+    )
+
+
+@click.command("from-compose")
+@conversion_options
+@service_option
+@job_option
+def from_compose(
+    file: Path, image: str | None, max_price: str, network: str, service: str | None, is_job: bool, **given: Any
+) -> None:
+    """Write the lease, or with --job the job, that a service of a Compose file asks for.
+
+    Variables without a value are those of your environment. What no task has is said, with the reason.
+    """
+    _convert(
+        file,
+        lambda data: compose_draft(
+            data, str(file), service, image, max_price, os.environ, is_job=is_job, network=network
+        ),
+        given,
+    )
+
+
+@click.command("from-sdl")
+@conversion_options
+@service_option
+@job_option
+def from_sdl(
+    file: Path, image: str | None, max_price: str, network: str, service: str | None, is_job: bool, **given: Any
+) -> None:
+    """Write the lease, or with --job the job, that a service of an Akash deployment (SDL) asks for.
+
+    Its prices are another chain's, so --max-price is needed. What no task has is said, with the reason.
+    """
+    _convert(
+        file,
+        lambda data: sdl_draft(data, str(file), service, image, max_price, is_job=is_job, network=network),
+        given,
+    )
+
+
+def _convert(
+    path: Path, convert: Callable[[bytes], Foreign], given: dict[str, Any], *, bytes_max: int = FILE_BYTES_MAX
+) -> None:
+    """Read, convert, say what was left out, and write."""
+
+    def body() -> None:
+        found = convert(_bytes_of(path, bytes_max))
+        text = _text_of(found, given)
+        for each in found.carrying.left_out:
+            click.echo(harmless(str(each)), err=True)
+        if found.carrying.more:
+            click.echo(f"… and {found.carrying.more} more", err=True)
+        if given["strict"] and found.carrying.losses:
+            raise ForeignFileError("--strict: what is marked with ! would be lost, and nothing was written")
+        if given["out"] is None:
+            click.echo(text, nl=False)
+        else:
+            written = OutputFile(given["out"], given["force"]).write("task.yaml", text.encode())
+            click.echo(f"written to {written}", err=True)
+        if found.hints:
+            click.echo(f"submit it with `ogpu submit {harmless(' '.join(found.hints))} FILE`", err=True)
+
+    explained(body)
+
+
+def _text_of(found: Foreign, given: dict[str, Any]) -> str:
+    """The file with what was said beside it; ForeignFileError where that is no task."""
+    env = dict(found.draft.env)
+    for word in given["variables"]:
+        name, is_set, value = word.partition("=")
+        if not is_set:
+            raise ForeignFileError(f"--env {word!r}: write it as NAME=VALUE")
+        env[name] = value
+    text = replace(found.draft, env=env, classes=given["classes"] or found.draft.classes).text()
+    try:
+        read_any_task(text.encode(), "the task")
+    except TaskFileError as error:
+        raise ForeignFileError(f"what it comes to is no task: {error}") from None
+    return text
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise ForeignFileError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,193 @@
+"""`ogpu run`: a command line as a job: submitted, followed, its lines and outputs here, its exit code ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.client.commands.handing import named_secrets, secret_option
+from gpu_tasks.client.commands.naming import require_market
+from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.commands.submitting import TaskSubmission
+from gpu_tasks.client.commands.task_runs import (
+    after_options,
+    file_name_of,
+    follow_task,
+    waiting_for,
+)
+from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.posting_record import DEFAULT_FOLDER
+from gpu_tasks.client.task_files import LoadedTask
+from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
+from gpu_tasks.client.training.program_outputs import fetch_lines, fetch_outputs, places_with_lines
+from gpu_tasks.client.training.records import exit_code_of
+from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.devices.records import CLASS_NAMES
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
+from gpu_tasks.tasks.container_task import NETWORKS
+from gpu_tasks.tasks.task_kinds import read_any_task
+from wallet.client import ChainClient
+from wallet.commands import making
+from wallet.commands.options import dry_run_option, tip_option, yes_option
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.output import harmless
+from wallet.session import WalletSession, explained, note
+
+EXIT_UNKNOWN = 125
+"""Where nobody says what the program ended with; the programs that run containers use it so."""
+ANY_GPU = "any"
+GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@key_option
+@click.option(
+    "--image", required=True, envvar="OGPU_IMAGE", show_envvar=True, metavar="NAME@sha256:…", help="What runs."
+)
+@click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`.")
+@click.option(
+    "--gpu", type=click.Choice([*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]), help="With a GPU."
+)
+@click.option("--cpu", default="", help="Cores.  [default: 1]")
+@click.option("--memory", default="", help="Such as `2Gi`.  [default: 512Mi]")
+@click.option("--disk", default="", help="Of /workspace.  [default: 64Mi]")
+@click.option("--time", default="1h", show_default=True, help="What is bought; it costs what the program takes of it.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable, which bidders can read.")
+@click.option("--in", "inputs", multiple=True, type=click.Path(path_type=Path), help="A file that is found in /in.")
+@click.option(
+    "--network", type=click.Choice(list(NETWORKS)), default="none", show_default=True, help="What it may reach."
+)
+@click.option("--copies", default="", metavar="3|5|7", help="So many compute it, and most of them decide.")
+@click.option("--name", default="run", show_default=True, help="How you call it; it stays with you.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where /out goes, as a tar archive.")
+@click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write the task file too, for `ogpu submit`.")
+@click.option("--detach", is_flag=True, help="Submit it, print its id, and do not wait.")
+@click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
+@secret_option
+@after_options
+@tip_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
+    """Run COMMAND in a container on somebody's device: its lines come here, and its exit code is this program's.
+
+    It is a job like those of task files: put to auction, paid interval by interval until it ends.
+    """
+    found: list[LoadedTask] = []
+    explained(lambda: found.append(_loaded(command, given)))
+    secrets = named_secrets([word.partition("=")[0] for word in given["secret_words"]], given["secret_words"])
+    out = None if given["out"] is None else OutputFile(given["out"], given["force"])
+    wait = waiting_for(given["after_ok"], given["after_any"])
+    is_asked, is_dry = not given["yes"], given["dry_run"]
+    submission = TaskSubmission(
+        session, given["key_text"], found[0], DEFAULT_FOLDER, given["tip"], is_again=False, is_quiet=True
+    )
+    codes: list[int] = []
+
+    async def look(client: ChainClient) -> None:
+        require_market(client)
+        making.require_somebody_to_ask(is_asked=is_asked and not is_dry)
+        await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry)
+
+    async def send(client: ChainClient) -> None:
+        await wait(client)
+        key = session.key(given["key_text"])
+        posted = await submission.send(client, key, is_followed=True)
+        if given["detach"]:
+            session.output.facts({"task": posted.unit})
+            return
+        note(f"task 0x{posted.unit.hex()}; `ogpu logs -f` shows its lines while it runs")
+        ended = await follow_task(
+            session, client, key, posted.unit, CHECKPOINTS, accepts=bool(given["copies"]), secrets=secrets, quiet=""
+        )
+        await _fetch(client, key, posted.unit, ended, out)
+        code = exit_code_of(ended)
+        codes.append(EXIT_UNKNOWN if code is None else min(code, 255))
+
+    session.run(look)
+    if is_dry:
+        session.output.facts({**submission.facts, "sent": False})
+        return
+    if is_asked:
+        submission.ask(is_asked=True)
+    session.run(send)
+    sys.exit(codes[0] if codes else 0)
+
+
+def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
+    """The job, with its inputs; WalletError, TaskFileError."""
+    files = {path.name: _bytes_of(path) for path in given["inputs"]}
+    if len(files) != len(given["inputs"]):
+        raise WalletError("--in: two files have one name, and both would lie in /in; rename one")
+    draft = ProgramDraft(
+        name=given["name"],
+        image=given["image"],
+        max_price=given["max_price"],
+        command=command,
+        env=dict(_variable(word) for word in given["variables"]),
+        inputs=tuple(files),
+        secrets=tuple(word.partition("=")[0] for word in given["secret_words"]),
+        network=given["network"],
+        gpus="1" if given["gpu"] else "",
+        classes=(given["gpu"],) if given["gpu"] not in (None, ANY_GPU) else (),
+        cpu=given["cpu"],
+        memory=given["memory"],
+        disk=given["disk"],
+        time=given["time"],
+        copies=given["copies"],
+    )
+    text = draft.text()
+    loaded = LoadedTask(read_any_task(text.encode(), "the command line"), files)
+    if given["save"] is not None:
+        written = OutputFile(given["save"]).write("task.yaml", text.encode())
+        note(f"the task file is {written}" + ("; its inputs have to lie beside it" if files else ""))
+    return loaded
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, is_set, value = word.partition("=")
+    if not is_set:
+        raise WalletError(f"--env {word!r}: write it as NAME=VALUE")
+    return name, value
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(INPUT_BYTES_MAX + 1)
+    except OSError as error:
+        raise WalletError(f"--in: {path} cannot be read: {error.strerror}") from None
+
+
+async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> None:
+    """Its last lines, each to where the program wrote it, and its outputs; what cannot be had is said."""
+    providers = await market_reads.providers(client, await client.finalized())
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        for place in places_with_lines(task)[:1]:
+            try:
+                left = await fetch_lines(blobs, key, task, providers, place)
+            except RunBlobError as error:
+                note(str(error))
+                break
+            if left.left_out:
+                note(f"{left.left_out:,} lines before these were not kept")
+            for line in left.lines:
+                click.echo(harmless(line.text), err=line.is_error)
+        if out is not None:
+            try:
+                outputs = await fetch_outputs(blobs, key, task, providers)
+            except RunBlobError as error:
+                note(str(error))
+            else:
+                note(f"/out is in {out.write(file_name_of(task_id), outputs)}, a tar archive")

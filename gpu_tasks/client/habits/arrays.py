@@ -1,0 +1,138 @@
+"""One task for each index of an array, as Slurm has them, and which of them have been submitted.
+
+Always: a member is in the record before anything forgets that it was sent, so whoever repeats the command submits none
+twice; a member is its file's task with its index in the environment, and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gpu_tasks.client.posting_record import RecordError
+from gpu_tasks.client.task_files import LoadedTask
+from gpu_tasks.tasks.file_words import NAME_MAX, ReadFile
+from gpu_tasks.tasks.task_kinds import ContainerSource
+from runtime.cryptography.hashing import blake2_256
+from wallet.errors import WalletError
+from wallet.private_file import OWNER_ONLY, make_folder
+from wallet.private_file import replace as replace_file
+
+MEMBERS_MAX = 64
+INDEX_MAX = 999_999
+INDEX_VARIABLES = ("OGPU_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
+RECORD_BYTES_MAX = 64 * 1024
+_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", re.ASCII)
+
+
+class ArrayError(WalletError):
+    """No array of tasks can be made of this; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSet:
+    """`0-9`, `1,3,5-7`, `0-100:10`, each with `%4` for how many run at once."""
+
+    indices: tuple[int, ...]
+    at_once: int | None = None
+
+
+def index_set(text: str) -> IndexSet:
+    """The indices of an array, rising, none twice; ArrayError."""
+    ranges, is_bounded, bound = text.partition("%")
+    if is_bounded and not (bound.isdecimal() and 1 <= len(bound) <= 3 and int(bound)):
+        raise ArrayError(f"--array {text!r:.40}: behind % stands how many run at once")
+    found: set[int] = set()
+    for part in ranges.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise ArrayError(f"--array {text!r:.40}: write it like 0-9, 1,3,5-7 or 0-100:10, with %4 for four at once")
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first or not step or (last - first) // step >= MEMBERS_MAX:
+            raise ArrayError(f"--array {text!r:.40}: a range rises, and an array has at most {MEMBERS_MAX} tasks")
+        found |= set(range(first, last + 1, step))
+    if len(found) > MEMBERS_MAX:
+        raise ArrayError(f"--array {text!r:.40}: an array has at most {MEMBERS_MAX} tasks")
+    return IndexSet(tuple(sorted(found)), int(bound) if is_bounded else None)
+
+
+def member_of(loaded: LoadedTask, index: int) -> LoadedTask:
+    """The task of one index; ArrayError for tasks that have no environment."""
+    source = loaded.source
+    if not isinstance(source, ContainerSource):
+        raise ArrayError("--array is for jobs and leases: other tasks have no environment to find their index in")
+    task = source.file.task
+    environment = dict(task.environment) | dict.fromkeys(INDEX_VARIABLES, str(index))
+    tail = f"-{index}"
+    named = replace(task, name=task.name[: NAME_MAX - len(tail)] + tail, environment=environment)
+    return replace(loaded, source=replace(source, file=ReadFile(source.file.file, named, source.file.lines)))
+
+
+@dataclass(slots=True)
+class ArrayRecord:
+    """Which members are on the chain; use as a context manager: it is this process's alone until then."""
+
+    path: Path
+    members: dict[int, str] = field(default_factory=dict)
+    """Tasks in hexadecimal, by index."""
+    _lock: int = -1
+
+    @classmethod
+    def open(cls, folder: Path, *identity: bytes) -> Self:
+        """The record of an array, as earlier tries left it; RecordError if another process is at it."""
+        folder = folder.expanduser()
+        path = folder / f"array-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
+        try:
+            make_folder(folder)
+            lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+        except OSError as error:
+            raise RecordError(f"{folder} cannot be used, and nothing is submitted without a record: {error}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(path, _members(path), lock)
+        except BlockingIOError:
+            os.close(lock)
+            raise RecordError("the same array is being submitted by another `ogpu submit`: wait for it") from None
+        except (OSError, ValueError, TypeError, AttributeError):
+            os.close(lock)
+            raise RecordError(f"{path} is damaged: look with `ogpu ps` what is there, then remove it") from None
+
+    def __enter__(self) -> Self:
+        """Already open."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let another process have it."""
+        os.close(self._lock)
+
+    def note(self, index: int, task: bytes) -> None:
+        """A member is on the chain."""
+        self.members[index] = task.hex()
+        replace_file(self.path, json.dumps({str(each): self.members[each] for each in sorted(self.members)}).encode())
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.members.clear()
+        self.path.unlink(missing_ok=True)
+
+
+def _members(path: Path) -> dict[int, str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(RECORD_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return {}
+    if len(data) > RECORD_BYTES_MAX:
+        raise ValueError("too long")
+    found = json.loads(data)
+    if not all(len(bytes.fromhex(task)) == 32 for task in found.values()):
+        raise ValueError("no tasks")
+    return {int(index): task for index, task in found.items()}

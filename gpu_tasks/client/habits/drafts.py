@@ -1,0 +1,113 @@
+"""A job or a lease that is being written: values as a person writes them, to the text of its file.
+
+Always: whatever stands in a value, the file says it as a text and as nothing else; what is left out has the format's
+default.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpu_tasks.tasks.container_task import JOB, LEASE
+from gpu_tasks.tasks.file_words import API_VERSION, NAME_MAX
+from gpu_tasks.tasks.quantities import QuantityError, span
+
+LONG_INTERVAL_FROM_MS = 4 * 3_600_000
+"""Longer tasks are paid in the longest intervals: a task has 255 of them at most."""
+LONG_INTERVAL = "5m"
+UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramDraft:
+    """What the file says; empty is left out."""
+
+    name: str
+    image: str
+    max_price: str
+    is_lease: bool = False
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    network: str = ""
+    ports: tuple[str, ...] = ()
+    gpus: str = ""
+    classes: tuple[str, ...] = ()
+    cpu: str = ""
+    memory: str = ""
+    disk: str = ""
+    time: str = ""
+    interval: str = ""
+    keep: str = ""
+    copies: str = ""
+
+    def text(self) -> str:
+        """The file."""
+        interval = self.interval or ("" if self.copies else _interval_for(self.time))
+        run = [("image", quoted(self.image)), ("command", listed(self.command)), ("env", table(self.env)),
+               ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", self.network),
+               ("ports", numbers(self.ports))]  # fmt: skip
+        resources = [("gpus", self.gpus), ("classes", listed(self.classes)), ("cpu", quoted_if(self.cpu)),
+                     ("memory", quoted_if(self.memory)), ("disk", quoted_if(self.disk))]  # fmt: skip
+        limits = [("time", quoted_if(self.time)), ("interval", quoted_if(interval)), ("keep", quoted_if(self.keep))]
+        sections = [
+            ("run", run),
+            ("resources", resources),
+            ("market", [("maxPrice", quoted(self.max_price))]),
+            ("limits", limits),
+            ("verify", [("copies", self.copies)]),
+        ]
+        lines = [
+            f"apiVersion: {API_VERSION}",
+            f"kind: {LEASE if self.is_lease else JOB}",
+            "metadata:",
+            f"  name: {quoted(plain_name(self.name))}",
+            "spec:",
+        ]
+        for title, keys in sections:
+            said = [f"    {key}: {value}" for key, value in keys if value]
+            lines += [f"  {title}:", *said] if said else []
+        return "\n".join(lines) + "\n"
+
+
+def plain_name(text: str) -> str:
+    """A name as task files have it, as near to a text as may be."""
+    name = re.sub("[^a-z0-9]+", "-", text.lower())[:NAME_MAX].strip("-")
+    return name or "task"
+
+
+def quoted(text: str) -> str:
+    """A text between quotes, that YAML reads as it is."""
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+def quoted_if(text: str) -> str:
+    """The same; nothing stays nothing."""
+    return quoted(text) if text else ""
+
+
+def listed(words: tuple[str, ...]) -> str:
+    """A list of texts."""
+    return f"[{', '.join(map(quoted, words))}]" if words else ""
+
+
+def numbers(words: tuple[str, ...]) -> str:
+    """A list of numbers."""
+    return f"[{', '.join(words)}]" if words else ""
+
+
+def table(words: Mapping[str, str]) -> str:
+    """Texts by their names."""
+    return f"{{{', '.join(f'{quoted(name)}: {quoted(value)}' for name, value in words.items())}}}" if words else ""
+
+
+def _interval_for(time: str) -> str:
+    try:
+        is_long = span(time).milliseconds > LONG_INTERVAL_FROM_MS
+    except QuantityError:  # whoever reads the file says what is wrong
+        return ""
+    return LONG_INTERVAL if is_long else ""
