@@ -59,6 +59,8 @@ class TelemetryLedger:
     owners: Mapping[bytes, bytes | None]
     _last: dict[ChannelLine, tuple[int, int]] = field(default_factory=dict)
     """The session and the number of the newest message of each channel."""
+    _joined: set[ChannelLine] = field(default_factory=set)
+    """Channels of which nothing but a kept message was heard: what was told between it and the next was not for us."""
 
     def take(
         self, topic: str, raw: bytes, teller: bytes | None, now_ms: int, *, is_retained: bool = False
@@ -95,7 +97,10 @@ class TelemetryLedger:
             return HeardMessage(problem="not looked at: too many channels")
         self._last[line] = here
         is_same = before is not None and before[0] == message.session
-        missing = message.number - before[1] - 1 if before is not None and is_same else 0
+        missing = message.number - before[1] - 1 if before is not None and is_same and line not in self._joined else 0
+        self._joined.discard(line)
+        if before is None and is_retained:
+            self._joined.add(line)
         late = 0 if is_retained else max(0, now_ms - message.told_at_ms)
         return HeardMessage(message, missing, message.dropped, late if late > LATE_MS else 0)
 

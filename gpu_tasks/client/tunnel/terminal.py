@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import sys
 import termios
 import tty
@@ -45,17 +46,22 @@ async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_termina
 
 
 async def _send_input(stream: TunnelStream) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(_PIECE)
-    try:
+    if _tells_of_more(sys.stdin.fileno()):
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(_PIECE)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    except (ValueError, OSError):  # a file, or nothing
-        while data := await asyncio.to_thread(sys.stdin.buffer.read, _PIECE):
-            await stream.write(data)
-    else:
         while data := await reader.read(_PIECE):
             await stream.write(data)
+    else:
+        while data := await asyncio.to_thread(sys.stdin.buffer.read, _PIECE):
+            await stream.write(data)
     await stream.end_input()
+
+
+def _tells_of_more(descriptor: int) -> bool:
+    """Whether the kernel says when there is more to read: of a terminal, pipe or socket; of no file, nor /dev/null."""
+    mode = os.fstat(descriptor).st_mode
+    return os.isatty(descriptor) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _follow_size(stream: TunnelStream) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +51,9 @@ ONLY_TRIED = "nothing that the chain shows; the daemon tries it first: the log o
 FOR_NOTHING = (
     "without a least price a bid is one grain, and rivals that bid as little are paid no more: see --least-price"
 )
+NO_IMAGE = "no image may run, so it bids for no container: --image names a repository, with a digest or without"
+NO_CONTAINERS = "images are named, but containers are not among the kinds: --kind container"
+NEXT_START = "what it says of containers a daemon goes by from its next start on: restart it where it runs"
 
 
 @click.command()
@@ -187,10 +190,23 @@ def policy(
         if after != before:
             write_policy(made_base_path(options.base_path), after)
         options.output.facts(policy_facts(after) | {"changed": after != before})
-        if after.kinds and not after.least_price.grains:
-            note(FOR_NOTHING)
+        for advice in _advice(before, after):
+            note(advice)
 
     explained(change)
+
+
+def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
+    """What whoever wrote this policy may not have meant, or not know."""
+    if after.kinds and not after.least_price.grains:
+        yield FOR_NOTHING
+    has_containers = CONTAINER_KIND in after.kinds
+    if has_containers and not after.containers.images:
+        yield NO_IMAGE
+    if after.containers.images and not has_containers and not before.containers.images:
+        yield NO_CONTAINERS
+    if after.containers != before.containers or has_containers != (CONTAINER_KIND in before.kinds):
+        yield NEXT_START
 
 
 def policy_facts(policy: BidPolicy) -> dict[str, Any]:

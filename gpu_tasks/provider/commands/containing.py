@@ -9,13 +9,15 @@ from pathlib import Path
 
 import click
 
+from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
-from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy import BidPolicy, PolicyError
+from gpu_tasks.provider.tasks.policy_file import read_policy
 
 ENGINE_FOLDER = "containers"
 NOT_OFFERED = "its policy offers no containers (`ogpu-provider policy --kind container --image REPOSITORY`)"
@@ -50,9 +52,22 @@ def bidding_kinds() -> tuple[str, ...]:
     return (*Workloads().stepwise, CONTAINER_KIND)
 
 
+def policy_of(options: ProviderOptions) -> BidPolicy:
+    """As the file of the base path says; one that bids for nothing where it is none."""
+    try:
+        return read_policy(options.base_path, bidding_kinds())
+    except PolicyError:  # the daemon tells it, and reads it again when it changes
+        return BidPolicy()
+
+
+def offers_containers(policy: BidPolicy) -> bool:
+    """Whether programs of customers are to run here."""
+    return CONTAINER_KIND in policy.kinds and bool(policy.containers.images)
+
+
 async def containers_for(policy: BidPolicy, base_path: Path, workshop: Workshop, address: str) -> Containers:
     """What runs the programs of customers, as far as the policy of now offers it and this machine can."""
-    if CONTAINER_KIND not in policy.kinds or not policy.containers.images:
+    if not offers_containers(policy):
         return Containers(None, NOT_OFFERED)
     gpus = tuple(hardware.uuid for hardware in workshop.hardware if hardware.index is not None)
     try:

@@ -8,6 +8,7 @@ import click
 
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.commands.containing import engine_option, offers_containers, policy_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, hardware_of, made_base_path
 from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
@@ -34,13 +35,14 @@ COLUMNS = ("check", "grade", "says", "todo")
     "--backend", default="numpy", show_default=True, help="What `run` is to compute with: it is tried on each device."
 )
 @sandbox_option
+@engine_option
 @click.option("--offline", is_flag=True, help="Look at this machine alone.")
 @click.pass_obj
-def doctor(options: ProviderOptions, backend: str, wish: str, offline: bool) -> None:
+def doctor(options: ProviderOptions, backend: str, wish: str, engine_address: str, offline: bool) -> None:
     """Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything."""
 
     def show() -> None:
-        found = asyncio.run(_diagnoses(options, backend, wish, offline=offline))
+        found = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))
         options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
         if any(each.grade is Grade.BAD for each in found):
             raise click.exceptions.Exit(EXIT_FAILED)
@@ -48,11 +50,15 @@ def doctor(options: ProviderOptions, backend: str, wish: str, offline: bool) -> 
     explained(show)
 
 
-async def _diagnoses(options: ProviderOptions, backend: str, wish: str, *, offline: bool) -> list[Diagnosis]:
+async def _diagnoses(
+    options: ProviderOptions, backend: str, wish: str, engine_address: str, *, offline: bool
+) -> list[Diagnosis]:
     walls, offered = walls_for(wish), hardware_of(options)
     found = system_diagnoses(made_base_path(options.base_path), walls.sandbox, walls.problem)
     found += hardware_diagnoses(offered)
-    found += container_diagnoses(await look_at_engine())
+    found += container_diagnoses(
+        await look_at_engine(engine_address), are_offered=offers_containers(policy_of(options))
+    )
     if is_possible(backend, offered):
         found += await worker_diagnoses(offered, FORMS, options.make_workers(backend, walls.sandbox))
     else:

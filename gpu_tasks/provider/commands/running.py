@@ -17,7 +17,13 @@ from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.broadcasting import BrokerOptions, broker_options
-from gpu_tasks.provider.commands.containing import bidding_kinds, closing_containers, containers_for, engine_option
+from gpu_tasks.provider.commands.containing import (
+    closing_containers,
+    containers_for,
+    engine_option,
+    offers_containers,
+    policy_of,
+)
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -35,8 +41,6 @@ from gpu_tasks.provider.execution.starting import is_known, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.open_files import raise_limit
-from gpu_tasks.provider.tasks.policy import BidPolicy, PolicyError
-from gpu_tasks.provider.tasks.policy_file import read_policy
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
 from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
@@ -84,9 +88,11 @@ def run(
             for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
                 if problem is not None:
                     log.tell(name, problem=problem)
-            containers = await containers_for(_policy_of(options), options.base_path, workshop, engine_address)
+            offered = policy_of(options)
+            containers = await containers_for(offered, options.base_path, workshop, engine_address)
             if containers.why_not:
-                log.tell("no_containers", why=containers.why_not)
+                word = "problem" if offers_containers(offered) else "why"
+                log.tell("no_containers", **{word: containers.why_not})
             settings = Settings(
                 options.base_path, blob_host, port, keep_paused=keep_paused, engine=containers.engine,
                 why_no_engine=containers.why_not,
@@ -108,13 +114,6 @@ def run(
         await chain.close()
 
     explained(lambda: asyncio.run(told(work)))
-
-
-def _policy_of(options: ProviderOptions) -> BidPolicy:
-    try:
-        return read_policy(options.base_path, bidding_kinds())
-    except PolicyError:  # the daemon tells it, and reads it again when it changes
-        return BidPolicy()
 
 
 def _tell_broker(log: Telling, problem: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
-from gpu_tasks.provider.execution.containers.ability import AbilityStanding, ContainerAbility
+from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
@@ -62,14 +62,17 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
     return good(check, "starts, and computes what is published")
 
 
-def container_diagnoses(ability: ContainerAbility) -> list[Diagnosis]:
-    """What Docker can do here: nothing that is sold yet runs in containers, so what is missing is a warning."""
-    return [
-        good(f"Docker, {item.name}", item.says)
-        if item.standing is AbilityStanding.GOOD
-        else weak(f"Docker, {item.name}", item.says, item.then)
-        for item in ability.items
-    ]
+def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
+    """What Docker can do here; what is missing is a problem for who offers containers, and a warning for others."""
+    return [_ability(item, are_offered=are_offered) for item in ability.items]
+
+
+def _ability(item: AbilityItem, *, are_offered: bool) -> Diagnosis:
+    name = f"Docker, {item.name}"
+    if item.standing is AbilityStanding.GOOD:
+        return good(name, item.says)
+    is_lost = are_offered and item.standing is AbilityStanding.MISSING
+    return bad(name, item.says, item.then) if is_lost else weak(name, item.says, item.then)
 
 
 def _user() -> Diagnosis:

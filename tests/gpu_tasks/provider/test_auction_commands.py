@@ -53,6 +53,21 @@ def test_what_containers_may_be_is_changed_by_itself(operator: Operator) -> None
     assert "is no repository" in operator.refusal("policy", "--image", "c:latest@1")
 
 
+def test_who_offers_containers_is_told_what_lacks_and_when_it_counts(operator: Operator) -> None:
+    lacks, idle, later = "no image may run", "not among the kinds", "from its next start on"
+    first = operator.run("policy", "--kind", "container").stderr
+    assert (lacks in first, idle in first, later in first) == (True, False, True)
+    second = operator.run("policy", "--image", "ghcr.io/a/b").stderr
+    assert (lacks in second, idle in second, later in second) == (False, False, True)
+    assert later not in operator.run("policy", "--least-price", "1 oGPU/h").stderr
+    operator.run("policy", "--none")
+    assert "no image" not in operator.run("policy").stderr
+
+
+def test_images_without_the_kind_are_said(operator: Operator) -> None:
+    assert "not among the kinds" in operator.run("policy", "--image", "ghcr.io/a/b").stderr
+
+
 def test_who_names_no_least_price_is_told_that_it_bids_a_grain(operator: Operator) -> None:
     assert "a bid is one grain" not in operator.run("policy").stderr, "it bids for nothing yet"
     assert "a bid is one grain" in operator.run("policy", "--kind", "train-int8").stderr

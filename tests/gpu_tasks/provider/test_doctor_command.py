@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from blob_servers import serving
 from genesis import dev_accounts
 from gpu_tasks.provider.cli import main
+from gpu_tasks.provider.commands import examining
+from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from provider_runner import Operator
 from wallet import verified
 from wallet_runner import chain
@@ -19,6 +21,7 @@ KEYS = [
     f"--{role}-key=0x{dev_accounts.key('Eve', name).hex()}"
     for role, name in (("session", dev_accounts.SESSION), ("vrf", dev_accounts.VRF))
 ]
+ENGINE = "unix:///elsewhere/docker.sock"
 JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
 
 
@@ -46,6 +49,28 @@ def test_a_machine_alone_is_examined_without_a_node(tmp_path: Path) -> None:
     assert not {"chain", "key", "node"} & set(rows)
     table = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor", "--offline", as_json=False).output
     assert "computes what is published" in table
+
+
+@pytest.mark.parametrize(("given", "environment"), [(True, False), (False, True)])
+def test_the_engine_is_looked_at_where_run_would_open_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: bool, environment: bool
+) -> None:
+    asked: list[str] = []
+
+    async def look(address: str) -> ContainerAbility:
+        asked.append(address)
+        items = (AbilityItem("engine", AbilityStanding.MISSING, "away", "start it"),)
+        return ContainerAbility(items, "engine: away")
+
+    monkeypatch.setattr(examining, "look_at_engine", look)
+    if environment:
+        monkeypatch.setenv("DOCKER_HOST", ENGINE)
+    operator = Operator(tmp_path, "ws://127.0.0.1:1", "Alice")
+    options = ["--offline", *(["--engine", ENGINE] if given else [])]
+    rows = examined(operator, *options, code=0)
+    assert (asked, rows["Docker, engine"]["grade"]) == ([ENGINE], "warning")
+    operator.answer("policy", "--kind", "container", "--image", "ghcr.io/a/b")
+    assert examined(operator, *options, code=1)["Docker, engine"]["grade"] == "problem", "its policy offers containers"
 
 
 def test_a_node_that_is_away_is_said(tmp_path: Path) -> None:

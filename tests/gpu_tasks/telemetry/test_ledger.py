@@ -51,6 +51,20 @@ def test_what_is_left_out_is_missing() -> None:
     assert heard(book, TELLER.told(7)).missing == 2
 
 
+def test_what_was_told_behind_a_kept_message_and_before_somebody_listened_is_not_missing() -> None:
+    book = ledger()
+    heard(book, TELLER.told(3), kept=True)
+    assert heard(book, TELLER.told(8)).missing == 0  # beats between them were not kept
+    assert heard(book, TELLER.told(10)).missing == 1
+
+
+def test_what_is_called_kept_later_on_hides_nothing() -> None:
+    book = ledger()
+    heard(book, TELLER.told(3), kept=True)
+    assert heard(book, TELLER.told(8), kept=True).missing == 0
+    assert heard(book, TELLER.told(11), kept=True).missing == 2
+
+
 def test_channels_and_subjects_are_counted_apart() -> None:
     book = ledger()
     heard(book, TELLER.told(5))

@@ -85,12 +85,15 @@ def test_what_docker_lacks_is_a_warning() -> None:
         AbilityItem("seccomp", AbilityStanding.LIMITED, "off", "switch it on"),
         AbilityItem("storage", AbilityStanding.MISSING, "vfs", "use overlay2"),
     )
-    found = machine.container_diagnoses(ContainerAbility(items, "storage: vfs"))
+    ability = ContainerAbility(items, "storage: vfs")
+    found = machine.container_diagnoses(ability, are_offered=False)
     assert [(each.check, each.grade, each.says, each.todo) for each in found] == [
         ("Docker, engine", Grade.GOOD, "28.2", ""),
         ("Docker, seccomp", Grade.WEAK, "off", "switch it on"),
         ("Docker, storage", Grade.WEAK, "vfs", "use overlay2"),
     ]
+    offered = machine.container_diagnoses(ability, are_offered=True)
+    assert [each.grade for each in offered] == [Grade.GOOD, Grade.WEAK, Grade.BAD]
 
 
 def test_workers_are_tried_on_each_device() -> None:
