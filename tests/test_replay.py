@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "5054a82345361c6f20e415bec372ed8098396c804c7d8a0a355aa9a8b68c47da"
+KEPT_DIGEST = "ddcc40934568361dde9fef97fbd8a210188bff13e085cb92281130aa49eabb66"
 
 
 @pytest.fixture(scope="module")

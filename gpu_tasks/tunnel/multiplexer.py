@@ -36,6 +36,10 @@ from gpu_tasks.tunnel.handshake import SealedLine, TunnelKeyError
 from runtime.encoding.codec import DecodeError
 
 StreamPurpose = RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets
+PIECES_MAX = 256
+"""Of a stream, unread; of more the channels are told apart, but not which came first."""
+SERVED_MAX = 2 * STREAMS_MAX
+"""Streams that are served, those among them that the other side has ended."""
 HUNG_UP = "the other side hung up"
 
 
@@ -64,7 +68,8 @@ class TunnelStream:
         self.end: asyncio.Future[StreamEnd] = asyncio.get_running_loop().create_future()
         self.on_resize: Callable[[int, int], Awaitable[None]] | None = None
         self._send = send
-        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._inbox: deque[tuple[int, bytearray]] = deque()
+        self._newest: dict[int, bytearray] = {}
         self._held = 0
         self._read = 0
         self._room = WINDOW_BYTES
@@ -80,7 +85,10 @@ class TunnelStream:
                 return None
             self._changed.clear()
             await self._changed.wait()
-        channel, data = self._inbox.popleft()
+        channel, piece = self._inbox.popleft()
+        if self._newest.get(channel) is piece:
+            del self._newest[channel]
+        data = bytes(piece)
         self._held -= len(data)
         self._read += len(data)
         if self._read >= WINDOW_BYTES // 2 and not self.end.done():
@@ -131,14 +139,27 @@ class TunnelStream:
     # ------------------------------------------------------------------------------------- what the other side says
 
     def take(self, frame: StreamBytes) -> None:
-        """Bytes came; TunnelError for more than the window."""
+        """Bytes came; TunnelError for more than the window. What was under way when it ended is nobody's fault."""
+        if self.end.done():
+            return
         if self._is_input_over:
             raise TunnelError("bytes came after the last ones")
         self._held += len(frame.data)
         if self._held + self._read > WINDOW_BYTES:
             raise TunnelError("more bytes came than a window holds")
-        self._inbox.append((frame.channel, frame.data))
-        self._changed.set()
+        if frame.data:
+            self._keep(frame.channel, frame.data)
+            self._changed.set()
+
+    def _keep(self, channel: int, data: bytes) -> None:
+        """What waits are few pieces, however small they came: each costs a hundred bytes beside its own."""
+        newest = self._newest.get(channel)
+        is_last = bool(self._inbox) and self._inbox[-1][1] is newest
+        if newest is not None and (is_last or len(self._inbox) >= PIECES_MAX):
+            newest += data
+            return
+        self._newest[channel] = bytearray(data)
+        self._inbox.append((channel, self._newest[channel]))
 
     def credit(self, count: int) -> None:
         """The other side has read so many; TunnelError for more than were sent."""
@@ -227,7 +248,7 @@ class Multiplexer:
 
     async def _take(self, frame: TunnelFrame) -> None:
         if isinstance(frame, OpenStream):
-            self._opened(frame)
+            await self._opened(frame)
             return
         stream = self._streams.get(frame.stream)
         if stream is None:
@@ -244,14 +265,18 @@ class Multiplexer:
                     await stream.on_resize(frame.rows, frame.columns)
             case StreamEnd():
                 stream.ended(frame)
+                self._forget(stream)
 
-    def _opened(self, frame: OpenStream) -> None:
+    async def _opened(self, frame: OpenStream) -> None:
         if self._serve is None:
             raise TunnelError("the other side opens streams, which is the customer's")
         if frame.stream in self._streams:
             raise TunnelError("a stream was opened twice")
         if len(self._streams) >= STREAMS_MAX:
             raise TunnelError(f"more than {STREAMS_MAX} streams are open")
+        if len(self._tasks) >= SERVED_MAX:
+            await self._send(StreamEnd(frame.stream, 1, "what was asked for before is still being ended: try again"))
+            return
         stream = TunnelStream(frame.stream, self._send)
         self._keep(stream)
         task = asyncio.create_task(self._served(self._serve, stream, frame.wanted))
@@ -266,7 +291,11 @@ class Multiplexer:
 
     def _keep(self, stream: TunnelStream) -> None:
         self._streams[stream.number] = stream
-        stream.end.add_done_callback(lambda _: self._streams.pop(stream.number, None))
+        stream.end.add_done_callback(lambda _: self._forget(stream))
+
+    def _forget(self, stream: TunnelStream) -> None:
+        if self._streams.get(stream.number) is stream:  # else it has gone, and another one has its number
+            del self._streams[stream.number]
 
     async def _send(self, frame: TunnelFrame) -> None:
         async with self._sending:  # records are counted: they go in the order in which they were sealed

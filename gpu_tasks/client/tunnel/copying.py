@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, CopyIn, CopyOut
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
@@ -18,6 +19,9 @@ from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
 FILES_MAX = 10_000
 _PIECE = 1 << 20
 KEPT_IN_MEMORY = 1 << 20
+RECORD_BYTES_MAX = 4_096
+"""Of a pax header, which a long name has."""
+PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
 async def copy_in(tunnel: Multiplexer, source: Path, path: str) -> int:
@@ -70,28 +74,62 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
     target.mkdir(parents=True, exist_ok=True)
     names: list[str] = []
+    there: set[Path] = set()
     try:
-        with tarfile.open(fileobj=cast("Any", spool), mode="r|") as archive:
-            for entry in archive:
-                if len(names) >= FILES_MAX:
-                    raise TunnelError(f"the archive has more than {FILES_MAX} files")
-                place = _place(target, entry.name)
-                if entry.isdir():
-                    place.mkdir(parents=True, exist_ok=True)
-                    continue
-                content = archive.extractfile(entry) if entry.isfile() else None
-                if content is None:
-                    raise TunnelError(f"the provider sends {entry.name[:80]!r}, which is no plain file")
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with place.open("xb") as file:
-                    while piece := content.read(_PIECE):
-                        file.write(piece)
-                names.append(entry.name)
+        for entry, name in _entries(spool):
+            place = _place(target, name)
+            there.update((place, *(above for above in place.parents if above != target and target in above.parents)))
+            if len(there) > FILES_MAX:
+                raise TunnelError(f"the archive has more than {FILES_MAX} files and folders")
+            if entry.isdir():
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("xb") as file:
+                _write(spool, entry.size, file)
+            names.append(name)
     except tarfile.TarError as error:
         raise TunnelError(f"the provider sends what is no archive: {error}") from None
     except FileExistsError as error:
         raise TunnelError(f"{error.filename} is there already: name another folder") from None
     return names
+
+
+def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
+    """The entries with their names, of plain headers and the long names of pax alone; TarError, TunnelError.
+
+    Who takes one has read its content before the next. No reader of all kinds of archives looks at what a provider
+    sends: in a few hundred bytes a sparse file has a terabyte, and a header takes hours, or the stack.
+    """
+    path = ""
+    while any(header := spool.read(tarfile.BLOCKSIZE)):
+        entry = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
+        if entry.type == tarfile.XHDTYPE and not path and 0 <= entry.size <= RECORD_BYTES_MAX:
+            path = _path_in(spool.read(-(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)[: entry.size])
+            continue
+        is_plain = entry.type in PLAIN_FILES and entry.size >= 0
+        if not is_plain and not (entry.type == tarfile.DIRTYPE and entry.size == 0):
+            raise TunnelError(f"the provider sends {entry.name[:80]!r}, which is no plain file")
+        yield entry, path.removesuffix("/") if path and entry.isdir() else path or entry.name
+        path = ""
+
+
+def _path_in(records: bytes) -> str:
+    """The name that a pax header gives the entry behind it; none where it gives none."""
+    _, _, rest = records.partition(b" path=")
+    return rest.partition(b"\n")[0].decode(errors="replace")
+
+
+def _write(spool: IO[bytes], size: int, file: IO[bytes]) -> None:
+    """The content of an entry, and what it is padded with; TunnelError where it breaks off."""
+    left = size
+    while left:
+        piece = spool.read(min(left, _PIECE))
+        if not piece:
+            raise TunnelError("the archive breaks off within a file")
+        file.write(piece)
+        left -= len(piece)
+    spool.read(-size % tarfile.BLOCKSIZE)
 
 
 def _place(target: Path, name: str) -> Path:

@@ -30,6 +30,7 @@ from gpu_tasks.market.training.life import (
 )
 from gpu_tasks.market.training.life.leaving import Amendment
 from gpu_tasks.market.training.orders import JURORS, TaskOrder, is_by_time, is_replicated
+from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
@@ -66,6 +67,9 @@ READ_BID_WEIGHT = WEIGHTS["TrainingMarket.on_initialize read_bid"]
 """A bid read, scored and placed."""
 PREPAID_BY_A_BID = READ_BID_WEIGHT + BID_WEIGHT + BID_WEIGHT
 """To be read, set free, and dropped."""
+VOLUNTEER_WEIGHT = WEIGHTS["TrainingMarket.volunteer"] + PREPAID_BY_A_BID
+YIELDING_WEIGHT = times(BIDS_MAX, READ_BID_WEIGHT) + BID_WEIGHT + BID_WEIGHT
+"""To look for the least bond of a draw that is full, and to set its offer free."""
 HEIGHT_BUDGET = work(microseconds=24_000)
 FINAL_BUDGET = work(microseconds=16_000)
 CLEARING_BUDGET = work(microseconds=8_000)
@@ -162,10 +166,15 @@ class TrainingMarket(TrainingGround, index=15):
         """Say, before one starts, that the input is not to be had: judges find out; a false word costs a miss."""
         inputs.report(self, task, place, origin.account)
 
-    @call(index=17, weight=WEIGHTS["TrainingMarket.volunteer"] + PREPAID_BY_A_BID)
-    def volunteer(self, origin: Signed, task: TaskId, device: DeviceId) -> None:
-        """Offer a device as a replica, or a juror, at the price of the award; the beacon draws who has a place."""
+    @call(index=17, weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT)
+    def volunteer(self, origin: Signed, task: TaskId, device: DeviceId) -> PostDispatch:
+        """Offer a device as a replica, or a juror, at the price of the award; the beacon draws who has a place.
+
+        Where 128 are offered, the one with the least bond yields to a larger one.
+        """
+        is_full = self.open_task(task).volunteers >= BIDS_MAX
         replicating.volunteer(self, task, origin.account, device)
+        return PostDispatch(actual_weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT if is_full else VOLUNTEER_WEIGHT)
 
     @call(index=18, weight=WEIGHTS["TrainingMarket.open_result"])
     def open_result(self, origin: Signed, task: TaskId, place: U8, result: TaskResult, salt: Hash) -> PostDispatch:

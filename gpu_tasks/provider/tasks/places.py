@@ -114,7 +114,7 @@ def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, new
     place = own_place(task, stash, entry.device)
     is_standby = own_standby(task, stash, entry.device) is not None
     if is_offer(number) and place is None:
-        is_missing = own.bid is None and may_offer(task, number)
+        is_missing = own.bid is None and may_offer(task, number, is_again=TaskSent.VOLUNTEER in entry.sent)
         return TaskStep.VOLUNTEER if is_missing else TaskStep.NOTHING
     return step(_Look(task, own.bid, entry, place, is_standby, on_hand, newest))
 

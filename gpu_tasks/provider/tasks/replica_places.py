@@ -9,6 +9,7 @@ from __future__ import annotations
 from gpu_tasks.market.training.bids import DRAWS_FROM
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.replicas import replica_commitment
+from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState, panel
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 
@@ -30,9 +31,10 @@ def is_of_leg(task: Task, number: int) -> bool:
     return 0 < number - DRAWS_FROM <= task.draws if is_offer(number) else number == task.auction
 
 
-def may_offer(task: Task, number: int) -> bool:
-    """Whether devices are offered in the draw of this number now."""
-    return task.state is TaskState.VOLUNTEERING and number == sale_number(task) and task.deadline > 0
+def may_offer(task: Task, number: int, *, is_again: bool) -> bool:
+    """Whether a device is offered in the draw of this number now; once, where that is full: larger bonds are there."""
+    is_open = task.state is TaskState.VOLUNTEERING and number == sale_number(task) and task.deadline > 0
+    return is_open and not (is_again and task.volunteers >= BIDS_MAX)
 
 
 def works_now(task: Task, place: int | None) -> bool:
@@ -53,7 +55,7 @@ def is_to_be_bound(task: Task, place: int | None, entry: TaskEntry) -> bool:
 
 def is_to_be_opened(task: Task, place: int | None, entry: TaskEntry) -> bool:
     """Whether what one is bound to is to be shown now."""
-    if place is None or entry.result is None or task.state is not TaskState.OPENING:
+    if place is None or entry.result is None or task.state is not TaskState.OPENING or not works_now(task, place):
         return False
     slot = task.slots[place]
     return slot.commitment is not None and slot.result is None

@@ -169,8 +169,8 @@ class TimeDuty:
             return
         finally:
             self._starting.discard(key)
-        self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
         self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
+        self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
         self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:

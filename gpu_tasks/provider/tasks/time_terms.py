@@ -29,8 +29,8 @@ def check_program(task: Task, means: Means, height: int) -> None:
     windows, terms = task.windows, task.terms
     reasons = (
         (task.customer == means.stash, "it is this provider's own"),
-        (
-            (task.volunteers if task.state is TaskState.VOLUNTEERING else task.bids) >= BIDS_MAX,
+        (  # of offers to a draw the least bond yields
+            task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
             f"it has {BIDS_MAX} bids already",
         ),
         (

@@ -32,14 +32,15 @@ def target_of(path: str) -> tuple[str, ...]:
 
 def unpack(archive: BinaryIO, folder: Path) -> None:
     """Unpack what came into an empty folder; AccessError for what is no plain archive, OSError."""
-    files = 0
+    files, there = 0, set[tuple[str, ...]]()
     try:
         stream = TarStream(PieceReader(iter(lambda: archive.read(_PIECE), b"")))
         for entry in stream:
-            files += 1
-            if files > FILES_MAX:
+            files, parts = files + 1, _parts(entry.name)
+            there.update(parts[:depth] for depth in range(1, len(parts) + 1))
+            if max(files, len(there)) > FILES_MAX:
                 raise AccessError(f"more than {FILES_MAX} files and folders: pack them into one")
-            target = folder.joinpath(*_parts(entry.name))
+            target = folder.joinpath(*parts)
             if entry.kind is EntryKind.FOLDER:
                 target.mkdir(parents=True, exist_ok=True)
             elif entry.kind is EntryKind.FILE:

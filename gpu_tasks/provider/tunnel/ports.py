@@ -7,6 +7,7 @@ its own enters the container's network, connects, and ends; the socket goes on i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import errno
 import os
@@ -24,7 +25,7 @@ _NEW_NETWORK = 0x4000_0000
 async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection to 127.0.0.1 of the network that a process is in; ContainerError with the reason."""
     try:
-        made = await asyncio.to_thread(_connected_elsewhere, process, port)
+        made = await _connected_elsewhere(process, port)
     except PermissionError:
         why = "this daemon may not enter networks of containers"
         raise ContainerError("reach a port", why, "run it as root, or with CAP_SYS_ADMIN") from None
@@ -36,30 +37,39 @@ async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyn
     return await asyncio.open_connection(sock=made)
 
 
-def _connected_elsewhere(process: int, port: int) -> socket.socket:
-    """OSError."""
-    found: list[socket.socket] = []
-    failed: list[OSError] = []
+async def _connected_elsewhere(process: int, port: int) -> socket.socket:
+    """OSError. No thread of the daemon's waits: a service that answers nobody would hold them all up."""
+    loop = asyncio.get_running_loop()
+    connected: asyncio.Future[socket.socket] = loop.create_future()
+
+    def tell(found: socket.socket | OSError) -> None:
+        if isinstance(found, OSError):
+            if not connected.done():
+                connected.set_exception(found)
+        elif connected.done():  # nobody waits for it any more
+            found.close()
+        else:
+            connected.set_result(found)
 
     def connect() -> None:
+        found: socket.socket | OSError
         try:
-            _enter(process)
-            found.append(socket.create_connection(("127.0.0.1", port), CONNECT_SECONDS))
+            enter_network(process)
+            found = socket.create_connection(("127.0.0.1", port), CONNECT_SECONDS)
         except OSError as error:
-            failed.append(error)
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, found)
 
-    thread = threading.Thread(target=connect, name="container port", daemon=True)  # it never comes back from there
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return found[0]
+    threading.Thread(target=connect, name="container port", daemon=True).start()  # it never comes back from there
+    return await connected
 
 
-def _enter(process: int) -> None:
+def enter_network(process: int) -> None:
+    """Have this thread in the network of a process that has one of its own; OSError."""
     network = Path("/proc") / str(process) / "ns" / "net"
-    if network.readlink() == Path("/proc/self/ns/net").readlink():
-        return  # of a container that has the machine's own, there is nothing to enter
+    if network.readlink() == Path("/proc/self/ns/net").readlink():  # no container of ours has the machine's own
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
     try:

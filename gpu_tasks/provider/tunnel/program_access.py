@@ -23,6 +23,8 @@ from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 FILES_OUT_MAX = 10_000
 PROGRAMS_OF_ROOM_MAX = 8
 """That customers run beside the container's own, at once."""
+CONNECTING_MAX = 8
+"""Connections to ports of a container that are being made, each in a thread."""
 
 
 class ProgramDoors:
@@ -60,6 +62,7 @@ class ProgramAccess:
         self._ports = tuple(ports)
         self._programs = 0
         self._copying = asyncio.Lock()
+        self._connecting = asyncio.Semaphore(CONNECTING_MAX)
 
     @property
     def is_over(self) -> bool:
@@ -92,7 +95,8 @@ class ProgramAccess:
             named = ", ".join(map(str, self._ports)) or "none"
             raise AccessError(f"the task names no port {port} ({named}): `spec.run.ports` does")
         try:
-            reader, writer = await open_port(await self._inside.process_of(self._container), port)
+            async with self._connecting:
+                reader, writer = await open_port(await self._inside.process_of(self._container), port)
         except ContainerError as error:
             raise AccessError(str(error)) from None
         return _PortTalk(reader, writer)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
 from gpu_tasks.provider.tunnel.copying import target_of, unpack
 from gpu_tasks.tunnel.frames import (
     COMMAND_BYTES_MAX,
     COPY_BYTES_MAX,
+    DATA_BYTES_MAX,
     HANDED,
     HANDED_BYTES_MAX,
     SECRETS_BYTES_MAX,
@@ -30,11 +34,17 @@ from gpu_tasks.tunnel.frames import (
 from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
 
-_PIECE = 1 << 20
+T = TypeVar("T")
 COPIES_MAX = 4
-"""At once, of all tunnels: each may have a quarter of a gibibyte on the daemon's disk."""
+"""At once, of all tunnels, and one of a container: each may have half a gibibyte on the daemon's disk."""
+COPY_SILENCE_SECONDS = 60.0
+"""A copy of which nothing comes, or is taken, for so long gives its place up."""
 KEPT_IN_MEMORY = 1 << 20
 """Of a copy; the rest goes through a file."""
+
+
+BROKEN_OFF = "the copy broke off"
+STOOD_STILL = "the copy stood still"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,15 @@ class CopySpool:
 
     folder: Path
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COPIES_MAX))
+    _of_room: WeakKeyDictionary[ContainerAccess, asyncio.Lock] = field(default_factory=WeakKeyDictionary)
+
+    @contextlib.asynccontextmanager
+    async def place(self, room: ContainerAccess, stream: TunnelStream) -> AsyncIterator[Path]:
+        """A place for a copy, once those of the same container before it are over; AccessError where nobody waits."""
+        async with self._of_room.setdefault(room, asyncio.Lock()), self.places:
+            if stream.end.done():
+                raise AccessError(BROKEN_OFF)
+            yield self.folder
 
 
 async def serve_stream(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> None:
@@ -65,11 +84,11 @@ async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream,
         case ReachPort():
             return await _talk(stream, await room.reach(wanted.port))
         case CopyIn():
-            async with spool.places:
-                await _copy_in(room, spool.folder, stream, wanted.path)
+            async with spool.place(room, stream) as folder:
+                await _copy_in(room, folder, stream, wanted.path)
         case CopyOut():
-            async with spool.places:
-                await _copy_out(room, spool.folder, stream, wanted.path)
+            async with spool.place(room, stream) as folder:
+                await _copy_out(room, folder, stream, wanted.path)
         case TakeSecrets():
             await _take_secrets(room, stream)
     return 0
@@ -124,7 +143,7 @@ async def _down(stream: TunnelStream, talk: Talk) -> None:
 
 async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
     content = b""
-    while (found := await stream.read()) is not None:
+    while (found := await _in_time(stream.read())) is not None:
         content += found[1]
         if len(content) > HANDED_BYTES_MAX:
             raise AccessError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
@@ -139,33 +158,65 @@ async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
 
 async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
     target_of(path)
-    with tempfile.TemporaryDirectory(dir=spool) as name, _spooled(spool) as file:
+    async with _own_folder(spool) as folder, _spooled(spool) as file:
         size = 0
-        while (found := await stream.read()) is not None:
+        while (found := await _in_time(stream.read())) is not None:
             size += len(found[1])
             if size > COPY_BYTES_MAX:
                 raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
-            await asyncio.to_thread(file.write, found[1])
+            await _to_its_end(file.write, found[1])
         if stream.end.done():
-            raise AccessError("the copy broke off")
+            raise AccessError(BROKEN_OFF)
         file.seek(0)
-        await asyncio.to_thread(unpack, file, Path(name))  # type: ignore[arg-type]
-        await room.copy_in(path, Path(name))
+        await _to_its_end(unpack, file, folder)
+        await room.copy_in(path, folder)
 
 
 async def _copy_out(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
     target_of(path)
-    with _spooled(spool) as file:
+    async with _spooled(spool) as file:
         bounded = _Bounded(file)
         await room.copy_out(path, bounded)  # type: ignore[arg-type]
         file.seek(0)
-        while piece := await asyncio.to_thread(file.read, _PIECE):
-            await stream.write(piece)
+        while piece := await _to_its_end(file.read, DATA_BYTES_MAX):
+            await _in_time(stream.write(piece))
     await stream.end_input()
 
 
-def _spooled(spool: Path) -> tempfile.SpooledTemporaryFile[bytes]:
-    return tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool))
+async def _in_time(step: Awaitable[T]) -> T:
+    try:
+        return await asyncio.wait_for(step, COPY_SILENCE_SECONDS)
+    except TimeoutError:
+        raise AccessError(STOOD_STILL) from None
+
+
+async def _to_its_end(work: Callable[..., T], *arguments: object) -> T:
+    """What a thread does, waited for also by who is cancelled: what it works on is put away next."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
+
+
+@contextlib.asynccontextmanager
+async def _own_folder(spool: Path) -> AsyncIterator[Path]:
+    """A folder that goes with all that lies in it, in a thread: that takes seconds, in which the daemon has duties."""
+    folder = Path(tempfile.mkdtemp(dir=spool))
+    try:
+        yield folder
+    finally:
+        await _to_its_end(shutil.rmtree, folder)
+
+
+@contextlib.asynccontextmanager
+async def _spooled(spool: Path) -> AsyncIterator[BinaryIO]:
+    file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool))  # noqa: SIM115 it is closed in a thread
+    try:
+        yield cast("BinaryIO", file)
+    finally:
+        await _to_its_end(file.close)
 
 
 class _Bounded:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ class TunnelDoor:
         self._seal_key = seal_key
         self._genesis = genesis
         self._stash = stash
+        shutil.rmtree(spool, ignore_errors=True)  # of copies that were under way when the daemon before was killed
         spool.mkdir(parents=True, exist_ok=True)
         self.spool = CopySpool(spool)
         self._handshakes = RequestSlots(*HANDSHAKES)

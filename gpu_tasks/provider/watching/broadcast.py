@@ -50,6 +50,8 @@ class _Watched:
     reader: bytes
     progress_at: float = -SAMPLE_SECONDS
     """When its progress was told last: steps may be much shorter than a second."""
+    has_lines: bool = False
+    """Whether the broker keeps lines of its program."""
 
 
 class TaskBroadcast:
@@ -111,17 +113,20 @@ class TaskBroadcast:
             self._put(watched.subject, Channel.METRICS, note, watched.reader)
 
     def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
-        """See `TaskWatch`."""
+        """See `TaskWatch`. The newest are kept by the broker for whoever comes later."""
         watched = self._watched.get(task)
         if watched is not None:
-            self._put(watched.subject, Channel.LOG, LogNote(tuple(lines), left_out), watched.reader)
+            watched.has_lines = True
+            note = LogNote(tuple(lines), left_out)
+            self._put(watched.subject, Channel.LOG, note, watched.reader, is_retained=True)
 
     def end(self, task: bytes) -> None:
         """See `TaskWatch`."""
         watched = self._watched.pop(task, None)
         if watched is not None:
             self._outbox.forget(watched.subject)
-            self._put(watched.subject, Channel.STATUS, None, None, is_retained=True)
+            for channel in (Channel.STATUS, Channel.LOG) if watched.has_lines else (Channel.STATUS,):
+                self._put(watched.subject, channel, None, None, is_retained=True)
 
     # ------------------------------------------------------------------------------------------- in the background
 

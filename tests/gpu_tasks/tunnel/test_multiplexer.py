@@ -12,16 +12,26 @@ from gpu_tasks.tunnel.frames import (
     DATA_BYTES_MAX,
     ERR,
     FRAME,
+    OUT,
     STREAMS_MAX,
     WINDOW_BYTES,
     OpenStream,
     ReachPort,
     StreamBytes,
     StreamCredit,
+    StreamEnd,
     StreamInputEnd,
 )
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
-from gpu_tasks.tunnel.multiplexer import HUNG_UP, Multiplexer, StreamPurpose, TunnelError, TunnelStream
+from gpu_tasks.tunnel.multiplexer import (
+    HUNG_UP,
+    PIECES_MAX,
+    SERVED_MAX,
+    Multiplexer,
+    StreamPurpose,
+    TunnelError,
+    TunnelStream,
+)
 
 NAME = TunnelName(b"g" * 32, b"t" * 32, b"p" * 32)
 PORT = ReachPort(80)
@@ -41,6 +51,12 @@ class Pipe:
 
     async def close(self) -> None:
         await self._out.put(None)
+
+    async def is_taken(self) -> None:
+        """Wait until the other side has read all that was sent, and begun what that asks for."""
+        while not self._out.empty():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
 
 
 class Ends:
@@ -185,6 +201,62 @@ def test_streams_are_bounded() -> None:
     play(scene)
 
 
+def test_small_frames_cost_no_more_than_large_ones() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = TunnelStream(1, ends.say)
+        for number in range(20_000):
+            stream.take(StreamBytes(1, number % 2, b"x"))
+            stream.take(StreamBytes(1, ERR, b""))
+        stream.input_ended()
+        pieces = []
+        while (found := await stream.read()) is not None:
+            pieces.append(found)
+        assert len(pieces) <= PIECES_MAX
+        said = [b"".join(data for channel, data in pieces if channel == which) for which in (OUT, ERR)]
+        assert said == [b"x" * 10_000] * 2
+
+    play(scene)
+
+
+def test_pieces_keep_their_order_and_their_channels() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = TunnelStream(1, ends.say)
+        for channel, data in ((OUT, b"a"), (OUT, b"b"), (ERR, b"c"), (OUT, b"d")):
+            stream.take(StreamBytes(1, channel, data))
+        assert await stream.read() == (OUT, b"ab")
+        stream.take(StreamBytes(1, OUT, b"e"))
+        assert await stream.read() == (ERR, b"c")
+        assert await stream.read() == (OUT, b"de")
+        stream.take(StreamBytes(1, OUT, b"f"))
+        assert await stream.read() == (OUT, b"f")
+
+    play(scene)
+
+
+def test_streams_that_are_ended_at_once_are_bounded_too() -> None:
+    served, going = 0, asyncio.Event()
+
+    async def slow(_stream: TunnelStream, _wanted: StreamPurpose) -> None:
+        nonlocal served
+        served += 1
+        await going.wait()
+
+    async def scene(ends: Ends) -> None:
+        for number in range(1, 4 * SERVED_MAX):
+            await ends.say(OpenStream(number, PORT))
+            await ends.say(StreamEnd(number, 0, ""))
+        await ends.pipe.is_taken()
+        assert served == SERVED_MAX
+        assert not ends.running[1].done()
+        going.set()
+        await asyncio.sleep(0.05)
+        await ends.say(OpenStream(9_999, PORT))
+        await ends.pipe.is_taken()
+        assert served == SERVED_MAX + 1, "there is room once they are over"
+
+    play(scene, slow)
+
+
 @pytest.mark.parametrize(
     ("frames", "says"),
     [
@@ -213,6 +285,16 @@ def test_frames_of_streams_that_are_over_are_passed_over() -> None:
         stream = await ends.customer.open(PORT)
         await _send(stream, b"still there")
         assert await everything(stream) == b"still there"
+
+    play(scene)
+
+
+def test_bytes_that_were_under_way_when_a_stream_ended_are_nobodys_fault() -> None:
+    async def scene(ends: Ends) -> None:
+        stream = TunnelStream(1, ends.say)
+        await stream.finish()
+        stream.take(StreamBytes(1, 0, b"x"))
+        assert await stream.read() is None
 
     play(scene)
 

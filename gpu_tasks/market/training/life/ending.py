@@ -139,7 +139,7 @@ def clear_bids(market: TrainingGround, task_id: bytes) -> int:
     for number in _numbers(task, is_open=has_bidding(task) or has_volunteers(task)):
         auction = auction_id(task_id, number)
         for device in _first_held(market, auction, CLEARED_MAX - cleared):
-            _clear_bid(market, task_id, auction, device)
+            clear_bid(market, task_id, auction, device)
             cleared += 1
     if cleared == CLEARED_MAX:  # there may be more
         market.clear(task_id)
@@ -190,7 +190,7 @@ def _first_held(market: TrainingGround, auction: bytes, most: int) -> list[bytes
     return [device for device, _ in islice(market.held_bids.under(auction), most)]
 
 
-def _clear_bid(market: TrainingGround, task_id: bytes, auction: bytes, device: bytes) -> None:
+def clear_bid(market: TrainingGround, task_id: bytes, auction: bytes, device: bytes) -> None:
     """Set a bid free that has no slot: its collateral comes back; a bond that was not opened in time burns."""
     bid = market.bids[auction, device]
     assert bid is not None, "a bid that holds something is there"

@@ -54,7 +54,10 @@ from runtime.frame.pallet import ensure
 
 
 def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: bytes) -> None:
-    """Offer a device as a replica, at the price of the award: its collateral is locked, and nothing else draws it."""
+    """Offer a device as a replica, at the price of the award: its collateral is locked, and nothing else draws it.
+
+    Where as many are offered as may be, the one with the least bond yields to a larger one.
+    """
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.VOLUNTEERING)
     ensure(task.deadline > 0, WrongTaskState)  # else the beacon that draws may be known
@@ -63,7 +66,8 @@ def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: by
     ensure(market.bids[draw, device] is None, DeviceHasBid)
     ensure(is_eligible(market, task, found), NotEligible)
     ensure(all(slot.provider != provider for slot in task.slots), NotEligible)
-    ensure(task.volunteers < BIDS_MAX, TooManyBids)
+    if task.volunteers >= BIDS_MAX:
+        task = _with_room(market, task_id, task, draw, found.bond)
     first, collateral = task.slots[0], task.terms.collateral_min
     hold = purses.collateral_hold(task_id, task, device, task.draws)
     market.lock.lock(provider, hold, collateral)
@@ -94,7 +98,7 @@ def open_result(
     """Show what one is bound to; it is compared by the hook of the block after the last one."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.OPENING)
-    ensure(slot.commitment is not None and slot.result is None, WrongTaskState)
+    ensure(place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
     genesis = market.system.block_hash[0]
     commitment = replicas.replica_commitment(genesis, task_id, place, slot.provider, result, salt)
     ensure(slot.commitment == commitment, WrongResultOpening)
@@ -268,6 +272,16 @@ def _unheard(task: Task) -> Task:
         if task.slots[place].outcome is None:
             task = with_slot(task, place, replace(task.slots[place], outcome=TaskOutcome.UNDECIDED))
     return task
+
+
+def _with_room(market: TrainingGround, task_id: bytes, task: Task, draw: bytes, bond: int) -> Task:
+    """The task without the offer of the least bond: who fills a draw first, with many names, has not won it by that."""
+    bonds = {device: bid.bond for device, bid in market.bids.under(draw) if bid is not None}
+    weakest = min(bonds, key=lambda device: (bonds[device], device))
+    ensure(bonds[weakest] < bond, TooManyBids)
+    ending.clear_bid(market, task_id, draw, weakest)
+    del market.bids[draw, weakest]
+    return replace(task, volunteers=task.volunteers - 1)
 
 
 def _to_opening(market: TrainingGround, task: Task) -> Task:

@@ -6,7 +6,22 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.replica_events import ReplicasCompared
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from replica_chain import COLLATERAL, LOST, PAY, bind, compute, disputed, outcomes, replicated, spent
+from replica_chain import (
+    COLLATERAL,
+    LOST,
+    PAY,
+    begin,
+    bind,
+    bind_call,
+    compute,
+    disputed,
+    offer,
+    open_call,
+    outcomes,
+    replicated,
+    spent,
+)
+from scripts.chains.market_chain import signed
 from task_chain import PRICE, RIGHT, WRONG, a_result, net
 
 
@@ -84,3 +99,20 @@ def test_a_second_dispute_is_not_there() -> None:
     chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     chain.ask(TrainingMarket.accept(task=chain.task), ev.WrongTaskState)
     chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
+
+
+def test_who_did_not_open_in_time_opens_nothing_before_a_jury() -> None:
+    chain, books, whose = replicated(size=14)
+    for call, places in ((bind_call, (0, 1, 2)), (open_call, (0, 1))):
+        chain.chain.block(*(signed(whose[place].provider, call(chain, whose[place], place)) for place in places))
+    chain.until(TaskState.SUBMITTED)
+    assert outcomes(chain) == [None, None, TaskOutcome.DIED]
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    offer(chain, *(keys for keys in chain.keys if keys not in whose))
+    chain.until(TaskState.STARTING)
+    for place, keys in enumerate(begin(chain), 3):
+        bind(chain, keys, place)
+    assert chain.state() is TaskState.OPENING
+    chain.do(whose[2], open_call(chain, whose[2], 2), ev.WrongTaskState)
+    chain.until(TaskState.ENDED)
+    assert books.change(whose[2]) == -LOST

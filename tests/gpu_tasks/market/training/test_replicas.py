@@ -173,6 +173,28 @@ def test_large_bonds_are_drawn_oftener() -> None:
     assert 205 < times < 245
 
 
+def test_who_fills_a_draw_first_has_not_won_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpu_tasks.market.training.life.replicating.BIDS_MAX", 3)
+    chain, books = ordered()
+    *first, third, as_small, large = chain.keys[1:6]
+    more = [(keys.stash, Devices.bond_device_extra(device=keys.device, value=OGPU)) for keys in (third, large)]
+    chain.chain.block(*(signed(stash, call) for stash, call in more))
+    offer(chain, *first, third)
+    calls = {keys: TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in (as_small, large)}
+    chain.chain.block(refused(as_small.provider, calls[as_small], ev.TooManyBids), signed(large.provider, calls[large]))
+    draw = auction_id(chain.task, DRAWS_FROM + 1)
+    gone, *left = sorted(first, key=lambda keys: keys.device)
+    offered = {device for device, bid in chain.market.bids.under(draw) if bid is not None}
+    assert offered == {keys.device for keys in (*left, third, large)}
+    assert chain.now().volunteers == 3
+    assert chain.is_idle(gone)
+    assert books.change(gone) == 0
+    chain.until(TaskState.STARTING)
+    compute(chain, begin(chain), RIGHT, RIGHT, RIGHT)
+    accepted(chain)
+    assert chain.now().outcome is TaskOutcome.ON_TIME
+
+
 def test_too_few_offers_end_the_task_at_nobodys_cost() -> None:
     chain, books = ordered()
     offer(chain, chain.keys[1])

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.bids import BidOffer, TaskBid
+from gpu_tasks.market.training.bids import DRAWS_FROM, BidOffer, TaskBid
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.reputation import TrackRecord
+from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, TaskResult, TaskState
 from gpu_tasks.market.training.terms import Bid
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry, TaskSent
@@ -98,6 +100,25 @@ def test_a_milestone_has_its_time_to_be_held_before_a_newer_one_is_stated() -> N
     }
     assert steps == {6: TaskStep.MILESTONE, 7: TaskStep.NOTHING}
     assert asked(TaskState.RUNNING, found, slots=(slot,), reported_at=10, done=1) is TaskStep.MILESTONE
+
+
+def test_an_offer_that_yielded_to_a_larger_bond_is_not_made_again_while_the_draw_is_full() -> None:
+    draw = (KEY[0], DRAWS_FROM + 1)
+    for volunteers, sent, step in (
+        (BIDS_MAX, set(), TaskStep.VOLUNTEER),
+        (BIDS_MAX - 1, {TaskSent.VOLUNTEER}, TaskStep.VOLUNTEER),
+        (BIDS_MAX, {TaskSent.VOLUNTEER}, TaskStep.NOTHING),
+    ):
+        sought = a_task(state=TaskState.VOLUNTEERING, deadline=20, draws=1, volunteers=volunteers, slots=(THEIRS,))
+        assert next_step(OwnTask(draw, sought, None), entry(sent=sent), ME, READY, 10) is step
+
+
+def test_who_was_out_before_a_jury_opens_nothing() -> None:
+    bound = replace(MINE, commitment=b"c" * 32)
+    found = entry(result=RESULT, result_salt=b"s" * 32)
+    assert asked(TaskState.OPENING, found, slots=(bound,)) is TaskStep.OPEN
+    gone = replace(bound, outcome=TaskOutcome.DIED)
+    assert asked(TaskState.OPENING, found, slots=(gone, THEIRS), jury_from=1) is TaskStep.NOTHING
 
 
 def test_milestones_are_counted_over_all_legs() -> None:

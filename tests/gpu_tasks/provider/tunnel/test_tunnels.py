@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from entered_lease import Entered, enter, provider_of
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
 from gpu_tasks.client.tunnel.forwarding import forward
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.provider.tunnel import tunnel_door
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.tunnel import ports, tunnel_door
 from gpu_tasks.provider.tunnel.serving import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
@@ -122,11 +124,14 @@ async def answered(server: asyncio.Server, said: bytes) -> bytes:
     writer.write(said)
     try:
         return await reader.read()
+    except ConnectionResetError:  # it was closed before it had read what was said
+        return b""
     finally:
         writer.close()
 
 
-def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path) -> None:
+def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "enter_network", lambda _process: None)
     (served, port), (quiet, silent) = taken_port(), taken_port()
 
     async def scene(entered: Entered) -> None:
@@ -142,14 +147,53 @@ def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path) -> N
             assert await answered(servers[0], b"hello\n") == b"HELLO\n"
             assert await answered(servers[1], b"hello\n") == b""
             assert await answered(servers[2], b"hello\n") == b""
+            while len(problems) < 2:
+                await asyncio.sleep(0.01)
             for server in servers:
                 server.close()
         service.close()
         quiet.close()
-        assert "nothing listens on port" in problems[0]
-        assert "names no port 22" in problems[1]
+        assert any("nothing listens on port" in problem for problem in problems)
+        assert any("names no port 22" in problem for problem in problems)
 
     enter(tmp_path, scene, ports=(port, silent))
+
+
+def test_a_port_of_the_machine_is_not_reached_as_one_of_a_container() -> None:
+    """Of an engine that numbers processes otherwise, or of a number that another process has by now."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(ContainerError, match="may not enter"):
+            asyncio.run(ports.open_port(os.getpid(), port))
+
+
+def test_ports_that_answer_nobody_hold_no_thread_of_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    going = threading.Event()
+    monkeypatch.setattr(ports, "enter_network", lambda _process: going.wait(20))
+
+    async def scene() -> None:
+        waiting = [asyncio.create_task(ports.open_port(1, 9)) for _ in range(64)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)
+        going.set()
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+
+    asyncio.run(scene())
+
+
+def test_copies_that_a_daemon_before_left_are_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "left" / "deep").mkdir(parents=True)
+    tunnel_door.TunnelDoor(NoRooms(), CUSTOMER_SEAL, GENESIS_HASH, b"p" * 32, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+class NoRooms:
+    """A daemon without containers."""
+
+    def find(self, _task: bytes) -> None:
+        """None."""
 
 
 def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:

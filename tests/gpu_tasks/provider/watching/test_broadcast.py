@@ -10,6 +10,7 @@ import pytest
 
 from devnet.launcher.free_ports import one_free_port
 from devnet.proofs.telemetry.relay import BrokerRelay
+from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import Identity
@@ -23,12 +24,20 @@ from gpu_tasks.provider.watching.broadcast import TaskBroadcast
 from gpu_tasks.provider.watching.outbox import NoteOutbox
 from gpu_tasks.provider.watching.sender import BrokerSender
 from gpu_tasks.telemetry.broker import broker_connection, parse_broker
-from gpu_tasks.telemetry.envelope import DeviceSubject, ProviderSubject, TaskSubject, TelemetryMessage, read_message
+from gpu_tasks.telemetry.envelope import (
+    Channel,
+    DeviceSubject,
+    ProviderSubject,
+    TaskSubject,
+    TelemetryMessage,
+    read_message,
+)
 from gpu_tasks.telemetry.notes import (
     NOTE,
     BeatNote,
     DeviceNote,
     EventNote,
+    LogNote,
     NoteField,
     PresenceNote,
     ProgressNote,
@@ -121,6 +130,34 @@ def test_of_a_task_its_customer_hears_while_it_is_worked_on(tmp_path: Path) -> N
         assert (told.subject, told.number) == (TaskSubject(TASK, 4), 1)
 
     play(tmp_path, body)
+
+
+def test_what_a_program_says_is_kept_until_the_task_is_over(tmp_path: Path) -> None:
+    said = (LogLine(1, is_error=False, text="one"), LogLine(2, is_error=True, text="two"))
+
+    async def body(scene: Scene, broker: Mosquitto) -> None:
+        scene.broadcast.lines(TASK, said, 3)  # nobody works on it: it is nobody's
+        scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
+        scene.broadcast.lines(TASK, said, 3)
+        assert (await scene.of_task())[1] == LogNote(said, 3)
+        topic = scene.sender.topics.of(TaskSubject(TASK, 0), Channel.LOG)
+        assert await kept(broker, topic)
+        scene.broadcast.end(TASK)
+        while len(scene.outbox):
+            await asyncio.sleep(0.05)
+        assert not await kept(broker, topic)
+
+    play(tmp_path, body)
+
+
+async def kept(broker: Mosquitto, topic: str) -> bool:
+    """Whether who comes now is handed something."""
+    async with broker_connection(parse_broker(broker.url, private=True), private=True) as late:
+        await late.subscribe(topic, 1)
+        try:
+            return bool((await asyncio.wait_for(anext(late.messages), 0.5)).payload)
+        except TimeoutError:
+            return False
 
 
 def test_progress_is_told_once_a_second_and_at_the_end(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""Copies at a provider: what they leave of its disk, its threads and its event loop to others."""
+
+import asyncio
+import io
+import shutil
+import tarfile
+import threading
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from gpu_tasks.provider.tunnel import copying, serving
+from gpu_tasks.provider.tunnel.access import AccessError
+from gpu_tasks.provider.tunnel.copying import unpack
+from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
+from gpu_tasks.tunnel.frames import DATA_BYTES_MAX, CopyIn, CopyOut, StreamBytes, StreamEnd, StreamInputEnd
+from gpu_tasks.tunnel.multiplexer import TunnelStream
+
+INTO, OUT_OF = CopyIn("workspace"), CopyOut("workspace")
+
+
+class Room:
+    """A container that takes what it is given."""
+
+    def __init__(self) -> None:
+        self.copied = 0
+
+    async def copy_in(self, _path: str, _folder: Path) -> None:
+        self.copied += 1
+
+    async def copy_out(self, _path: str, sink: BinaryIO) -> None:
+        sink.write(bytes(1 << 20))
+
+
+class Wire:
+    """A customer's stream at the provider."""
+
+    def __init__(self, number: int = 1) -> None:
+        self.said: list[Any] = []
+        self.stream = TunnelStream(number, self._send)
+
+    async def _send(self, frame: Any) -> None:
+        self.said.append(frame)
+
+    def hand_over(self, archive: bytes) -> None:
+        for at in range(0, len(archive), DATA_BYTES_MAX):
+            self.stream.take(StreamBytes(1, 0, archive[at : at + DATA_BYTES_MAX]))
+        self.stream.input_ended()
+
+    @property
+    def problem(self) -> str:
+        (end,) = (frame for frame in self.said if isinstance(frame, StreamEnd))
+        return str(end.problem)
+
+
+def folders(count: int) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for number in range(count):
+            entry = tarfile.TarInfo(f"{number}/a/b/c")
+            entry.type = tarfile.DIRTYPE
+            archive.addfile(entry)
+    return packed.getvalue()
+
+
+def test_folders_above_folders_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "FILES_MAX", 12)
+    with pytest.raises(AccessError, match="more than 12"):
+        unpack(io.BytesIO(folders(4)), tmp_path)
+    assert len(list(tmp_path.rglob("*"))) == 12
+
+
+def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of 10,000 folders takes seconds, in which the daemon has duties."""
+    removing: list[threading.Thread] = []
+    removed = shutil.rmtree
+
+    def watched(folder: Path) -> None:
+        removing.append(threading.current_thread())
+        removed(folder)
+
+    async def main() -> None:
+        wire, room = Wire(), Room()
+        wire.hand_over(folders(2))
+        monkeypatch.setattr(shutil, "rmtree", watched)
+        await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]
+        assert room.copied == 1
+
+    asyncio.run(main())
+    assert threading.main_thread() not in removing
+    assert len(removing) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_container_has_one_copy_under_way(tmp_path: Path) -> None:
+    async def main() -> None:
+        spool, room, other = CopySpool(tmp_path), Room(), Room()
+        wires = [Wire(number) for number in range(6)]
+        rooms = [room] * 5 + [other]
+        copies = [
+            asyncio.create_task(serve_stream(each, spool, wire.stream, INTO))  # type: ignore[arg-type]
+            for each, wire in zip(rooms, wires, strict=True)
+        ]
+        wires[5].hand_over(folders(1))
+        await asyncio.wait_for(copies[5], 5)
+        assert other.copied == 1
+        for wire in wires[:5]:
+            wire.stream.ended(StreamEnd(1, 0, ""))
+        await asyncio.wait(copies)
+        assert room.copied == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wanted", [INTO, OUT_OF])
+def test_a_copy_that_stands_still_gives_its_place_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any
+) -> None:
+    monkeypatch.setattr(serving, "COPY_SILENCE_SECONDS", 0.05)
+
+    async def main() -> None:
+        wire = Wire()
+        await serve_stream(Room(), CopySpool(tmp_path), wire.stream, wanted)  # type: ignore[arg-type]
+        assert wire.problem == serving.STOOD_STILL
+        assert not any(isinstance(frame, StreamInputEnd) for frame in wire.said)
+
+    asyncio.run(main())
+    assert not list(tmp_path.iterdir())
