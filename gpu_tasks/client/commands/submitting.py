@@ -226,7 +226,7 @@ class ArraySubmission:
         """All of it; errors end the program with a sentence, and some that failed with exit code 1."""
         session, missing = self.file.session, list[int]()
         # Looked at alone: what an earlier try sent of this member is no part of what the others cost.
-        one = self._member(self.asked.indices[0], is_again=True)
+        member = self._member(self.asked.indices[0], is_again=True)
 
         async def look(client: ChainClient) -> None:
             require_market(client)
@@ -235,18 +235,18 @@ class ArraySubmission:
                 if self.file.is_again and not is_dry:
                     record.forget()
                 missing.extend(index for index in self.asked.indices if index not in record.members)
-            await one.look(client, is_anyway=is_anyway or not missing, is_dry=True)
+            await member.look(client, is_anyway=is_anyway or not missing, is_dry=True)
             if not is_dry:
                 available = await spendable(client, session.payer(self.file.key_text).account)
-                require(available, one.cost.needed * len(missing), f"submitting {len(missing)} tasks")
+                require(available, member.cost.needed * len(missing), f"submitting {len(missing)} tasks")
 
         async def send(client: ChainClient) -> None:
             await wait(client)
             await self._send(client, session.key(self.file.key_text))
 
         session.run(look)
-        most = one.cost.most * len(missing)
-        facts = {**one.facts, "tasks": len(missing), "most_of_all": Grains(most)}
+        most = member.cost.most * len(missing)
+        facts = {**member.facts, "tasks": len(missing), "most_of_all": Grains(most)}
         if is_dry:
             session.output.facts({**facts, "sent": False})
             return
@@ -298,9 +298,9 @@ class ArraySubmission:
         if index in record.members:
             note(f"[{index}] was submitted before: 0x{record.members[index]}")
         else:
-            one = self._member(index)
-            await one.look(client, is_anyway=True, is_dry=True)
-            await one.send(client, key, is_followed=True, noted=lambda task: record.note(index, task))
+            member = self._member(index)
+            await member.look(client, is_anyway=True, is_dry=True)
+            await member.send(client, key, is_followed=True, noted=lambda task: record.note(index, task))
             note(f"[{index}] is submitted: 0x{record.members[index]}")
         task_id = bytes.fromhex(record.members[index])
         self.rows[index] = {"index": index, "task": task_id, "state": "submitted", "exit_code": None, "problem": None}

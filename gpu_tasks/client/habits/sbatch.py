@@ -154,7 +154,7 @@ def _gpus(found: _Found, value: str) -> None:
     found.fields["gpus"] = str(min(count, 1))
 
 
-def _one(what: str) -> Callable[[_Found, str], None]:
+def _only(what: str) -> Callable[[_Found, str], None]:
     def take(found: _Found, value: str) -> None:
         if value != "1":
             found.carrying.leave(f"--{what}={value}", "a job runs on one device; for many of them submit an --array")
@@ -207,8 +207,8 @@ _CARRIED: dict[str, Callable[[_Found, str], None]] = {
     "gpus": _gpus,
     "gpus-per-node": _gpus,
     "gpus-per-task": _gpus,
-    "nodes": _one("nodes"),
-    "ntasks": _one("ntasks"),
+    "nodes": _only("nodes"),
+    "ntasks": _only("ntasks"),
     "array": _array,
     "dependency": _dependency,
     "export": _export,
