@@ -48,6 +48,26 @@ def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -
             yield json.loads(line)
 
 
+def tried(program: str, *words: str, keyring: Path, show: Shown | None = None) -> tuple[int, str]:
+    """Run `program` with --json, however it ends: its exit code, and what it printed; 1 where it hangs."""
+    if show is not None:
+        show("$ " + as_typed(program, *words))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", MODULES[program], "--json", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**source_path(), "OGPU_KEYRING": str(keyring)},
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 1, ""
+    return done.returncode, done.stdout
+
+
 def as_typed(program: str, *words: str) -> str:
     """The command as somebody would type it."""
     return " ".join((program, *map(shlex.quote, words)))

@@ -30,6 +30,7 @@ from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import provider_process
 from devnet.measuring import ledger
 from devnet.measuring.ledger import final_height
+from devnet.proofs.containers.errands import Errand, Place
 from devnet.proofs.containers.judging import ContainerFinding, ContainerScene, judge
 from devnet.proofs.containers.registry import VERSION, Shipyard, shipyard
 from devnet.proofs.containers.visiting import PORT, SERVE, visit
@@ -100,6 +101,18 @@ def open_harbour(folder: Path, validators: int, tell: Narrator) -> Iterator[Harb
             yield Harbour(net, yard, tell)
         finally:
             network.down(net)
+
+
+def run_errand(harbour: Harbour, errand: Errand) -> list[str]:
+    """Have a customer run an errand; what was not as it must be."""
+    harbour.tell.step(errand.title)
+    place = Place(harbour.net, harbour.yard.image, CUSTOMER_KEY, harbour.tell)
+    try:
+        failures = [*errand.do(place), *(f"a container is left: {name}" for name in _until_gone(harbour))]
+    except DevnetError as error:
+        failures = [str(error)]
+    harbour.tell.line(f"{errand.name}: {'; '.join(failures) or 'held'}")
+    return failures
 
 
 def play(harbour: Harbour, scene: ContainerScene) -> ContainerFinding:
