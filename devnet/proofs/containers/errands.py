@@ -74,7 +74,7 @@ def run_array(place: Place) -> Iterator[str]:
     path = place.net.folder / "array.yaml"
     path.write_text(
         "apiVersion: ogpu/v1\nkind: Job\nmetadata: {name: array}\nspec:\n  run:\n"
-        f"    image: {place.image}\n    command: [sh, -c, 'echo $OGPU_ARRAY_INDEX > /out/index; sleep 15']\n"
+        f"    image: {place.image}\n    command: [sh, -c, 'echo $OGPU_ARRAY_INDEX > /out/index; sleep 45']\n"
         "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
         "  limits: {time: 60s, interval: 10s}\n"
     )

@@ -34,8 +34,9 @@ from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.training.records import ended_well, exit_code_of
 from gpu_tasks.client.training.sealing import TaskDraft, TaskSealer
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.tasks.plan import TaskPlan, plan_of
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, NotIncludedError, Payer
@@ -49,6 +50,8 @@ from wallet.session import CallFailedError, WalletSession, explained, note
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
+SUBMITTED_MAX = 4
+"""Times that a member of an array is submitted for which nobody bids."""
 ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 
 
@@ -277,9 +280,14 @@ class ArraySubmission:
 
             async def member(index: int) -> None:
                 async with places:
-                    async with one_by_one:
-                        task_id = await self._submitted(client, key, record, index)
-                    await self._followed(client, key, index, task_id)
+                    for tries_left in reversed(range(SUBMITTED_MAX)):
+                        async with one_by_one:
+                            task_id = await self._submitted(client, key, record, index)
+                        if not self.is_watched or await self._has_ended(client, key, index, task_id):
+                            return
+                        if tries_left:
+                            note(f"[{index}] nobody had a device free for it: it is submitted again")
+                            record.remove(index)
 
             try:
                 async with asyncio.TaskGroup() as group:
@@ -306,9 +314,8 @@ class ArraySubmission:
         self.rows[index] = {"index": index, "task": task_id, "state": "submitted", "exit_code": None, "problem": None}
         return task_id
 
-    async def _followed(self, client: ChainClient, key: Keypair, index: int, task_id: bytes) -> None:
-        if not self.is_watched:
-            return
+    async def _has_ended(self, client: ChainClient, key: Keypair, index: int, task_id: bytes) -> bool:
+        """Follow a member; False if no bid won it: devices that bid for the others are free again by now."""
         row = self.rows[index]
         try:
             ended = await follow_task(
@@ -317,9 +324,11 @@ class ArraySubmission:
             )  # fmt: skip
         except CallFailedError as error:
             row |= {"state": "ended", "problem": str(error)}
-            return
+            found = await training_reads.task(client, task_id, await client.finalized())
+            return found is None or found.outcome is not TaskOutcome.NO_AWARD
         code = exit_code_of(ended)
         row |= {"state": "ended", "exit_code": code, "problem": None if ended_well(ended) else f"exit code {code}"}
+        return True
 
 
 async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:

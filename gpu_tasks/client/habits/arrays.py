@@ -116,6 +116,14 @@ class ArrayRecord:
     def note(self, index: int, task: bytes) -> None:
         """A member is on the chain."""
         self.members[index] = task.hex()
+        self._save()
+
+    def remove(self, index: int) -> None:
+        """A member has ended without anybody working on it, and is submitted again."""
+        self.members.pop(index, None)
+        self._save()
+
+    def _save(self) -> None:
         replace_file(self.path, json.dumps({str(each): self.members[each] for each in sorted(self.members)}).encode())
 
     def forget(self) -> None:
