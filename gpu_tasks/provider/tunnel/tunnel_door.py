@@ -75,8 +75,6 @@ class TunnelDoor:
                     raise web.HTTPServiceUnavailable(text="as many tunnels are open as may be; close one")
                 await socket.prepare(request)
                 line = await self._agreed(socket, slot, task, found)
-                if self._is_full(task):  # others were let in meanwhile
-                    raise TunnelKeyError("as many tunnels are open as may be")
         except BusyError:
             raise web.HTTPServiceUnavailable(text="busy; try again") from None
         except (TunnelKeyError, TimeoutError, ConnectionError) as error:
@@ -121,6 +119,8 @@ class TunnelDoor:
         slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # the way to the customer and back takes its time
         if line.open(await _record(socket)) != READY:
             raise TunnelKeyError("the handshake was not ended as it should be")
+        if self._is_full(task):  # others were let in meanwhile
+            raise TunnelKeyError("as many tunnels are open as may be")
         return line
 
 
