@@ -13,6 +13,7 @@ import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from socket import IPPROTO_TCP, TCP_USER_TIMEOUT
 
 from aiohttp import WSMsgType, web
 
@@ -29,13 +30,15 @@ from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer
 
-HANDSHAKES = (16, 4)
-"""At once, of all and of one address."""
+HANDSHAKES = (256, 4)
+"""At once, of all and of one address: strangers shall need many addresses to keep customers out."""
 TUNNELS_MAX = 64
 TUNNELS_OF_TASK_MAX = 4
 IDLE_SECONDS = 600.0
 """Of a tunnel on which nothing is said."""
 PING_SECONDS = 30.0
+DEAD_SECONDS = 60.0
+"""A customer's machine that confirms nothing of what is sent for so long is gone."""
 ROUND_SECONDS = 4
 """For the last message of a handshake."""
 TASK_DIGITS = 64
@@ -64,10 +67,11 @@ class TunnelDoor:
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """A tunnel, from its handshake to its end."""
         task, found = self._found(request.match_info["task"])
-        socket = web.WebSocketResponse(max_msg_size=RECORD_BYTES_MAX, heartbeat=PING_SECONDS, compress=False)
+        # without `heartbeat`: its timer keeps a connection in memory for half a minute after it was closed
+        socket = web.WebSocketResponse(max_msg_size=RECORD_BYTES_MAX, compress=False)
         try:
             async with self._handshakes.take(address_of_peer(request)) as slot:
-                if self._open[task] >= TUNNELS_OF_TASK_MAX or self._open.total() >= TUNNELS_MAX:
+                if self._is_full(task):
                     raise web.HTTPServiceUnavailable(text="as many tunnels are open as may be; close one")
                 await socket.prepare(request)
                 line = await self._agreed(socket, slot, task, found)
@@ -77,16 +81,21 @@ class TunnelDoor:
             await socket.close(message=str(error).encode()[:100] or b"too slow")
             return socket
         self._open[task] += 1
+        alive = asyncio.create_task(_keep_alive(socket, request.transport))
         try:
             serve = partial(serve_stream, found.room, self.spool)
             tunnel = Multiplexer(_Socket(socket), line, serve)
             await tunnel.run()
             await tunnel.settle()
         finally:
+            alive.cancel()
             self._open[task] -= 1
             with contextlib.suppress(ConnectionError):
                 await socket.close()
         return socket
+
+    def _is_full(self, task: bytes) -> bool:
+        return self._open[task] >= TUNNELS_OF_TASK_MAX or self._open.total() >= TUNNELS_MAX
 
     def _found(self, text: str) -> tuple[bytes, OpenContainer]:
         try:
@@ -110,7 +119,20 @@ class TunnelDoor:
         slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # the way to the customer and back takes its time
         if line.open(await _record(socket)) != READY:
             raise TunnelKeyError("the handshake was not ended as it should be")
+        if self._is_full(task):  # others were let in meanwhile
+            raise TunnelKeyError("as many tunnels are open as may be")
         return line
+
+
+async def _keep_alive(socket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
+    """Say something now and then: whoever confirms nothing of it is hung up on, by the kernel."""
+    raw = None if transport is None else transport.get_extra_info("socket")
+    if raw is not None:
+        raw.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(DEAD_SECONDS * 1_000))
+    with contextlib.suppress(ConnectionError, RuntimeError):
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            await socket.ping()
 
 
 async def _record(socket: web.WebSocketResponse) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import re
 import socket
@@ -11,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from entered_lease import Entered, enter, provider_of
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
@@ -20,7 +22,7 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.tunnel import ports, tunnel_door
 from gpu_tasks.provider.tunnel.serving import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
-from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
+from gpu_tasks.tunnel.handshake import READY, SealedLine, TunnelName
 from gpu_tasks.tunnel.multiplexer import TunnelError
 from provider_chain import CUSTOMER_SEAL
 from scripts.chains.market_chain import GENESIS_HASH
@@ -229,6 +231,52 @@ def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> None:
     enter(tmp_path, scene)
 
 
+def test_handshakes_that_failed_leave_nothing(tmp_path: Path) -> None:
+    def sockets() -> int:
+        gc.collect()
+        return sum(type(each) is web.WebSocketResponse for each in gc.get_objects())
+
+    async def scene(entered: Entered) -> None:
+        before = sockets()
+        async with aiohttp.ClientSession() as session:
+            for _ in range(10):
+                each = await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}")
+                await each.send_bytes(os.urandom(48))
+                assert (await each.receive()).type is aiohttp.WSMsgType.CLOSE
+                await each.close()
+        await asyncio.sleep(0.1)
+        assert sockets() <= before + 1
+
+    enter(tmp_path, scene)
+
+
+def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tunnel_door, "PING_SECONDS", 0.01)
+    pings = 0
+    ping = web.WebSocketResponse.ping
+
+    async def counted(socket: web.WebSocketResponse, message: bytes = b"") -> None:
+        nonlocal pings
+        pings += 1
+        await ping(socket, message)
+
+    monkeypatch.setattr(web.WebSocketResponse, "ping", counted)
+
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+            stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+            while pings < 3:
+                await asyncio.sleep(0.01)
+            assert await stream.read() == (OUT, b"cat -\n")
+
+    enter(tmp_path, scene)
+
+
+def test_strangers_need_many_addresses_to_keep_customers_out() -> None:
+    of_all, of_address = tunnel_door.HANDSHAKES
+    assert of_all >= 64 * of_address
+
+
 def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
     async def scene(entered: Entered) -> None:
         async with contextlib.AsyncExitStack() as exits:
@@ -237,6 +285,29 @@ def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
                 await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
             with pytest.raises(TunnelError, match="as many tunnels are open"):
                 await exits.enter_async_context(entered.tunnel())
+
+    enter(tmp_path, scene)
+
+
+def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
+        provider = provider_of(entered.village, entered.stash)
+        door = entered.village.miner(entered.stash).daemon.tunnels
+        async with aiohttp.ClientSession() as session:
+            begun = []
+            for _ in range(2 * tunnel_door.TUNNELS_OF_TASK_MAX):
+                socket = await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}")
+                line = SealedLine(name, CUSTOMER_SEAL, provider.seal_key, is_customer=True)
+                await socket.send_bytes(line.hello())
+                line.hear((await socket.receive()).data)
+                begun.append((socket, line))
+            for socket, line in begun:
+                await socket.send_bytes(line.seal(READY))
+            await asyncio.sleep(0.2)
+            assert door.count == tunnel_door.TUNNELS_OF_TASK_MAX
+            for socket, _ in begun:
+                await socket.close()
 
     enter(tmp_path, scene)
 
