@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from gpu_tasks.client.task_files import load_any
+from gpu_tasks.client.training.stages import counted
 from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask
 from gpu_tasks.tasks.container_order import PreparedContainer, intervals_of
-from gpu_tasks.tasks.container_task import JOB, LEASE
+from gpu_tasks.tasks.container_task import JOB, LEASE, ContainerTask
 from gpu_tasks.tasks.json_schema import SCHEMA_KINDS, task_schema
 from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
@@ -70,20 +71,31 @@ def _of_container(asked: PreparedContainer, slot_ms: int) -> dict[str, Any]:
         "image": f"{task.image.repository}@sha256:{task.image.sha256.hex()}",
         "command": shlex.join(task.command) or "the image's own",
         "inputs": ", ".join(task.inputs) or "none",
-        "secrets": ", ".join(task.secrets) or "none",
+        "secrets": f"{', '.join(task.secrets)}: no provider takes any yet" if task.secrets else "none",
         "network": task.network.name.lower(),
+        "ports": ", ".join(map(str, task.ports)) or "none",
         "request_bytes": len(asked.request),
         "gpus": task.gpus,
         "cpu": f"{task.cpu_thousandths / 1_000:g} cores",
         "memory": f"{task.memory_bytes >> 20} MiB",
         "disk": f"{task.disk_bytes >> 20} MiB",
         "classes": ", ".join(kind.name.lower() for kind in task.classes),
-        "time": f"{_time(task.time)}: {blocks} blocks in {intervals} intervals",
+        **_how_paid(task, blocks, intervals),
         "ends": "when its time is up" if task.is_lease else "when its program ends",
         "price_max": Grains(task.price_max),
         "loss_on_failure": Grains(default_loss(task.price_max) if task.loss is None else task.loss),
         "collateral": Grains(task.collateral) if task.collateral else _DEFAULT_COLLATERAL,
     }
+
+
+def _how_paid(task: ContainerTask, blocks: int, intervals: int) -> dict[str, Any]:
+    """What is bought, and what comes beside it where the file asks for that."""
+    time = f"{_time(task.time)}: {counted(blocks, 'block')}"
+    if task.copies > 1:
+        copies = f"{task.copies}, of several owners: who finds what most of them do is paid the price"
+        return {"copies": copies, "time": f"{time} at most, paid whole"}
+    kept = {} if task.keep is None else {"keep": f"{_time(task.keep)}: no provider keeps a workspace yet"}
+    return {"time": f"{time} in {counted(intervals, 'interval')}"} | kept
 
 
 def _of_training(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:

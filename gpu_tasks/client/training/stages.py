@@ -10,7 +10,7 @@ from gpu_tasks.client.hearings import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
-from gpu_tasks.market.training.orders import is_by_time, is_replicated
+from gpu_tasks.market.training.orders import is_by_time, is_replicated, runs_program
 from gpu_tasks.market.training.tasks import (
     Acceptance,
     JudgedFor,
@@ -25,6 +25,8 @@ from gpu_tasks.market.training.tasks import (
 from runtime.cryptography import ss58
 
 DISAGREEING = "its providers do not agree on the result"
+EXIT_STOPPED = 143
+"""Of a program that its provider has ended, as it does when the time is up."""
 CAUSES = {
     JudgedFor.AUDIT: "the beacon drew its result for an audit",
     JudgedFor.DISPUTE: "its customer disputes the result",
@@ -87,8 +89,34 @@ def why(task: Task, case: CaseStatus | None = None) -> str:
 
 def how_ended(task: Task) -> str:
     """A sentence about a task that has ended."""
-    says = "It has ended" if task.outcome is None else TABLE[task.outcome].says
+    match task.outcome:
+        case None:
+            says = "It has ended"
+        case TaskOutcome.NO_AWARD:
+            says = _why_not_sold(task)
+        case TaskOutcome.TIME_OVER:
+            says = _how_time_ended(task)
+        case outcome:
+            says = TABLE[outcome].says
     return f"{says}. Its record is kept up to block {task.deadline}"
+
+
+def _why_not_sold(task: Task) -> str:
+    if not task.bids:
+        suits = "runs its image within its limits" if runs_program(task.order) else "has the time for it"
+        return f"Nobody has bid: no provider that was free {suits} for this price. Nothing moves"
+    if is_replicated(task.order):
+        return "No bid could win, or too few owners offered a device for the other copies: nothing moves"
+    return TABLE[TaskOutcome.NO_AWARD].says
+
+
+def _how_time_ended(task: Task) -> str:
+    result = task.slots[0].result if task.slots else None
+    if result is None:
+        return TABLE[TaskOutcome.TIME_OVER].says
+    is_stopped = result.metric == EXIT_STOPPED
+    how = "its time is up, and its program was stopped" if is_stopped else "its program has ended"
+    return f"Time: {how}, with exit code {result.metric}"
 
 
 def counted(count: int, noun: str) -> str:

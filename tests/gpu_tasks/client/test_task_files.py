@@ -80,6 +80,22 @@ def test_check_says_what_a_file_comes_to(task: Path) -> None:
     assert "haiku" in ogpu("check", str(task)).output
 
 
+def test_check_says_of_a_container_what_is_bought(tmp_path: Path) -> None:
+    lease = facts("check", str(EXAMPLES / "containers" / "lease.yaml"))
+    assert (lease["ports"], lease["keep"]) == ("8080", "30m: no provider keeps a workspace yet")
+    assert lease["time"] == "1h: 3600 blocks in 12 intervals"
+    (tmp_path / "words.txt").write_text("words")
+    job = (EXAMPLES / "containers" / "job.yaml").read_text()
+    copies = tmp_path / "copies.yaml"
+    copies.write_text(job.replace(", interval: 1m", "") + "  verify: {copies: 3}\n")
+    said = facts("check", str(copies))
+    assert said["copies"] == "3, of several owners: who finds what most of them do is paid the price"
+    assert said["time"] == "10m: 600 blocks at most, paid whole"
+    secrets = tmp_path / "secrets.yaml"
+    secrets.write_text(job.replace("    inputs:", "    secrets: [TOKEN]\n    inputs:"))
+    assert facts("check", str(secrets))["secrets"] == "TOKEN: no provider takes any yet"
+
+
 def test_check_says_times_as_files_do() -> None:
     urgent, gang = facts("check", str(EXAMPLES / "urgent.yaml")), facts("check", str(EXAMPLES / "gang.yaml"))
     assert (urgent["deadline"], urgent["value_of_time"]) == ("1h 30m", "0.5 oGPU for 1h")

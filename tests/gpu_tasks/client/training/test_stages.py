@@ -9,6 +9,7 @@ from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import submitted
@@ -147,3 +148,30 @@ def test_every_end_has_a_sentence(outcome: TaskOutcome) -> None:
     ended = replace(chain.now(), state=TaskState.ENDED, outcome=outcome)
     assert progress(ended).startswith("ended, ")
     assert "Its record is kept up to block" in why(ended)
+
+
+def test_what_nobody_bid_for_says_what_did_not_suit() -> None:
+    chain = TaskChain()
+    chain.submit()
+    unsold = replace(chain.now(), state=TaskState.ENDED, outcome=TaskOutcome.NO_AWARD)
+    assert how_ended(unsold).startswith("Nobody has bid: no provider that was free has the time for it for this price.")
+    program = replace(unsold, order=replace(unsold.order, checked_by=CheckedBy.METERED))
+    assert "runs its image within its limits for this price" in how_ended(program)
+    assert how_ended(replace(program, bids=2)).startswith("No bid could win, or fewer than the gang needs")
+    copies = replace(program, bids=2, order=replace(program.order, checked_by=CheckedBy.REPLICATED))
+    assert "too few owners offered a device for the other copies" in how_ended(copies)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (3, "its program has ended, with exit code 3"),
+        (143, "its time is up, and its program was stopped, with exit code 143"),
+    ],
+)
+def test_bought_time_that_is_over_says_how_its_program_ended(code: int, says: str) -> None:
+    chain, _ = awarded()
+    task = replace(chain.now(), state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
+    assert "the program has ended, or the time is up" in how_ended(task)
+    slot = replace(task.slots[0], result=TaskResult(bytes(32), bytes(32), code))
+    assert how_ended(replace(task, slots=(slot,))).startswith(f"Time: {says}. ")
