@@ -12,6 +12,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.numbers import task_rules
 from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice
 from runtime.frame.runtime import constant_value
@@ -20,6 +21,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from wallet.client import ChainClient
+from wallet.session import CallFailedError
 
 
 def slot_ms(client: ChainClient) -> int:
@@ -51,7 +53,18 @@ async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy 
         start=numbers["start_blocks"],
         deposit=numbers["task_deposit"],
         step_fee=numbers["step_fee"],
+        interval_max=numbers["interval_blocks_max"],
     )
+
+
+def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, slot_ms: int) -> None:
+    """CallFailedError where time would be paid in longer intervals than the chain has: it takes no such task."""
+    each = terms.blocks_max // intervals if intervals else 0
+    if each > numbers.interval_max:
+        most = f"{numbers.interval_max} blocks ({numbers.interval_max * slot_ms // 1_000}s)"
+        raise CallFailedError(
+            f"spec.limits.interval: it comes to {each} blocks, and this chain pays for {most} at most; give less"
+        )
 
 
 async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]:

@@ -63,6 +63,8 @@ class AuctionNumbers:
     """Held for the record of a task until that is dropped."""
     step_fee: int
     """Gone at once, for each look that a block may take at the task."""
+    interval_max: int
+    """Blocks of the longest interval that time is paid in."""
 
 
 @dataclass(frozen=True, slots=True)

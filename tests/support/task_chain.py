@@ -110,6 +110,7 @@ def numbers_of(market: TrainingMarket) -> AuctionNumbers:
         windows.start,
         market.task_deposit,
         market.step_fee,
+        market.interval_blocks_max,
     )
 
 

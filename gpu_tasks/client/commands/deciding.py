@@ -85,7 +85,10 @@ def amend(
 @sending_options
 @click.pass_obj
 def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
-    """Stop TASK (0x..), which runs: what has elapsed is paid, and half of the bond goes to who worked, half burns."""
+    """Stop TASK (0x..), which runs: what has elapsed is paid, and half of the bond goes to who worked, half burns.
+
+    The container of a job or a lease goes at once, with its files.
+    """
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
         require_customer(found, payer.account)

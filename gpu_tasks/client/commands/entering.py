@@ -56,7 +56,8 @@ def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text:
 def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
     """Copy a file or folder into a container, FILE TASK:/workspace, or out of one, TASK:/workspace/FILE FOLDER.
 
-    Under /workspace and /out alone. Nothing that is there already is replaced on this machine.
+    TARGET is a folder; under /workspace and /out alone. Nothing that is there already is replaced on this machine.
+    Links are left out.
     """
     there, here = _sides(source, target)
     task, path = there

@@ -166,6 +166,7 @@ class TaskSubmission:
         own = await planning.own(client, payer.account, final)
         devices = await planning.bidding_devices(client, final)
         terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
+        planning.require_interval(terms, intervals, numbers, slot_ms)
         plan = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(

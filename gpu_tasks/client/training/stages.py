@@ -187,7 +187,7 @@ def _why_running(task: Task) -> str:
     if is_by_time(task.order):
         return (
             f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
-            f"who is silent after block {task.deadline} is gone (`ogpu amend --stop` ends it, and pays that interval)"
+            f"who is silent after block {task.deadline} is gone (`ogpu stop` ends it, and pays that interval)"
         )
     what = "the result" if number == task.order.milestones else f"milestone {number}"
     held = unheld(task)

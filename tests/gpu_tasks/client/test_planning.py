@@ -47,10 +47,9 @@ def test_each_window_and_fee_is_its_own_number() -> None:
     values = {parameter.item: place for place, parameter in enumerate(TrainingMarket.parameters.values(), 1)}
     places = {name: place for place, name in enumerate(TrainingMarket.parameters, 1)}
     found = numbers((System, TrainingMarket), values)
-    names = ("commit_blocks", "reveal_blocks", "start_blocks", "task_deposit", "step_fee")
-    assert (found.commit, found.reveal, found.start, found.deposit, found.step_fee) == tuple(
-        places[name] for name in names
-    )
+    names = ("commit_blocks", "reveal_blocks", "start_blocks", "task_deposit", "step_fee", "interval_blocks_max")
+    read = (found.commit, found.reveal, found.start, found.deposit, found.step_fee, found.interval_max)
+    assert read == tuple(places[name] for name in names)
 
 
 def test_of_a_chain_that_sells_none_they_are_the_defaults() -> None:

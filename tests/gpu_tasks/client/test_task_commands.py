@@ -162,6 +162,19 @@ def test_every_example_could_be_submitted(tmp_path: Path) -> None:
             dry = answer(ogpu(tmp_path, url, *words))
             assert (dry["task"], dry["sent"]) == (path.stem, False), path
             assert int(dry["most"]["grains"]) >= int(dry["price_max"]["grains"]) * dry["devices"]
+        for path in sorted((EXAMPLES / "containers").glob("*.yaml")):
+            dry = answer(ogpu(tmp_path, url, "submit", str(path), *OF_BOB, "--anyway", "--dry-run"))
+            assert (dry["kind"], dry["sent"]) == (path.stem.capitalize(), False), path
+
+
+def test_intervals_that_the_chain_does_not_pay_in_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    lease = (EXAMPLES / "containers" / "lease.yaml").read_text()
+    (tmp_path / "long.yaml").write_text(lease.replace("interval: 2m", "interval: 151 blocks"))
+    with chain(tmp_path) as url:
+        for words in (["plan"], ["submit", *OF_BOB, "--yes"], ["submit", *OF_BOB, "--dry-run"]):
+            said = refusal(ogpu(tmp_path, url, words[0], str(tmp_path / "long.yaml"), *words[1:]), 1)
+            assert "spec.limits.interval: it comes to 151 blocks, and this chain pays for 150 blocks" in said
+        assert asyncio.run(count(url)) == 0
 
 
 def test_what_no_store_takes_is_not_submitted(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:

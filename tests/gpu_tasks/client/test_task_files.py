@@ -83,7 +83,7 @@ def test_check_says_what_a_file_comes_to(task: Path) -> None:
 def test_check_says_of_a_container_what_is_bought(tmp_path: Path) -> None:
     lease = facts("check", str(EXAMPLES / "containers" / "lease.yaml"))
     assert (lease["ports"], lease["keep"]) == ("8080", "30m: no provider keeps a workspace yet")
-    assert lease["time"] == "1h: 3600 blocks in 12 intervals"
+    assert lease["time"] == "1h: 3600 blocks in 30 intervals"
     (tmp_path / "words.txt").write_text("words")
     job = (EXAMPLES / "containers" / "job.yaml").read_text()
     copies = tmp_path / "copies.yaml"

@@ -65,7 +65,7 @@ def test_a_task_starts_when_it_was_planned_to() -> None:
     submitted = chain.now().submitted_at
     chain.auction(with_offers(chain.keys[:3], 6 * OGPU, 7 * OGPU, 8 * OGPU))
     windows = chain.now().windows
-    numbers = AuctionNumbers(chain.now().rules, windows.commit, windows.reveal, windows.start, 0, 0)
+    numbers = AuctionNumbers(chain.now().rules, windows.commit, windows.reveal, windows.start, 0, 0, 150)
     plan = plan_of(chain.now().terms, tuple(DeviceClass), numbers, ())
     assert chain.state() is TaskState.STARTING
     awarded_after = chain.chain.height - submitted

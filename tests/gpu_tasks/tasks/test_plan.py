@@ -22,7 +22,7 @@ from offered import name
 
 ALL = tuple(DeviceClass)
 TASK = terms(collateral_min=100)
-NUMBERS = AuctionNumbers(DEFAULT_RULES, commit=4, reveal=5, start=6, deposit=70, step_fee=3)
+NUMBERS = AuctionNumbers(DEFAULT_RULES, commit=4, reveal=5, start=6, deposit=70, step_fee=3, interval_max=150)
 
 
 def device(number: int, owner: int | None = None, **changes: Any) -> BiddingDevice:
