@@ -30,7 +30,7 @@ from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_row
 from gpu_tasks.client.training.task_story import story_of
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.bids import DRAWS_FROM
-from gpu_tasks.market.training.orders import is_replicated
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.replica_check import check_replicas
@@ -111,7 +111,7 @@ def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str 
         found = await known_task(client, task_id, final)
         facts = task_facts(task_id, found, await open_case(client, task_id, found, final))
         slots, story = slot_rows(found), await story_of(client, task_id, found, final)
-        shifts = [] if story is None else shift_rows(story.shifts)
+        shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
         payments = [] if story is None else payment_rows(story.account)
         missing = None if story is None else "; ".join(story.account.unknown) or None
         output = session.output

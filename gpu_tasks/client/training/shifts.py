@@ -70,15 +70,15 @@ def shifts_of(task: Task, auctions: Sequence[AuctionRecords], told: TaskEvents) 
     return found
 
 
-def shift_rows(shifts: Sequence[WorkShift]) -> list[dict[str, Any]]:
-    """Shifts as they are shown."""
+def shift_rows(shifts: Sequence[WorkShift], *, is_time: bool = False) -> list[dict[str, Any]]:
+    """Shifts as they are shown; of bought time, `is_time`, no checkpoint is handed over."""
     return [
         {
             "auction": each.auction,
             "place": each.place,
             "provider": Account(each.provider),
             "role": "took over" if each.took_over else "began" if not each.behind else "went on",
-            "from": None if each.behind is None else _origin(each.behind),
+            "from": None if each.behind is None else _origin(each.behind, is_time=is_time),
             "price": Grains(each.slot.price),
             "started_in_block": each.slot.started_at or None,
             "outcome": None if each.outcome is None else each.outcome.name.lower(),
@@ -88,8 +88,10 @@ def shift_rows(shifts: Sequence[WorkShift]) -> list[dict[str, Any]]:
     ]
 
 
-def _origin(behind: int) -> str:
-    return f"the checkpoint of milestone {behind}" if behind else "the beginning"
+def _origin(behind: int, *, is_time: bool) -> str:
+    if not behind:
+        return "the beginning"
+    return f"interval {behind + 1}, its program begun anew" if is_time else f"the checkpoint of milestone {behind}"
 
 
 def _winners(records: AuctionRecords) -> tuple[Placed, ...]:

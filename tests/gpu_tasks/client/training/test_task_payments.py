@@ -268,6 +268,8 @@ def test_who_began_who_took_over_from_which_checkpoint_and_why_is_said(kept: Kep
         first, second = shift_rows(shifts_of(chain.now(), records(chain), happened))
         assert (first["role"], first["from"], first["outcome"]) == ("began", "the beginning", "died")
         assert (second["role"], second["from"]) == ("took over", "the checkpoint of milestone 2")
+        (_, of_time) = shift_rows(shifts_of(chain.now(), records(chain), happened), is_time=True)
+        assert of_time["from"] == "interval 3, its program begun anew"
         assert second["outcome"] == "on_time"
     chain, _ = not_started()
     first, second = shift_rows(shifts_of(chain.now(), records(chain), TaskEvents()))
