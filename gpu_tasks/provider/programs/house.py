@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive
@@ -69,6 +70,8 @@ class _Program:
     asked: AskedProgram
     spec: ContainerSpec
     hardware: Hardware
+    is_compared: bool
+    """With what others find: nobody enters it."""
     container: RunningContainer | None = None
     meter: Meter | None = None
     counted: ContainerUse = field(default_factory=lambda: ContainerUse(0, 0))
@@ -123,10 +126,10 @@ class ProgramHouse:
         return key in self._programs and self._programs[key].container is not None
 
     def of_task(self, task: bytes) -> HousedProgram | None:
-        """The program of a task, if it has a container here."""
+        """The program of a task that its customer may enter, if it has a container here."""
         found = (each for (name, _), each in self._programs.items() if name == task and each.container is not None)
         program = next(found, None)
-        if program is None or program.container is None:
+        if program is None or program.container is None or program.is_compared:
             return None
         return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
 
@@ -158,7 +161,7 @@ class ProgramHouse:
         except ContainerError as error:
             raise ProgramError(str(error)) from None
         # Whoever asked at the same time may have begun it by now: another one in its place would look like a lost one.
-        self._programs.setdefault(key, _Program(asked, spec, hardware))
+        self._programs.setdefault(key, _Program(asked, spec, hardware, is_replicated(task.order)))
 
     async def begin(self, key: TaskKey) -> None:
         """Start it; ProgramError, also where its task was over, and it was taken away, before it had started."""
