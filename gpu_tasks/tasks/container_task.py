@@ -143,8 +143,9 @@ def copies_of(text: str) -> int:
 
 
 def _free(text: str) -> str:
-    if "\x00" in text or len(text.encode()) > WORD_BYTES_MAX:
-        raise QuantityError(f"is a text of at most {WORD_BYTES_MAX:,} bytes, without a zero byte")
+    halves = any("\ud800" <= letter <= "\udfff" for letter in text)  # of a pair, which stands for one letter
+    if halves or "\x00" in text or len(text.encode()) > WORD_BYTES_MAX:
+        raise QuantityError(f"is a text of at most {WORD_BYTES_MAX:,} bytes, without a zero byte or half a letter")
     return text
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gpu_tasks.client.commands.tasks import ANY_SLOT_MS
 from gpu_tasks.client.habits.compose import from_compose as compose_draft
 from gpu_tasks.client.habits.foreign import Foreign, ForeignFileError
 from gpu_tasks.client.habits.sbatch import SCRIPT_BYTES_MAX
@@ -17,9 +18,10 @@ from gpu_tasks.client.habits.sbatch import from_sbatch as sbatch_draft
 from gpu_tasks.client.habits.sdl import from_sdl as sdl_draft
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.market.devices.records import CLASS_NAMES
+from gpu_tasks.tasks.container_order import intervals_of
 from gpu_tasks.tasks.container_task import NETWORKS
 from gpu_tasks.tasks.problems import TaskFileError
-from gpu_tasks.tasks.task_kinds import read_any_task
+from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 from wallet.output import harmless
 from wallet.session import explained
@@ -53,7 +55,9 @@ def from_sbatch(file: Path, image: str | None, max_price: str, network: str, **g
 
     What no task has is said, with the reason; a `!` before it says that the program runs differently without.
     """
-    if given["out"] is not None and given["out"].resolve().parent != file.resolve().parent:
+    out = given["out"]
+    folder = None if out is None else (out if out.is_dir() else out.parent).resolve()
+    if folder is not None and folder != file.resolve().parent:
         raise click.UsageError(f"--out: write it beside {file}, which the task sends along")
     _convert(
         file, lambda data: sbatch_draft(data, file.name, image, max_price, network), given, bytes_max=SCRIPT_BYTES_MAX
@@ -133,7 +137,9 @@ def _text_of(found: Foreign, given: dict[str, Any]) -> str:
         env[name] = value
     text = replace(found.draft, env=env, classes=given["classes"] or found.draft.classes).text()
     try:
-        read_any_task(text.encode(), "the task")
+        source = read_any_task(text.encode(), "the task")
+        if isinstance(source, ContainerSource):
+            intervals_of(source.file, ANY_SLOT_MS)
     except TaskFileError as error:
         raise ForeignFileError(f"what it comes to is no task: {error}") from None
     return text

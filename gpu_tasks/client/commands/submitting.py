@@ -262,7 +262,7 @@ class ArraySubmission:
 
     def _member(self, index: int, *, is_again: bool = False) -> TaskSubmission:
         file = self.file
-        member = member_of(file.loaded, index)
+        member = member_of(file.loaded, self.asked, index)
         return TaskSubmission(
             file.session, file.key_text, member, file.postings, file.tip, is_again=is_again, is_quiet=True
         )
@@ -307,7 +307,7 @@ class ArraySubmission:
         if index in record.members:
             note(f"[{index}] was submitted before: 0x{record.members[index]}")
         else:
-            member = self._member(index)
+            member = self._member(index, is_again=self.file.is_again)
             await member.look(client, is_anyway=True, is_dry=True)
             await member.send(client, key, is_followed=True, noted=lambda task: record.note(index, task))
             note(f"[{index}] is submitted: 0x{record.members[index]}")

@@ -16,7 +16,10 @@ _SLURM_TIME = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::(
 
 
 def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) -> str:
-    """Whole mebibytes, rounded up; `unit` is that of a number without one; decimal: without an i, K is 1,000."""
+    """Whole mebibytes, rounded up; empty for 0, which means all there is, or no limit.
+
+    `unit` is that of a number without one; decimal: without an i, K is 1,000. ForeignFileError.
+    """
     found = _SIZE.fullmatch(text)
     if found is None or len(text) > DIGITS_MAX:
         raise ForeignFileError(f"{where}: {shown(text)} is no size")
@@ -24,7 +27,7 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
     power = _POWERS[(letter or unit).lower()]
     base = 1_000 if is_decimal and not binary and power else 1_024
     size = int(whole + part) * base**power
-    return f"{max(1, -(-size // (MIB * 10 ** len(part))))}Mi"
+    return f"{-(-size // (MIB * 10 ** len(part)))}Mi" if size else ""
 
 
 def cores_of(text: str, where: str) -> str:

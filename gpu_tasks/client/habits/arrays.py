@@ -17,6 +17,7 @@ from typing import Self
 
 from gpu_tasks.client.posting_record import RecordError
 from gpu_tasks.client.task_files import LoadedTask
+from gpu_tasks.tasks.container_request import VARIABLES_MAX
 from gpu_tasks.tasks.file_words import NAME_MAX, ReadFile
 from gpu_tasks.tasks.task_kinds import ContainerSource
 from runtime.cryptography.hashing import blake2_256
@@ -27,6 +28,8 @@ from wallet.private_file import replace as replace_file
 MEMBERS_MAX = 64
 INDEX_MAX = 999_999
 INDEX_VARIABLES = ("OGPU_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
+SET_VARIABLES = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
+"""What scripts of Slurm ask for beside."""
 RECORD_BYTES_MAX = 64 * 1024
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", re.ASCII)
 
@@ -62,13 +65,17 @@ def index_set(text: str) -> IndexSet:
     return IndexSet(tuple(sorted(found)), int(bound) if is_bounded else None)
 
 
-def member_of(loaded: LoadedTask, index: int) -> LoadedTask:
-    """The task of one index; ArrayError for tasks that have no environment."""
+def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
+    """The task of one index; ArrayError for tasks that have no environment, or one that is full."""
     source = loaded.source
     if not isinstance(source, ContainerSource):
         raise ArrayError("--array is for jobs and leases: other tasks have no environment to find their index in")
     task = source.file.task
-    environment = dict(task.environment) | dict.fromkeys(INDEX_VARIABLES, str(index))
+    others = (len(asked.indices), asked.indices[0], asked.indices[-1])
+    own = dict.fromkeys(INDEX_VARIABLES, str(index)) | dict(zip(SET_VARIABLES, map(str, others), strict=True))
+    environment = dict(task.environment) | own
+    if len(environment) > VARIABLES_MAX:
+        raise ArrayError(f"--array: its variables and the file's are more than {VARIABLES_MAX}: name fewer in the file")
     tail = f"-{index}"
     named = replace(task, name=task.name[: NAME_MAX - len(tail)] + tail, environment=environment)
     return replace(loaded, source=replace(source, file=ReadFile(source.file.file, named, source.file.lines)))
@@ -99,7 +106,7 @@ class ArrayRecord:
         except BlockingIOError:
             os.close(lock)
             raise RecordError("the same array is being submitted by another `ogpu submit`: wait for it") from None
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             os.close(lock)
             raise RecordError(f"{path} is damaged: look with `ogpu ps` what is there, then remove it") from None
 

@@ -18,7 +18,7 @@ from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError,
 from gpu_tasks.client.habits.trees import Tree, only_key, pairs_at, table_at, text_at, texts_at, tree_of
 
 UNNEEDED = dict.fromkeys(
-    ("container_name", "hostname", "labels", "logging", "restart", "healthcheck", "init", "stop_signal", "tty",
+    ("container_name", "hostname", "labels", "logging", "healthcheck", "init", "stop_signal", "tty",
      "stop_grace_period", "stdin_open", "pull_policy", "profiles", "platform"),
     "nothing of a task depends on it",
 )  # fmt: skip
@@ -33,9 +33,14 @@ WHY = {
     "working_dir": "programs begin in /workspace",
     "depends_on": "a task is one container; `ogpu submit --after-ok` waits for another task",
     "networks": "there is no network between tasks",
+    "restart": "nobody begins a program anew when it ends: a lease lasts until its time is up",
+    "expose": "there is no network between tasks; name it in `ports` to reach it by `ogpu port-forward`",
     "scale": "a task is one container; for several submit an --array",
 }
 _PORT = re.compile(r"(?:[0-9.:\[\]a-f-]*:)?([0-9]{1,5})(?:/tcp)?", re.ASCII)
+DOLLAR = "$$"
+"""How a Compose file writes one."""
+UNNEEDED_RESOURCES = "no task has such a resource"
 _VARIABLE = re.compile(r"\$(?:\{|[A-Za-z_])", re.ASCII)
 _SECRET = re.compile("[A-Za-z_][A-Za-z0-9_]{0,126}", re.ASCII)
 
@@ -57,9 +62,10 @@ def from_compose(
     services = table_at(tree.get("services"), "services")
     name = only_key(services, service, "services", "--service")
     found = _Found(environment)
+    _note_others(found, tree, services, name)
     for key, value in table_at(services[name], f"services.{name}").items():
         _take(found, key, value, is_job=is_job)
-    _note_variables(found)
+    _fill_dollars(found)
     if not network:
         found.carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
     draft = ProgramDraft(
@@ -72,6 +78,8 @@ def from_compose(
 def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
     if key == "ports" and is_job:
         found.carrying.leave("ports", "a job has none: without --job it becomes a lease, whose ports are reached")
+    elif key == "restart" and value in (None, "no"):
+        found.carrying.leave(key, "nothing of a task depends on it", matters=False)
     elif key in _CARRIED:
         _CARRIED[key](found, value)
     elif key in UNNEEDED or key.startswith("x-"):
@@ -97,6 +105,8 @@ def _environment(found: _Found, value: Tree) -> None:
             env[name] = text
         elif name in found.environment:
             env[name] = found.environment[name]
+            why = "its value is that of your environment, and every bidder can read it"
+            found.carrying.leave(f"environment {name} as a secret", why, matters=False)
         else:
             found.carrying.leave(f"environment {name}", "it has no value here, and your environment has none")
     found.fields["env"] = env
@@ -135,12 +145,27 @@ def _deploy(found: _Found, value: Tree) -> None:
         asked = limits.get(key, reserved.get(key))
         if asked is not None:
             take(found, asked)
-    for item in reserved.get("devices", []) or []:
-        _device(found, table_at(item, "devices"))
+    if "pids" in limits:
+        _processes(found, limits["pids"])
+    _devices(found, reserved.get("devices"))
+    for key in sorted({*limits, *reserved} - {"cpus", "memory", "pids", "devices"}):
+        found.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
     if text_at(deploy.get("replicas"), "deploy.replicas") not in {"", "1"}:
         found.carrying.leave("deploy.replicas", "a task is one container; for several submit an --array")
-    for key in deploy.keys() - {"resources", "replicas"}:
+    for key in sorted(deploy.keys() - {"resources", "replicas"}):
         found.carrying.leave(f"deploy.{key}", "nothing of a task depends on it", matters=False)
+
+
+def _devices(found: _Found, value: Tree) -> None:
+    for item in value if isinstance(value, list) else []:
+        _device(found, table_at(item, "devices"))
+
+
+def _gpus(found: _Found, value: Tree) -> None:
+    """`all`, or a list as that of devices, each of which is a GPU."""
+    asked: list[Tree] = value if isinstance(value, list) else [{"count": value}]
+    for item in asked:
+        _device(found, {**table_at(item, "gpus"), "capabilities": "gpu"})
 
 
 def _device(found: _Found, device: dict[str, Tree]) -> None:
@@ -149,6 +174,8 @@ def _device(found: _Found, device: dict[str, Tree]) -> None:
         return
     count = text_at(device.get("count"), "devices.count") or "1"
     named = texts_at(device.get("device_ids"), "devices.device_ids")
+    if count == "0":
+        return
     if count != "1" or len(named) > 1:
         found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
     found.fields["gpus"] = "1"
@@ -160,16 +187,41 @@ def _cpus(found: _Found, value: Tree) -> None:
 
 def _memory(found: _Found, value: Tree) -> None:
     found.fields["memory"] = size_of(text_at(value, "memory"), "memory")
+    if not found.fields["memory"]:
+        found.carrying.leave("memory without a limit", "nobody sells all of a machine: say how much it takes")
+
+
+def _processes(found: _Found, value: Tree) -> None:
+    found.fields["processes"] = text_at(value, "pids")
 
 
 def _image(found: _Found, value: Tree) -> None:
     found.image = text_at(value, "image")
 
 
-def _note_variables(found: _Found) -> None:
-    texts = [*found.fields.get("command", ()), *found.fields.get("env", {}).values(), found.image]
+def _fill_dollars(found: _Found) -> None:
+    """`$$` is one dollar to Compose, and `${NAME}` a variable, which is not filled in here."""
+    command, env = found.fields.get("command", ()), found.fields.get("env", {})
+    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values(), found.image)]
     if any(_VARIABLE.search(text) for text in texts):
-        found.carrying.leave("${…}", "Compose fills variables in, and this does not: write their values")
+        why = (
+            "Compose fills variables in, and this does not: write their values, or what `docker compose config` prints"
+        )
+        found.carrying.leave("${…}", why)
+    if command:
+        found.fields["command"] = tuple(text.replace(DOLLAR, "$") for text in command)
+    if env:
+        found.fields["env"] = {name: text.replace(DOLLAR, "$") for name, text in env.items()}
+
+
+def _note_others(found: _Found, tree: dict[str, Tree], services: dict[str, Tree], name: str) -> None:
+    """What stands in the file beside the service."""
+    for key in services:
+        if key != name:
+            found.carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
+    for key in tree:
+        if key not in {"version", "name", "services"} and not key.startswith("x-"):
+            found.carrying.leave(key, "what a service uses of it is said there", matters=False)
 
 
 _CARRIED: dict[str, Callable[[_Found, Tree], None]] = {
@@ -181,4 +233,6 @@ _CARRIED: dict[str, Callable[[_Found, Tree], None]] = {
     "deploy": _deploy,
     "cpus": _cpus,
     "mem_limit": _memory,
+    "pids_limit": _processes,
+    "gpus": _gpus,
 }

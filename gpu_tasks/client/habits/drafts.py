@@ -11,14 +11,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.tasks.container_task import JOB, LEASE
 from gpu_tasks.tasks.file_words import API_VERSION, NAME_MAX
 from gpu_tasks.tasks.quantities import QuantityError, span
 
+GPU_CLASSES = tuple(name for name in CLASS_NAMES if name != "cpu")
+"""Devices that have a GPU to put in."""
 LONG_INTERVAL_FROM_MS = 4 * 3_600_000
 """Longer tasks are paid in the longest intervals: a task has 255 of them at most."""
 LONG_INTERVAL = "5m"
-UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class ProgramDraft:
     cpu: str = ""
     memory: str = ""
     disk: str = ""
+    processes: str = ""
     time: str = ""
     interval: str = ""
     keep: str = ""
@@ -49,17 +53,19 @@ class ProgramDraft:
         """The file."""
         interval = self.interval or ("" if self.copies else _interval_for(self.time))
         run = [("image", quoted(self.image)), ("command", listed(self.command)), ("env", table(self.env)),
-               ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", self.network),
+               ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", quoted_if(self.network)),
                ("ports", numbers(self.ports))]  # fmt: skip
-        resources = [("gpus", self.gpus), ("classes", listed(self.classes)), ("cpu", quoted_if(self.cpu)),
-                     ("memory", quoted_if(self.memory)), ("disk", quoted_if(self.disk))]  # fmt: skip
+        classes = self.classes or (GPU_CLASSES if self.gpus not in {"", "0"} else ())
+        resources = [("gpus", number_if(self.gpus)), ("classes", listed(classes)), ("cpu", quoted_if(self.cpu)),
+                     ("memory", quoted_if(self.memory)), ("disk", quoted_if(self.disk)),
+                     ("processes", number_if(self.processes))]  # fmt: skip
         limits = [("time", quoted_if(self.time)), ("interval", quoted_if(interval)), ("keep", quoted_if(self.keep))]
         sections = [
             ("run", run),
             ("resources", resources),
             ("market", [("maxPrice", quoted(self.max_price))]),
             ("limits", limits),
-            ("verify", [("copies", self.copies)]),
+            ("verify", [("copies", number_if(self.copies))]),
         ]
         lines = [
             f"apiVersion: {API_VERSION}",
@@ -95,9 +101,14 @@ def listed(words: tuple[str, ...]) -> str:
     return f"[{', '.join(map(quoted, words))}]" if words else ""
 
 
+def number_if(text: str) -> str:
+    """A number, which stands without quotes; what is none keeps them, and is refused by whoever reads the file."""
+    return text if text.isascii() and text.isdigit() else quoted_if(text)
+
+
 def numbers(words: tuple[str, ...]) -> str:
     """A list of numbers."""
-    return f"[{', '.join(words)}]" if words else ""
+    return f"[{', '.join(map(number_if, words))}]" if words else ""
 
 
 def table(words: Mapping[str, str]) -> str:

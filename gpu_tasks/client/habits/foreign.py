@@ -5,6 +5,7 @@ Always: nothing is left out unsaid; what the program would run differently witho
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 
 from gpu_tasks.client.habits.drafts import ProgramDraft
@@ -15,8 +16,9 @@ SAID_MAX = 100
 """Of what is left out: a file may name thousands of things."""
 DIGEST_HELP = (
     "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
-    "`docker buildx imagetools inspect NAME` or `skopeo inspect docker://NAME` says the digest of now"
+    "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
 )
+IMAGE_SHOWN_MAX = 200
 
 
 class ForeignFileError(WalletError):
@@ -74,7 +76,8 @@ def image_for(given: str | None, named: str) -> str:
     if not image:
         raise ForeignFileError("the file names no image: name one with --image NAME@sha256:…")
     if "@sha256:" not in image:
-        raise ForeignFileError(f"the image {shown(image)} is named by a tag: {DIGEST_HELP}")
+        name = shlex.quote(image[:IMAGE_SHOWN_MAX])
+        raise ForeignFileError(f"the image {shown(image)} is named by a tag: {DIGEST_HELP.format(name, name)}")
     repository, _, digest = image.partition("@")
     head, _, last = repository.rpartition("/")
     return f"{head}{'/' if head else ''}{last.partition(':')[0]}@{digest}"

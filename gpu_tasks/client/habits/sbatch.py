@@ -42,6 +42,12 @@ UNNEEDED = {
     "nice": "the price decides",
     "comment": "nothing depends on it",
 }
+CLUSTER_COMMANDS = re.compile(
+    r"\s*(srun|mpirun|mpiexec|module|ml|sbatch|squeue|scontrol|sacct|scancel)(?:\s|$)", re.ASCII
+)
+CLUSTER_VARIABLES = re.compile(r"SLURM_[A-Z0-9_]+", re.ASCII)
+CLUSTER_GIVEN = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
+"""Variables that the members of an array find."""
 _GPUS = re.compile(
     r"(?:gpu:)?(?:([A-Za-z][A-Za-z0-9_.-]{0,40})[:=])?([0-9]{1,4})|gpu(?::([A-Za-z][A-Za-z0-9_.-]{0,40}))?", re.ASCII
 )
@@ -55,6 +61,8 @@ class _Found:
     env: dict[str, str] = field(default_factory=dict)
     hints: list[str] = field(default_factory=list)
     memory_per_core: str = ""
+    seen: set[str] = field(default_factory=set)
+    """What of a cluster the script was found to use."""
 
 
 def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str, network: str = "") -> Foreign:
@@ -65,6 +73,10 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
         text = script.decode()
     except UnicodeDecodeError:
         raise ForeignFileError("the script is not UTF-8") from None
+    if "\r" in text:
+        raise ForeignFileError(
+            "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"
+        )
     lines = text.splitlines()[:LINES_MAX]
     found = _Found()
     for name, value in _options(lines, found.carrying):
@@ -72,6 +84,7 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
     asked = found.fields
     if found.memory_per_core:
         asked["memory"] = size_for_cores(found.memory_per_core, asked.get("cpu", "1"))
+    _note_cluster(lines, found)
     draft = ProgramDraft(
         name=asked.get("name", file_name.rpartition(".")[0] or file_name),
         image=image_for(image, ""),
@@ -83,9 +96,24 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
         gpus=asked.get("gpus", ""),
         cpu=asked.get("cpu", ""),
         memory=asked.get("memory", ""),
+        disk=asked.get("disk", ""),
         time=asked.get("time", ""),
     )
     return Foreign(draft, found.carrying, tuple(found.hints))
+
+
+def _note_cluster(lines: list[str], found: _Found) -> None:
+    """What the script uses of a cluster: it goes along as it is, and finds none of it."""
+    for line in lines:
+        if line.lstrip().startswith("#"):
+            continue
+        command = CLUSTER_COMMANDS.match(line)
+        names = [command[1]] if command is not None else []
+        for name in (*names, *CLUSTER_VARIABLES.findall(line)):
+            if name not in found.seen and name not in CLUSTER_GIVEN and name not in found.env:
+                found.seen.add(name)
+                why = "the script uses it, and there is no Slurm in the container"
+                found.carrying.leave(name, why)
 
 
 def _interpreter(lines: list[str]) -> list[str]:
@@ -103,7 +131,7 @@ def _options(lines: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
     for line in lines[1:] if lines and lines[0].startswith("#!") else lines:
         if line.strip() and not line.startswith("#"):
             return
-        if not line.startswith("#SBATCH"):
+        if not line.startswith(("#SBATCH ", "#SBATCH\t")):
             continue
         try:
             words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
@@ -138,6 +166,16 @@ def _take(found: _Found, name: str, value: str) -> None:
         found.carrying.leave(f"--{name}", UNNEEDED[name], matters=False)
     else:
         found.carrying.leave(f"--{name}", "a task has nothing like it")
+
+
+def _gres(found: _Found, value: str) -> None:
+    """Generic resources, of which GPUs are one kind."""
+    for part in value.split(","):
+        kind = part.partition(":")[0]
+        if kind in {"gpu", "gres/gpu"}:
+            _gpus(found, part.removeprefix("gres/"))
+        elif part not in {"", "none"}:
+            found.carrying.leave(f"--gres={part}", "only a GPU goes into a container")
 
 
 def _gpus(found: _Found, value: str) -> None:
@@ -193,17 +231,33 @@ def _set(key: str, read: Callable[[str], str]) -> Callable[[_Found, str], None]:
     return take
 
 
+def _memory(found: _Found, value: str) -> None:
+    found.fields["memory"] = _size(found, "--mem", value)
+
+
 def _memory_per_core(found: _Found, value: str) -> None:
-    found.memory_per_core = size_of(value, "--mem-per-cpu", unit="m")
+    found.memory_per_core = _size(found, "--mem-per-cpu", value)
+
+
+def _size(found: _Found, option: str, value: str) -> str:
+    size = size_of(value, option, unit="m")
+    if not size:
+        found.carrying.leave(f"{option}={value}", "nobody sells all of a machine: say how much it takes")
+    return size
+
+
+def _scratch(found: _Found, value: str) -> None:
+    found.fields["disk"] = _size(found, "--tmp", value)
 
 
 _CARRIED: dict[str, Callable[[_Found, str], None]] = {
     "job-name": _set("name", str),
     "time": _set("time", slurm_time),
-    "mem": _set("memory", lambda value: size_of(value, "--mem", unit="m")),
+    "mem": _memory,
+    "tmp": _scratch,
     "mem-per-cpu": _memory_per_core,
     "cpus-per-task": _set("cpu", lambda value: cores_of(value, "--cpus-per-task")),
-    "gres": _gpus,
+    "gres": _gres,
     "gpus": _gpus,
     "gpus-per-node": _gpus,
     "gpus-per-task": _gpus,

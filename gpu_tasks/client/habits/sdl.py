@@ -12,6 +12,7 @@ from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError,
 from gpu_tasks.client.habits.trees import Tree, only_key, pairs_at, table_at, text_at, texts_at, tree_of
 
 VERSIONS = ("2.0", "2.1", "2")
+TUNNELLED = {"", "tcp", "http", "https"}
 SERVICE_KEYS = {"image", "command", "args", "env", "expose"}
 
 
@@ -34,9 +35,13 @@ def from_sdl(
     asked, carrying = table_at(services[name], f"services.{name}"), Carrying()
     if not network:
         carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
-    for key in asked.keys() - SERVICE_KEYS:
+    for key in sorted(asked.keys() - SERVICE_KEYS):
         carrying.leave(f"services.{name}.{key}", "a task has nothing like it")
     resources = _resources(tree, name, carrying)
+    for key in sorted(services.keys() - {name}):
+        carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
+    for key in sorted(tree.keys() - {"version", "services", "profiles", "deployment"}):
+        carrying.leave(key, "a task has nothing like it")
     draft = ProgramDraft(
         name=name,
         image=image_for(image, text_at(asked.get("image"), "image")),
@@ -61,7 +66,7 @@ def _command(asked: dict[str, Tree], carrying: Carrying) -> tuple[str, ...]:
     return (*command, *args)
 
 
-def _env(tree: Tree | None, carrying: Carrying) -> dict[str, str]:
+def _env(tree: Tree, carrying: Carrying) -> dict[str, str]:
     env: dict[str, str] = {}
     for name, value in pairs_at(tree, "env"):
         if value is None:
@@ -71,17 +76,23 @@ def _env(tree: Tree | None, carrying: Carrying) -> dict[str, str]:
     return env
 
 
-def _ports(tree: Tree | None, carrying: Carrying) -> tuple[str, ...]:
+def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
     ports: list[str] = []
-    for item in tree if isinstance(tree, list) else []:
+    for item in tree if isinstance(tree, list) else [] if tree is None else [tree]:
         exposed = table_at(item, "expose")
         port = text_at(exposed.get("port"), "expose.port")
-        if not (port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= 65_535):
+        if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65_535):
             carrying.leave(f"port {port}", "is no port of TCP")
+            continue
+        protocol = text_at(exposed.get("proto"), "expose.proto").lower()
+        if protocol not in TUNNELLED:
+            carrying.leave(f"port {port} of {protocol}", "the tunnel carries TCP alone")
             continue
         ports.append(port)
         if exposed.get("to") is not None:
             carrying.leave(f"port {port} to the world", "it is reached by `ogpu port-forward`, by you alone")
+        for key in sorted(exposed.keys() - {"port", "proto", "to", "as"}):
+            carrying.leave(f"port {port} {key}", "nobody stands between you and the port")
     return tuple(dict.fromkeys(ports))
 
 
@@ -96,8 +107,18 @@ def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[
         profile = text_at(chosen.get("profile"), "profile") or service
         if text_at(chosen.get("count"), "count") not in {"", "1"}:
             carrying.leave(f"deployment.{service}.{placement}.count", "a task is one container")
-        carrying.leave(f"placement {placement}", "whoever bids and fits may run it; the price is --max-price")
-    return table_at(table_at(compute.get(profile), f"profiles.compute.{profile}").get("resources"), "resources")
+        _placement(table_at(profiles.get("placement"), "profiles.placement").get(placement), placement, carrying)
+    resources = table_at(table_at(compute.get(profile), f"profiles.compute.{profile}").get("resources"), "resources")
+    for key in sorted(resources.keys() - {"cpu", "memory", "storage", "gpu", "id"}):
+        carrying.leave(f"resources {key}", "no task has such a resource")
+    return resources
+
+
+def _placement(tree: Tree, name: str, carrying: Carrying) -> None:
+    placement = table_at(tree, f"profiles.placement.{name}")
+    carrying.leave(f"placement {name}", "whoever bids and fits may run it; the price is --max-price", matters=False)
+    for key in sorted(placement.keys() - {"pricing"}):
+        carrying.leave(f"placement {name} {key}", "it chooses among another chain's providers")
 
 
 def _gpus(resources: dict[str, Tree], carrying: Carrying) -> str:
@@ -123,9 +144,12 @@ def _size(resources: dict[str, Tree], key: str) -> str:
 
 
 def _disk(resources: dict[str, Tree], carrying: Carrying) -> str:
-    storage = resources.get("storage")
-    if not isinstance(storage, list):
-        return _size(resources, "storage")
-    if len(storage) > 1:
-        carrying.leave("further storage", "a task has one workspace: the first goes over")
-    return _size({"storage": storage[0]}, "storage") if storage else ""
+    """All of it together: a task has one workspace."""
+    storage, total = resources.get("storage"), 0
+    for item in storage if isinstance(storage, list) else [] if storage is None else [storage]:
+        volume = table_at(item, "storage")
+        total += int(_size({"storage": volume}, "storage").removesuffix("Mi") or 0)
+        attributes = table_at(volume.get("attributes"), "storage.attributes")
+        if text_at(attributes.get("persistent"), "persistent").lower() in {"true", "yes", "on"}:
+            carrying.leave("storage that persists", "a workspace ends with its task: take along what you need")
+    return f"{total}Mi" if total else ""

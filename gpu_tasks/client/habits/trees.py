@@ -11,7 +11,8 @@ from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, Table, parse
 DEPTH_MAX = 14
 """Of Akash's files: the model of a GPU stands eleven deep."""
 
-Tree = str | list["Tree"] | dict[str, "Tree"]
+Tree = str | None | list["Tree"] | dict[str, "Tree"]
+"""None: a key that says nothing, as `~` or `null` without quotes do."""
 
 
 def tree_of(data: bytes, file: str) -> dict[str, Tree]:
@@ -19,7 +20,7 @@ def tree_of(data: bytes, file: str) -> dict[str, Tree]:
     return table_at(_plain(parse(data, file, DEPTH_MAX)), file)
 
 
-def table_at(tree: Tree | None, where: str) -> dict[str, Tree]:
+def table_at(tree: Tree, where: str) -> dict[str, Tree]:
     """Keys; none where nothing stands; ForeignFileError."""
     if tree is None or tree == "":
         return {}
@@ -28,7 +29,7 @@ def table_at(tree: Tree | None, where: str) -> dict[str, Tree]:
     return tree
 
 
-def text_at(tree: Tree | None, where: str) -> str:
+def text_at(tree: Tree, where: str) -> str:
     """A text; empty where nothing stands; ForeignFileError."""
     if tree is None:
         return ""
@@ -37,7 +38,7 @@ def text_at(tree: Tree | None, where: str) -> str:
     return tree
 
 
-def texts_at(tree: Tree | None, where: str) -> list[str]:
+def texts_at(tree: Tree, where: str) -> list[str]:
     """Texts of a list, or one alone; ForeignFileError."""
     if tree is None or tree == "":
         return []
@@ -45,12 +46,11 @@ def texts_at(tree: Tree | None, where: str) -> list[str]:
     return [text_at(each, where) for each in items]
 
 
-def pairs_at(tree: Tree | None, where: str) -> Iterator[tuple[str, str | None]]:
+def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
     """Names with their values, of a table or of a list of NAME=VALUE; None: taken from the environment."""
     if isinstance(tree, dict):
         for name, value in tree.items():
-            text = text_at(value, f"{where}.{name}")
-            yield name, None if text in {"", "null", "~"} else text
+            yield name, None if value is None else text_at(value, f"{where}.{name}")
         return
     for text in texts_at(tree, where):
         name, is_set, value = text.partition("=")
@@ -75,7 +75,7 @@ def _names(table: dict[str, Tree]) -> str:
 def _plain(node: FileNode) -> Tree:
     match node:
         case Scalar():
-            return node.text
+            return None if node.is_plain and node.text in {"", "~", "null"} else node.text
         case Listing():
             return [_plain(each) for each in node.items]
         case Table():

@@ -87,9 +87,12 @@ def exit_code_of(task: Task) -> int | None:
 
 
 def ended_well(task: Task) -> bool:
-    """Whether its customer has a result, and, of a program, its exit code is 0."""
-    code = exit_code_of(task)
-    return task.outcome in DONE and (code == 0 or not runs_program(task.order))
+    """Whether its customer has a result, and, of a job, its exit code is 0.
+
+    What runs in a lease is ended when its time is up, with whatever exit code that has: time is what was bought.
+    """
+    is_job = runs_program(task.order) and task.order.checked_by is not CheckedBy.LEASED
+    return task.outcome in DONE and (not is_job or exit_code_of(task) == 0)
 
 
 def _kind(task: Task) -> str:

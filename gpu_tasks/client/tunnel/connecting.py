@@ -16,6 +16,7 @@ from gpu_tasks.data.blob_client import TUNNEL_PATH
 from gpu_tasks.data.endpoint import EndpointError, public_socket, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
@@ -91,6 +92,8 @@ async def entered(
 
 def runner_of(task: Task) -> bytes:
     """Who runs a program of a task, or keeps what it left; TunnelError where nobody does."""
+    if is_replicated(task.order):
+        raise TunnelError("several compute this task, and what they find is compared: nobody enters their containers")
     if task.state not in (TaskState.RUNNING, TaskState.ENDED) or not task.slots:
         raise TunnelError(f"the task is {task.state.name.lower()}: only one that runs has a container to enter")
     return task.slots[0].provider

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
@@ -72,6 +73,8 @@ class _Program:
     asked: AskedProgram
     spec: ContainerSpec
     hardware: Hardware
+    is_compared: bool
+    """With what others find: nobody enters it."""
     container: RunningContainer | None = None
     meter: Meter | None = None
     lacks_secrets: bool = False
@@ -133,10 +136,10 @@ class ProgramHouse:
         return key in self._programs and self._programs[key].container is not None
 
     def of_task(self, task: bytes) -> HousedProgram | None:
-        """The program of a task, if it has a container here."""
+        """The program of a task that its customer may enter, if it has a container here."""
         found = (each for (name, _), each in self._programs.items() if name == task and each.container is not None)
         program = next(found, None)
-        if program is None or program.container is None:
+        if program is None or program.container is None or program.is_compared:
             return None
         return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
 
@@ -187,7 +190,14 @@ class ProgramHouse:
         except ContainerError as error:
             raise ProgramError(str(error)) from None
         # Whoever asked at the same time may have begun it by now: another one in its place would look like a lost one.
-        program = _Program(asked, spec, hardware, lacks_secrets=bool(asked.request.secrets), keep_seconds=keep_seconds)
+        program = _Program(
+            asked,
+            spec,
+            hardware,
+            is_replicated(task.order),
+            lacks_secrets=bool(asked.request.secrets),
+            keep_seconds=keep_seconds,
+        )
         self._programs.setdefault(key, program)
 
     async def begin(self, key: TaskKey) -> None:

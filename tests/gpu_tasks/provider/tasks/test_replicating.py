@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from fake_engine import FakeEngine
+from gpu_tasks.client.tunnel.connecting import runner_of
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TaskOutcome
@@ -18,6 +20,7 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.watching.watch import NobodyWatches
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
+from gpu_tasks.tunnel.multiplexer import TunnelError
 from provider_chain import CUSTOMER_SEAL
 from renting_village import PROGRAM, Renting, play
 from task_chain import net
@@ -152,6 +155,22 @@ def test_a_daemon_that_restarts_begins_it_anew_or_opens_what_it_is_bound_to(tmp_
             engine.end()
         ended = await village.until(task, TaskState.ENDED)
         assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
+
+    replicas(tmp_path, scene)
+
+
+def test_nobody_enters_what_is_compared_not_even_its_customer(tmp_path: Path) -> None:
+    """It would change what one of them finds, which is outvoted then, and what is found it would have unpaid."""
+
+    async def scene(village: Renting) -> None:
+        task, found = await running(village)
+        async with aiohttp.ClientSession() as session:
+            for slot in found.slots:
+                port = village.miner(slot.provider).daemon.server.port
+                with pytest.raises(aiohttp.WSServerHandshakeError, match="404"):
+                    await session.ws_connect(f"http://127.0.0.1:{port}/tunnel/{task.hex()}")
+        with pytest.raises(TunnelError, match="nobody enters"):
+            runner_of(found)
 
     replicas(tmp_path, scene)
 

@@ -1,0 +1,121 @@
+"""`ogpu from-sbatch`, `from-compose`, `from-sdl`: what goes where, and what they write passes `ogpu check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from converted import IMAGE
+from gpu_tasks.client.cli import main
+
+COMPOSE = f"""services:
+  web: {{image: '{IMAGE}', command: [serve, -p, "80"], ports: ["8080:80"], volumes: ["./a:/b"]}}
+"""
+SDL = f"""version: "2.0"
+services: {{web: {{image: '{IMAGE}', args: [serve]}}}}
+profiles:
+  compute: {{web: {{resources: {{cpu: {{units: 2}}, gpu: {{units: 1}}}}}}}}
+  placement: {{a: {{pricing: {{web: {{denom: uakt, amount: 1}}}}}}}}
+deployment: {{web: {{a: {{profile: web, count: 1}}}}}}
+"""
+SCRIPT = (
+    "#!/bin/bash\n#SBATCH --time=12:00:00 --array=0-9%4\n#SBATCH --gres=gpu:1 --mem=2G\necho $SLURM_ARRAY_TASK_ID\n"
+)
+OF_SCRIPT = ["--image", IMAGE]
+
+
+def convert(folder: Path, kind: str, text: str, *words: str, env: dict[str, str] | None = None) -> Result:
+    file = folder / {"sbatch": "job.sh", "compose": "compose.yaml", "sdl": "deploy.yaml"}[kind]
+    file.write_text(text)
+    return CliRunner(env=env).invoke(main, [f"from-{kind}", str(file), "--max-price", "2 oGPU", *words])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "more"), [("compose", COMPOSE, []), ("sdl", SDL, []), ("sbatch", SCRIPT, OF_SCRIPT)]
+)
+def test_what_is_written_passes_the_check(tmp_path: Path, kind: str, text: str, more: list[str]) -> None:
+    written = convert(tmp_path, kind, text, *more, "-o", str(tmp_path / "task.yaml"))
+    assert written.exit_code == 0, written.output
+    assert written.stdout == ""
+    assert f"written to {tmp_path}/task.yaml" in written.stderr
+    checked = CliRunner().invoke(main, ["check", str(tmp_path / "task.yaml")])
+    assert checked.exit_code == 0, checked.output
+    shown = convert(tmp_path, kind, text, *more)
+    assert shown.stdout == (tmp_path / "task.yaml").read_text()
+
+
+def test_no_file_is_written_over(tmp_path: Path) -> None:
+    target = tmp_path / "task.yaml"
+    target.write_text("mine")
+    refused = convert(tmp_path, "compose", COMPOSE, "-o", str(target))
+    assert refused.exit_code == 2
+    assert "is there already" in refused.stderr
+    assert target.read_text() == "mine"
+    assert convert(tmp_path, "compose", COMPOSE, "-o", str(target), "--force").exit_code == 0
+    assert "kind: Lease" in target.read_text()
+
+
+def test_strict_writes_nothing_where_something_would_be_lost(tmp_path: Path) -> None:
+    target = tmp_path / "task.yaml"
+    refused = convert(tmp_path, "compose", COMPOSE, "--strict", "-o", str(target))
+    assert refused.exit_code == 2
+    assert "! 'volumes': files go in by" in refused.stderr
+    assert "error: --strict: what is marked with ! would be lost" in refused.stderr
+    assert not target.exists()
+    assert convert(tmp_path, "compose", COMPOSE.replace(', volumes: ["./a:/b"]', ""), "--strict").exit_code == 0
+    assert convert(tmp_path, "sdl", SDL, "--strict").exit_code == 0, "a price of another chain is no loss"
+
+
+def test_a_script_says_how_its_array_is_submitted(tmp_path: Path) -> None:
+    found = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT)
+    assert "submit it with `ogpu submit --array 0-9%4 FILE`" in found.stderr
+
+
+def test_a_script_and_its_task_file_lie_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    refused = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT, "-o", str(tmp_path / "other" / "task.yaml"))
+    assert refused.exit_code == 2
+    assert "write it beside" in refused.stderr
+    into = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT, "-o", str(tmp_path))
+    assert into.exit_code == 0, into.output
+    assert (tmp_path / "task.yaml").exists(), "a folder gets a file"
+
+
+def test_more_time_than_a_task_can_buy_is_refused_before_it_is_submitted(tmp_path: Path) -> None:
+    refused = convert(tmp_path, "sbatch", SCRIPT.replace("12:00:00", "2-00:00:00"), *OF_SCRIPT)
+    assert refused.exit_code == 2
+    assert "what it comes to is no task" in refused.stderr
+    assert "255 at most" in refused.stderr
+
+
+def test_variables_and_classes_are_said_beside_the_file(tmp_path: Path) -> None:
+    found = convert(
+        tmp_path, "compose", COMPOSE, "--env", "A=x=y", "--class", "consumer", "--network", "outbound", "--job"
+    )
+    assert 'env: {"A": "x=y"}' in found.stdout
+    assert 'classes: ["consumer"]' in found.stdout
+    assert 'network: "outbound"' in found.stdout
+    assert "kind: Job" in found.stdout
+    assert "write it as NAME=VALUE" in convert(tmp_path, "compose", COMPOSE, "--env", "A").stderr
+
+
+def test_of_the_environment_what_a_file_names_alone_is_taken_and_said(tmp_path: Path) -> None:
+    text = COMPOSE.replace("ports:", "environment: [TOKEN], ports:")
+    found = convert(tmp_path, "compose", text, env={"TOKEN": "t", "OTHER": "o"})
+    assert 'env: {"TOKEN": "t"}' in found.stdout
+    assert "OTHER" not in found.output
+    assert "every bidder can read it" in found.stderr
+
+
+@pytest.mark.parametrize("kind", ["compose", "sdl", "sbatch"])
+def test_what_cannot_be_read_is_said(tmp_path: Path, kind: str) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        refused = CliRunner().invoke(main, [f"from-{kind}", str(path), "--max-price", "1 oGPU"])
+        assert refused.exit_code == 2
+        assert "cannot be read" in refused.stderr
+    odd = convert(tmp_path, kind, "\x1b]0;title\x07: [")
+    assert odd.exit_code == 2
+    assert "\x1b" not in odd.output
+    assert "Traceback" not in odd.output

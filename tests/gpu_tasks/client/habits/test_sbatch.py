@@ -1,0 +1,135 @@
+"""A batch script of Slurm as a job: a table of its options."""
+
+import pytest
+
+from converted import IMAGE, sbatch
+from gpu_tasks.client.habits.foreign import ForeignFileError
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.tasks.problems import TaskFileError
+
+HOUR = 3_600_000
+TASK = "0x" + "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value", "lost"),
+    [
+        ("--job-name=train", "name", "train", []),
+        ("-J Train_7", "name", "train-7", []),
+        ("--time=90", "time.milliseconds", HOUR + HOUR // 2, []),
+        ("-t 2:30:15", "time.milliseconds", 9_015_000, []),
+        ("-t2:30:15", "time.milliseconds", 9_015_000, []),
+        ("--time 0-12", "time.milliseconds", 12 * HOUR, []),
+        ("--gres=gpu", "gpus", 1, []),
+        ("--gres=gpu:1", "gpus", 1, []),
+        ("--gres=gpu:2", "gpus", 1, ["2 GPUs"]),
+        ("--gres=gpu:0", "gpus", 0, []),
+        ("--gres gpu:a100:1", "gpus", 1, ["GPUs of type a100"]),
+        ("--gres=gpu:a100", "gpus", 1, ["GPUs of type a100"]),
+        ("--gres=fpga:1", "gpus", 0, ["--gres=fpga:1"]),
+        ("--gres=gres/gpu:1,shard:2", "gpus", 1, ["--gres=shard:2"]),
+        ("--gres=none", "gpus", 0, []),
+        ("--gpus=many", "gpus", 0, ["--gpus=many"]),
+        ("--gpus=1", "classes", (DeviceClass.CONSUMER, DeviceClass.DATACENTER), []),
+        ("-G rtx4090:1", "gpus", 1, ["GPUs of type rtx4090"]),
+        ("--gpus-per-node=1", "gpus", 1, []),
+        ("--cpus-per-task=4", "cpu_thousandths", 4_000, []),
+        ("-c4", "cpu_thousandths", 4_000, []),
+        ("--ntasks=1 --nodes=1", "cpu_thousandths", 1_000, []),
+        ("-n2 -N 4", "copies", 1, ["--ntasks=2", "--nodes=4"]),
+        ("--mem=4G", "memory_bytes", 4 << 30, []),
+        ("--mem=2048", "memory_bytes", 2 << 30, []),
+        ("--mem=1K", "memory_bytes", 1 << 20, []),
+        ("--mem=0", "memory_bytes", 512 << 20, ["--mem=0"]),
+        ("--mem-per-cpu=1G -c 4", "memory_bytes", 4 << 30, []),
+        ("-c 4 --mem-per-cpu=1000K", "memory_bytes", 4 << 20, []),
+        ("--tmp=10G", "disk_bytes", 10 << 30, []),
+        ("--output=slurm-%j.out -e err", "name", "job", []),
+        ("--export=NONE", "environment", {}, []),
+        ("--export=ALL", "environment", {}, ["--export=ALL"]),
+        ("--export=A=1,B=2", "environment", {"A": "1", "B": "2"}, []),
+        ("--export=HOME,A=x=y", "environment", {"A": "x=y"}, ["--export=HOME"]),
+        ("--chdir=/data", "name", "job", ["--chdir"]),
+        ("-p gpu -A me --qos=high", "name", "job", []),
+        ("--mail-type=END --requeue --time=60", "time.milliseconds", HOUR, []),
+        ("--constraint=h100", "name", "job", ["--constraint"]),
+        ("--exclusive --time=60", "time.milliseconds", HOUR, ["--exclusive"]),
+        ("--nobody-knows=1", "name", "job", ["--nobody-knows"]),
+        ("--dependency=afterok:123", "name", "job", ["--dependency=afterok:123"]),
+        ("--time=60 # and a comment --time=1", "time.milliseconds", HOUR, []),
+        ("--time=10\n#SBATCH --time=60", "time.milliseconds", HOUR, []),
+        ("--comment='a b' --time=60", "time.milliseconds", HOUR, []),
+        ("--comment='a", "name", "job", ["#SBATCH --comment='a"]),
+        ("nonsense", "name", "job", ["nonsense"]),
+    ],
+)
+def test_an_option_becomes_what_it_means(options: str, name: str, value: object, lost: list[str]) -> None:
+    found = sbatch(f"#SBATCH {options}\necho done\n")
+    read: object = found.task
+    for part in name.split("."):
+        read = getattr(read, part)
+    assert read == value
+    assert found.lost == lost
+
+
+@pytest.mark.parametrize(
+    ("options", "hints"),
+    [
+        ("--array=0-9%4", ("--array 0-9%4",)),
+        ("--array '0-9;touch x'", ("--array '0-9;touch x'",)),
+        (f"-d afterok:{TASK}", (f"--after-ok {TASK}",)),
+        (f"--dependency=afterany:{TASK}", (f"--after-any {TASK}",)),
+        (f"--dependency=afterok:{TASK};touch", ()),
+    ],
+)
+def test_what_is_said_to_submit(options: str, hints: tuple[str, ...]) -> None:
+    assert sbatch(f"#SBATCH {options}\n").foreign.hints == hints
+
+
+def test_the_script_goes_in_and_runs_with_its_shell() -> None:
+    found = sbatch("echo done\n", shell="#!/usr/bin/env bash")
+    assert found.task.command == ("/usr/bin/env", "bash", "/in/job.sh")
+    assert (found.task.inputs, found.task.is_lease) == (("job.sh",), False)
+    assert sbatch("", shell="echo").task.command == ("/bin/sh", "/in/job.sh")
+    assert sbatch("", shell="#!'").task.command == ("/bin/sh", "/in/job.sh")
+    assert sbatch("", name="Train it.sh".replace(" ", "_")).task.name == "train-it"
+
+
+def test_options_end_with_the_first_command() -> None:
+    text = "\n# words\n##SBATCH --time=6\n#SBATCHES --time=7\n#SBATCH --time=5\n\necho\n#SBATCH --time=9\n"
+    found = sbatch(text)
+    assert (found.task.time.milliseconds, found.lost) == (300_000, [])
+
+
+def test_what_a_cluster_has_and_a_container_has_not_is_named_once() -> None:
+    text = "# srun\nmodule load cuda\nmodule load x\nsrun a $SLURM_JOB_ID $SLURM_JOB_ID $SLURM_ARRAY_TASK_ID\nmodules\n"
+    assert sbatch(text).lost == ["module", "srun", "SLURM_JOB_ID"]
+    assert sbatch("#SBATCH --export=SLURM_JOB_ID=7\necho $SLURM_JOB_ID\n").lost == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("#SBATCH --time=soon", "is no time"),
+        ("#SBATCH --time=UNLIMITED", "is no time"),
+        ("#SBATCH --time=0", "at least a second"),
+        ("#SBATCH --time", "is no time"),
+        ("#SBATCH --time=11-0", "at most 10 days"),
+        ("#SBATCH --mem=lots", "is no size"),
+        ("#SBATCH --cpus-per-task=two", "is no number of cores"),
+        ("#SBATCH --export=1A=2", "name of letters, digits and _"),
+        ("echo\r\n", "as in Windows"),
+        ("#" * 200_000, "more than 196,608 bytes"),
+    ],
+)
+def test_what_can_be_no_task_is_refused(text: str, says: str) -> None:
+    with pytest.raises((ForeignFileError, TaskFileError), match=says):
+        sbatch(text)
+
+
+def test_an_image_has_to_be_said() -> None:
+    with pytest.raises(ForeignFileError, match="name one with --image"):
+        sbatch("echo\n", image=None)
+    assert sbatch("echo\n", image=IMAGE).task.image.repository == "ghcr.io/acme/tool"
+    with pytest.raises(TaskFileError, match="rename it"):
+        sbatch("echo\n", name="-x.sh")
