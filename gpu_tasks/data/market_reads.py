@@ -138,6 +138,12 @@ async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = N
     return found
 
 
+async def provider_key_of(chain: ChainClient, stash: bytes, at: bytes | None = None) -> bytes | None:
+    """The provider key that works for a stash."""
+    candidate = await chain.read(TrustStake.candidates, stash, at=await chain.finalized() if at is None else at)
+    return None if candidate is None else bytes(candidate.provider_key)
+
+
 async def quote(chain: ChainClient, number: int, price_max: int, racers: int, at: bytes | None = None) -> Quote | None:
     """What one unit would lock and cost; None if there is no such service."""
     found: Quote | None = await chain.query("GpuTasksApi_quote", number, price_max, racers, at=at)

@@ -1,8 +1,9 @@
 """A broker's address, and a connection to it (MQTT 3.1.1, aiomqtt over paho).
 
 Always: a broker may be anybody's. Outside of development chains no address of an own network is connected to; a packet
-that is longer than any of ours ends the connection before it is read (paho itself would take 256 MB); what arrives
-faster than it is read is counted and dropped.
+that is longer than any of ours ends the connection before it is read (paho itself would take 256 MB), and so does one
+that is to be kept until the broker lets it go, or a broker that takes none of our answers; what arrives faster than it
+is read is counted and dropped; a connection that has ended holds no socket.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ PORTS = {"mqtt": 1883, "mqtts": 8883}
 TOPIC_BYTES_MAX = 512
 PACKET_BYTES_MAX = ENVELOPE_BYTES_MAX + TOPIC_BYTES_MAX + 16
 INBOX_MAX = 512
+ANSWERS_MAX = 4_096
+"""Packets of ours that wait for a broker to read them: it is sent one for each of its own, of two bytes."""
 TIMEOUT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20
 QUIET = logging.getLogger("ogpu.mqtt")
@@ -104,11 +107,15 @@ async def broker_connection(
         tls_context=ssl.create_default_context() if address.scheme == "mqtts" else None,
     )
     _bound(client, private=private)
-    async with client:
-        # Who is thrown out while it enters is not told so by the library, and would wait for ever.
-        if client._client.socket() is None:  # noqa: SLF001
-            raise aiomqtt.MqttError("the broker ended the connection at once")
-        yield client
+    entering = broken_off(client)
+    try:
+        async with client:
+            # Who is thrown out while it enters is not told so by the library, and would wait for ever.
+            if client._client.socket() is None:  # noqa: SLF001
+                raise aiomqtt.MqttError("the broker ended the connection at once")
+            yield client
+    finally:
+        _let_go(client, entering)
 
 
 def broken_off(client: aiomqtt.Client) -> asyncio.Future[None]:
@@ -124,8 +131,16 @@ def take_overflow(client: aiomqtt.Client) -> int:
     return found
 
 
+def _let_go(client: aiomqtt.Client, entering: asyncio.Future[None]) -> None:
+    """Close what the library leaves open where a message ended the connection, and take note of why it ended."""
+    client._client._sock_close()  # noqa: SLF001 - nothing where it is closed
+    for ended in (entering, broken_off(client)):
+        if ended.done() and not ended.cancelled():
+            ended.exception()  # else it is printed as one that nobody has seen
+
+
 def _bound(client: aiomqtt.Client, *, private: bool) -> None:
-    """Hold the client to packets of our size and, unless `private`, to public addresses."""
+    """Hold the client to packets of our size and few answers and, unless `private`, to public addresses."""
     paho: Any = client._client  # noqa: SLF001 - it has no option for either
     receive: Callable[[int], bytes] = paho._sock_recv  # noqa: SLF001
     connect: Callable[[], socket.socket] = paho._create_socket_connection  # noqa: SLF001
@@ -133,6 +148,8 @@ def _bound(client: aiomqtt.Client, *, private: bool) -> None:
     def received(wanted: int) -> bytes:
         if wanted > PACKET_BYTES_MAX:
             raise ConnectionError(f"a packet of {wanted:,} bytes is none of ours")
+        if paho._in_messages or len(paho._out_packet) > ANSWERS_MAX:  # noqa: SLF001
+            raise ConnectionError("a broker that has everything kept and takes nothing is none of ours")
         return receive(wanted)
 
     def connected() -> socket.socket:

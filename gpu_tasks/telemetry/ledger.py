@@ -23,6 +23,7 @@ from gpu_tasks.telemetry.envelope import (
 CHANNELS_MAX = 4_096
 LATE_MS = 30_000
 """So long after it was told, what a broker hands over for the first time is late."""
+NOT_ITS = "forged: it is signed by somebody whom it does not concern"
 
 ChannelLine = tuple[bytes, TaskSubject | DeviceSubject | ProviderSubject, Channel]
 
@@ -77,7 +78,7 @@ class TelemetryLedger:
             raise UnknownTellerError(message.provider_key)
         owner = self.owners[message.provider_key]
         if owner is None or owner != teller or _is_of_another(message, owner):
-            return HeardMessage(problem="forged: it is signed by somebody whom it does not concern")
+            return HeardMessage(problem=NOT_ITS)
         return self._in_order(message, now_ms, is_retained=is_retained)
 
     def newest(self, provider_key: bytes, subject: TaskSubject, channel: Channel, session: int) -> int:

@@ -31,7 +31,13 @@ _OPTIONS = (
     click.option("--image", metavar="NAME@sha256:…", help="The image, by its digest.  [default: the file's]"),
     click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`."),
     click.option("--class", "classes", multiple=True, type=click.Choice(list(CLASS_NAMES)), help="Devices that suit."),
-    click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable more; repeatable."),
+    click.option(
+        "--env",
+        "variables",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable more, which bidders can read; NAME alone is your environment's. Repeatable.",
+    ),
     click.option("--network", type=click.Choice(list(NETWORKS)), default="none", help="What it may reach."),
     click.option("--strict", is_flag=True, help="Write nothing if the program would run differently."),
     click.option("-o", "--out", type=click.Path(path_type=Path), help="The task file.  [default: standard output]"),
@@ -73,12 +79,13 @@ def from_compose(
 ) -> None:
     """Write the lease, or with --job the job, that a service of a Compose file asks for.
 
-    Variables without a value are those of your environment. What no task has is said, with the reason.
+    A variable without a value is that of your environment where you name it too, by --env NAME. What no task has is
+    said, with the reason.
     """
     _convert(
         file,
         lambda data: compose_draft(
-            data, str(file), service, image, max_price, os.environ, is_job=is_job, network=network
+            data, str(file), service, image, max_price, _named_variables(given), is_job=is_job, network=network
         ),
         given,
     )
@@ -129,12 +136,7 @@ def _convert(
 
 def _text_of(found: Foreign, given: dict[str, Any]) -> str:
     """The file with what was said beside it; ForeignFileError where that is no task."""
-    env = dict(found.draft.env)
-    for word in given["variables"]:
-        name, is_set, value = word.partition("=")
-        if not is_set:
-            raise ForeignFileError(f"--env {word!r}: write it as NAME=VALUE")
-        env[name] = value
+    env = {**found.draft.env, **_named_variables(given)}
     text = replace(found.draft, env=env, classes=given["classes"] or found.draft.classes).text()
     try:
         source = read_any_task(text.encode(), "the task")
@@ -143,6 +145,17 @@ def _text_of(found: Foreign, given: dict[str, Any]) -> str:
     except TaskFileError as error:
         raise ForeignFileError(f"what it comes to is no task: {error}") from None
     return text
+
+
+def _named_variables(given: dict[str, Any]) -> dict[str, str]:
+    """What --env says; ForeignFileError for a name alone that the environment does not have."""
+    found: dict[str, str] = {}
+    for word in given["variables"]:
+        name, is_set, value = word.partition("=")
+        if not is_set and name not in os.environ:
+            raise ForeignFileError(f"--env {word!r}: your environment has none; write it as NAME=VALUE")
+        found[name] = value if is_set else os.environ[name]
+    return found
 
 
 def _bytes_of(path: Path, most: int) -> bytes:

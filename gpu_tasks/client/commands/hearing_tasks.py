@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.live import Live
@@ -32,6 +33,7 @@ from wallet.session import CallFailedError, WalletSession, note
 
 HEARD_SECONDS = 12.0
 """A provider beats every ten seconds."""
+REDRAWN_SECONDS = 0.5
 NOTHING = (
     "nothing was heard: the task may wait for its auction (`ogpu describe`), or its provider has no broker; "
     "`-f` waits, and says why it does"
@@ -170,10 +172,22 @@ async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[He
             columns = PROGRESS_COLUMNS if output.as_json else SHOWN_COLUMNS
             output.rows(f"Tasks: {WHOSE_WORD}", columns, table.rows(time.time_ns() // 1_000_000))
         return
-    with Live(_drawn(table), console=output.console, refresh_per_second=2) as live:
-        async for hearing in hearings:
-            table.take(hearing)
-            live.update(_drawn(table))
+    with Live(_drawn(table), console=output.console, auto_refresh=False) as live:
+        drawing = asyncio.create_task(_drawn_again_and_again(live, table))
+        try:
+            async for hearing in hearings:
+                table.take(hearing)
+        finally:
+            drawing.cancel()
+            await asyncio.gather(drawing, return_exceptions=True)
+        live.update(_drawn(table), refresh=True)
+
+
+async def _drawn_again_and_again(live: Live, table: ProgressTable) -> NoReturn:
+    """Draw twice a second, however much is heard: a table of 64 rows takes longer than a note is worth."""
+    while True:
+        live.update(_drawn(table), refresh=True)
+        await asyncio.sleep(REDRAWN_SECONDS)
 
 
 def _drawn(table: ProgressTable) -> Table:

@@ -1,7 +1,8 @@
 """A service of a Compose file as a lease, or as a job.
 
-The keys are those of the Compose specification (https://github.com/compose-spec/compose-spec). Always: values of the
-environment are taken where they are asked for by name, and no others; variables in braces are not filled in.
+The keys are those of the Compose specification (https://github.com/compose-spec/compose-spec). Always: of the
+user's environment a value is taken where the user names it, and no other, whatever the file asks for: every bidder can
+read it; variables in braces are not filled in.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ _SECRET = re.compile("[A-Za-z_][A-Za-z0-9_]{0,126}", re.ASCII)
 @dataclass(slots=True)
 class _Found:
     environment: Mapping[str, str]
+    """Values that the user gives."""
     carrying: Carrying = field(default_factory=Carrying)
     fields: dict[str, Any] = field(default_factory=dict)
     image: str = ""
@@ -105,10 +107,11 @@ def _environment(found: _Found, value: Tree) -> None:
             env[name] = text
         elif name in found.environment:
             env[name] = found.environment[name]
-            why = "its value is that of your environment, and every bidder can read it"
+            why = "its value is the one that you gave, and every bidder can read it"
             found.carrying.leave(f"environment {name} as a secret", why, matters=False)
         else:
-            found.carrying.leave(f"environment {name}", "it has no value here, and your environment has none")
+            why = "it has no value here: --env NAME takes that of your environment, which every bidder can read then"
+            found.carrying.leave(f"environment {name}", why)
     found.fields["env"] = env
 
 

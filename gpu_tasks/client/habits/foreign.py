@@ -13,7 +13,7 @@ from gpu_tasks.tasks.problems import shown
 from wallet.errors import WalletError
 
 SAID_MAX = 100
-"""Of what is left out: a file may name thousands of things."""
+"""Of what is left out, and as much again of what the program runs differently without: a file may name thousands."""
 DIGEST_HELP = (
     "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
     "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
@@ -49,7 +49,7 @@ class Carrying:
 
     def leave(self, what: str, why: str, *, matters: bool = True) -> None:
         """Something is left out."""
-        if len(self.left_out) < SAID_MAX:
+        if sum(each.matters == matters for each in self.left_out) < SAID_MAX:
             self.left_out.append(LeftOut(shown(what), why, matters))
         else:
             self.more += 1

@@ -77,7 +77,8 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
         raise ForeignFileError(
             "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"
         )
-    lines = text.splitlines()[:LINES_MAX]
+    # The one end of a line to a shell and to Slurm: what an editor shows as one line is one here too.
+    lines = text.split("\n")[:LINES_MAX]
     found = _Found()
     for name, value in _options(lines, found.carrying):
         _take(found, name, value)

@@ -1,7 +1,7 @@
 """One broker, as long as it is of use: what it hands over of some slots, opened, and what is to be said of it.
 
-Always: nothing that a broker hands over is believed unsigned; keys are looked up on the chain, a bounded number of
-them; messages beyond a bounded rate are not looked at; a broker that is gone is tried again.
+Always: nothing that a broker hands over is believed unsigned; the keys of those who have the slots are looked up on the
+chain, those of others never; messages beyond a bounded rate are not looked at; a broker that is gone is tried again.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.telemetry.broker import BROKER_ERRORS, BrokerAddress, broker_connection, take_overflow
 from gpu_tasks.telemetry.envelope import Channel, ProviderSubject, TaskSubject, TelemetryMessage, TelemetryTopics
-from gpu_tasks.telemetry.ledger import HeardMessage, TelemetryLedger, UnknownTellerError
+from gpu_tasks.telemetry.ledger import NOT_ITS, HeardMessage, TelemetryLedger, UnknownTellerError
 from gpu_tasks.telemetry.notes import NOTE, BeatNote, PresenceNote, TelemetryNote
 from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 
 RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0)
 FLOOD_SECONDS = 5.0
-KEYS_MAX = 64
-"""Provider keys that are looked up."""
+KEY_SECONDS = 5.0
+"""Before the key of a provider is looked up again, which may have changed it."""
 LOOKED_AT_MAX = 500
 """Messages a second; a signature is checked in 45 us."""
 
@@ -49,6 +49,8 @@ class BrokerListener:
     """When a slot was last heard of, by `time.monotonic`."""
     again: asyncio.Event = field(default_factory=asyncio.Event)
     _owners: dict[bytes, bytes | None] = field(default_factory=dict)
+    _keys: dict[bytes, tuple[bytes | None, float]] = field(default_factory=dict)
+    """By stash the key that works for it, and when that was looked up."""
     _complaints: Complaints = field(default_factory=Complaints)
     _second: tuple[int, int] = (0, 0)
     """A second, and how many messages were looked at in it."""
@@ -120,14 +122,24 @@ class BrokerListener:
         try:
             heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
         except UnknownTellerError as error:
-            if len(self._owners) >= KEYS_MAX:
-                text = f"{self.address.url} hands over messages of more keys than are looked up"
-                await self._complain(BrokerTrouble.FLOODS, "keys", text)
-                return
-            self._owners[error.provider_key] = await market_reads.stash_of(self.client, error.provider_key)
-            heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
+            if teller is not None and await self._is_key_of(teller, error.provider_key):
+                heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
+            else:
+                heard = HeardMessage(problem=NOT_ITS)
         if heard is not None:
             await self._tell_heard(heard, ledger)
+
+    async def _is_key_of(self, stash: bytes, provider_key: bytes) -> bool:
+        """Whether a key that was not known works for a stash: of strangers' keys, however many, none is looked up."""
+        known, looked_at = self._keys.get(stash, (None, -KEY_SECONDS))
+        if time.monotonic() - looked_at >= KEY_SECONDS:
+            key = await market_reads.provider_key_of(self.client, stash)
+            if key != known and known is not None:
+                self._owners.pop(known, None)
+            self._keys[stash] = (key, time.monotonic())
+            if key is not None:
+                self._owners[key] = stash
+        return self._owners.get(provider_key) == stash
 
     def _teller(self, topics: TelemetryTopics, topic: str) -> bytes | None:
         """Who alone may tell something there."""
@@ -137,7 +149,8 @@ class BrokerListener:
                 slot = self.slots.get((bytes.fromhex(parts[1]), int(parts[2])))
                 return None if slot is None else slot.stash
             if parts[0] == "providers":
-                return bytes.fromhex(parts[1])
+                stash = bytes.fromhex(parts[1])
+                return stash if any(slot.stash == stash for slot in self.slots.values()) else None
         return None
 
     async def _tell_heard(self, heard: HeardMessage, ledger: TelemetryLedger) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,6 +153,105 @@ def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.MonkeyP
                     raise AssertionError("nothing was told")
 
     against(serve, body)
+
+
+def test_messages_that_a_broker_has_kept_without_end_end_the_connection() -> None:
+    """Of the quality of service that nobody asked for, the library keeps 65,535 until they are let go of."""
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.read(1_024)
+        writer.write(CONNECTED)
+        with contextlib.suppress(ConnectionError):
+            for number in range(1, 2_000):
+                message = b"\x00\x01t" + number.to_bytes(2, "big") + bytes(16_000)
+                length = len(message)
+                writer.write(bytes((0x34, length % 128 | 128, length // 128 % 128 | 128, length >> 14)) + message)
+                await writer.drain()
+                sent += 1
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        with pytest.raises(BROKER_ERRORS):
+            async with broker_connection(address, private=True) as client:
+                async for _ in client.messages:
+                    raise AssertionError("nothing was told")
+
+    against(serve, body)
+    assert sent < 1_999
+
+
+def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "ANSWERS_MAX", 8)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_024)
+        writer.write(CONNECTED)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        async with broker_connection(address, private=True) as client:
+            library: Any = client._client  # where what it wants to send waits
+            library._out_packet.extend([{}] * 9)
+            with pytest.raises(ConnectionError, match="takes nothing"):
+                library._sock_recv(1)
+            library._out_packet.clear()
+
+    against(serve, body)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: pytest.LogCaptureFixture) -> None:
+    """A topic that is none ends it from within the library, which leaves the socket open, and reads on."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_024)
+        writer.write(CONNECTED)
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.write(b"\x30\x03\x00\x01+")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        before = open_files()
+        for _ in range(5):
+            with pytest.raises(BROKER_ERRORS):
+                async with broker_connection(address, private=True) as client:
+                    async for _message in client.messages:
+                        raise AssertionError("nothing was told")
+        await asyncio.sleep(0.2)
+        assert open_files() <= before
+
+    against(serve, body)
+    assert "never retrieved" not in caplog.text
+
+
+def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+    """The event loop says of errors that nobody has looked at what they were, with their trace, on a terminal."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_024)
+        writer.write(CONNECTED + b"\xf0\x00")
+        writer.close()
+
+    async def body(address: BrokerAddress) -> None:
+        for _ in range(3):
+            with pytest.raises(BROKER_ERRORS):
+                async with broker_connection(address, private=True) as client:
+                    async for _message in client.messages:
+                        raise AssertionError("nothing was told")
+        gc.collect()
+
+    against(serve, body)
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_real_broker_hands_over_what_was_published(tmp_path: Path) -> None:

@@ -33,6 +33,10 @@ ENTRIES_MAX = 1_000_000
 """Files of all layers together: each takes an inode."""
 ENTRY_COST_BYTES = 256
 """What the smallest entry is counted as."""
+ENTRY_FRAME_BYTES = 4_096
+"""What a layer may have for each of its files beside the content: headers and padding."""
+LAYER_FRAME_BYTES = 64 * 1024
+"""And for its end. The engine gets all of a layer, as often as the manifest names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,15 @@ def _check_layers(
     for name, expected in zip(names, hashes, strict=True):
         place = _place(places, name)
         reader = HashingReader(_bounded(content, place))
+        room = LAYER_FRAME_BYTES
         for entry in TarStream(reader):
             size, entries = size + max(entry.size, ENTRY_COST_BYTES), entries + 1
+            room += entry.size + ENTRY_FRAME_BYTES
             check_size(size, size_max)
             if entries > ENTRIES_MAX:
                 raise refused(f"it has more than {ENTRIES_MAX} files", "build it smaller")
+        if place.size > room:
+            raise refused(f"a layer has {place.size} bytes, and files for {room} at most", "save it again, by its id")
         if f"sha256:{reader.finish()}" != expected:
             raise refused("a layer is not the plain tar that its configuration names", "save it uncompressed")
         found.append(place)

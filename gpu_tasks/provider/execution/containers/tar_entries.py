@@ -19,6 +19,8 @@ BLOCK = 512
 EXTENDED_BYTES_MAX = 64 * 1024
 """Of one extended header: a path is at most 4,096 bytes, attributes a little more."""
 EXTENDED_IN_A_ROW_MAX = 4
+RECORDS_MAX = 256
+"""Of one extended header: a file has a name, times and a few attributes, and each record takes its time."""
 SIZE_MAX = 1 << 50
 CHUNK_BYTES = 1 << 20
 
@@ -233,17 +235,21 @@ def _decimal(text: str) -> int:
 def _records(content: bytes) -> dict[str, str]:
     """Records "length key=value newline" of pax; values that are no text are passed over."""
     found: dict[str, str] = {}
-    while content.strip(b"\0"):
-        digits, space, _ = content[:8].partition(b" ")
+    content, at, count = content.rstrip(b"\0"), 0, 0
+    while at < len(content):
+        count += 1
+        if count > RECORDS_MAX:
+            raise refused(f"an extended header with more than {RECORDS_MAX} records")
+        digits, space, _ = content[at : at + 8].partition(b" ")
         if not space or not digits.isdigit():
             raise refused("an extended header is damaged")
-        length = int(digits)
-        if not len(digits) + 2 < length <= len(content) or content[length - 1 : length] != b"\n":
+        end = at + int(digits)
+        if not at + len(digits) + 2 < end <= len(content) or content[end - 1 : end] != b"\n":
             raise refused("an extended header is damaged")
-        key, equals, value = content[len(digits) + 1 : length - 1].partition(b"=")
+        key, equals, value = content[at + len(digits) + 1 : end - 1].partition(b"=")
         if not equals:
             raise refused("an extended header is damaged")
-        content = content[length:]
+        at = end
         if key in {b"path", b"linkpath", b"size"} or key.startswith(b"GNU.sparse"):
             found[key.decode(errors="replace")] = _text(value)
     return found

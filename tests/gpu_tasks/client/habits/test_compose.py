@@ -3,7 +3,7 @@
 import pytest
 
 from converted import IMAGE, compose
-from gpu_tasks.client.habits.foreign import ForeignFileError
+from gpu_tasks.client.habits.foreign import SAID_MAX, ForeignFileError
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.tasks.container_request import ContainerNetwork
 from gpu_tasks.tasks.problems import TaskFileError
@@ -104,7 +104,15 @@ def test_a_gpu_is_looked_for_where_there_are_some() -> None:
     assert len(compose(one()).task.classes) == 3
 
 
-def test_of_your_environment_what_the_file_names_goes_along_and_is_said() -> None:
+def test_what_is_lost_is_said_whatever_stands_before_it() -> None:
+    """`--strict` goes by it: a hundred things that do not matter hid one that does."""
+    found = compose(one(*(f"x-{number}: 1" for number in range(150)), "privileged: true"))
+    assert found.lost == ["privileged"]
+    assert len(found.unneeded) == SAID_MAX
+    assert found.foreign.carrying.more == 51  # with the network
+
+
+def test_of_your_environment_what_you_name_goes_along_and_is_said() -> None:
     found = compose(one("environment: [TOKEN, OTHER=1]"), env={"TOKEN": "t", "HOME": "/me"})
     assert found.task.environment == {"TOKEN": "t", "OTHER": "1"}
     assert "environment TOKEN as a secret" in found.unneeded

@@ -68,6 +68,20 @@ def test_strict_writes_nothing_where_something_would_be_lost(tmp_path: Path) -> 
     assert convert(tmp_path, "sdl", SDL, "--strict").exit_code == 0, "a price of another chain is no loss"
 
 
+def test_a_file_that_asks_for_your_secrets_does_not_get_them(tmp_path: Path) -> None:
+    """Its author knows the names of what people have in their environments, and bidders read what a task has in its."""
+    text = COMPOSE.replace("command:", "environment: [CLOUD_SECRET_KEY], command:")
+    secret = {"CLOUD_SECRET_KEY": "hidden"}
+    found = convert(tmp_path, "compose", text, env=secret)
+    assert (found.exit_code, "hidden" in found.output) == (0, False)
+    assert "! 'environment CLOUD_SECRET_KEY': it has no value here: --env NAME takes" in found.stderr
+    given = convert(tmp_path, "compose", text, "--env", "CLOUD_SECRET_KEY", env=secret)
+    assert '"CLOUD_SECRET_KEY": "hidden"' in given.stdout
+    assert "- 'environment CLOUD_SECRET_KEY as a secret'" in given.stderr
+    refused = convert(tmp_path, "compose", text, "--env", "NOBODY_HAS")
+    assert (refused.exit_code, "your environment has none" in refused.stderr) == (2, True)
+
+
 def test_a_script_says_how_its_array_is_submitted(tmp_path: Path) -> None:
     found = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT)
     assert "submit it with `ogpu submit --array 0-9%4 FILE`" in found.stderr
@@ -99,14 +113,6 @@ def test_variables_and_classes_are_said_beside_the_file(tmp_path: Path) -> None:
     assert 'network: "outbound"' in found.stdout
     assert "kind: Job" in found.stdout
     assert "write it as NAME=VALUE" in convert(tmp_path, "compose", COMPOSE, "--env", "A").stderr
-
-
-def test_of_the_environment_what_a_file_names_alone_is_taken_and_said(tmp_path: Path) -> None:
-    text = COMPOSE.replace("ports:", "environment: [TOKEN], ports:")
-    found = convert(tmp_path, "compose", text, env={"TOKEN": "t", "OTHER": "o"})
-    assert 'env: {"TOKEN": "t"}' in found.stdout
-    assert "OTHER" not in found.output
-    assert "every bidder can read it" in found.stderr
 
 
 @pytest.mark.parametrize("kind", ["compose", "sdl", "sbatch"])

@@ -133,3 +133,9 @@ def test_an_image_has_to_be_said() -> None:
     assert sbatch("echo\n", image=IMAGE).task.image.repository == "ghcr.io/acme/tool"
     with pytest.raises(TaskFileError, match="rename it"):
         sbatch("echo\n", name="-x.sh")
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_what_is_one_line_to_a_shell_is_one_line(end: str) -> None:
+    found = sbatch(f"# a remark{end}#SBATCH --export=HIDDEN=1\n#SBATCH --job-name=x\necho")
+    assert (found.task.name, found.task.environment) == ("x", {})

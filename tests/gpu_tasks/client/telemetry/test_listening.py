@@ -179,18 +179,38 @@ def test_a_flood_is_said_and_looked_at_in_part(tmp_path: Path, url: str, monkeyp
     play(tmp_path, url, body)
 
 
-def test_more_keys_than_are_looked_up_are_not(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening_module, "KEYS_MAX", 2)
+def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> None:
+    """Whoever may write to a topic has the broker keep messages of many keys: they come before any of the provider."""
 
     async def body(scene: Scene, _: Mosquitto) -> None:
+        for number in range(70):
+            key = Keypair.from_seed(Scheme.ED25519, bytes((number,)) * 32)
+            await scene.publish(*Teller(key, genesis=scene.topics.genesis).told(1, channel=Channel.LOG))
+        await scene.says("signed by somebody whom it does not concern")
         await scene.tell(1)
         await scene.hears(SOMETHING)
-        for number in range(3):
-            key = Keypair.from_seed(Scheme.ED25519, bytes((number,)) * 32)
-            await scene.publish(*Teller(key, genesis=scene.topics.genesis).told(number))
-        await scene.says("of more keys than are looked up")
-        await scene.tell(2)
+        assert list(scene.listener._owners.values()) == [ALICE]
+
+    play(tmp_path, url, body)
+
+
+def test_a_provider_that_changed_its_key_is_heard_and_its_old_key_is_not(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening_module, "KEY_SECONDS", 0.0)
+    before = Keypair.from_seed(Scheme.ED25519, b"q" * 32)
+
+    async def body(scene: Scene, _: Mosquitto) -> None:
+        listener = scene.listener
+        listener._owners[before.public_key], listener._keys[ALICE] = ALICE, (before.public_key, 0.0)
+        old = Teller(before, ALICE, scene.topics.genesis)
+        await scene.publish(*old.told(1))
+        await scene.hears(SOMETHING)
+        await scene.tell(1)
         await scene.hears(SOMETHING, SOMETHING)
+        await scene.publish(*old.told(2))
+        await scene.says("signed by somebody whom it does not concern")
+        assert len(scene.notes) == 2
 
     play(tmp_path, url, body)
 

@@ -138,6 +138,14 @@ def test_bytes_and_files_count_towards_the_limit() -> None:
         checked(made(*empty), 10_000)
 
 
+def test_bytes_of_a_layer_that_are_no_file_are_bounded() -> None:
+    """They count as nothing, and a manifest may name one layer 128 times: 8 MB were a gibibyte for the engine."""
+    layer = layer_of(FILES)
+    checked(MadeImage(FILES).archive(layer=layer + bytes(60 * 1024)))
+    with pytest.raises(ContainerRefusedError, match="files for"):
+        checked(MadeImage(FILES).archive(layer=layer + bytes(MIB)))
+
+
 @given(st.data())
 def test_a_damaged_archive_is_good_or_refused(data: st.DataObject) -> None:
     image = made()
