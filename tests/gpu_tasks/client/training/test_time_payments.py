@@ -93,6 +93,25 @@ def stopped_in_the_second_auction() -> Scene:
     return chain, books
 
 
+def stopped_in_the_third_auction() -> Scene:
+    chain, books = sold(6 * OGPU, auctions=3)
+    sold_again(chain)
+    leave(chain, chain.keys[1])
+    chain.auction(with_offers([chain.keys[2]], 5 * OGPU, blocks=6))
+    chain.start(chain.keys[2])
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    return chain, books
+
+
+def left_where_that_costs_the_customer_little() -> Scene:
+    """Of what the leaver loses most burns."""
+    chain, books = sold(*TWO, auctions=1, loss=OGPU // 100)
+    leave(chain, chain.keys[0])
+    chain.start(chain.keys[1])
+    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    return chain, books
+
+
 def closed() -> Scene:
     chain, books = sold(*TWO)
     give(chain, chain.keys[0], 1)
@@ -160,7 +179,7 @@ def wrong(chain: TaskChain, books: Books, found: TaskAccount) -> list[str]:
 
 KNOWN = (
     left_alone, silent_and_not_taken_over, left_in_both_auctions, stopped_in_the_second_auction, closed, taken_over,
-    ended_by_itself, time_was_up,
+    ended_by_itself, time_was_up, stopped_in_the_third_auction, left_where_that_costs_the_customer_little,
 )  # fmt: skip
 BY_THE_RECORD = (taken_over, ended_by_itself, time_was_up)
 
