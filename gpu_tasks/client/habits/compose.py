@@ -205,7 +205,7 @@ def _image(found: _Found, value: Tree) -> None:
 def _fill_dollars(found: _Found) -> None:
     """`$$` is one dollar to Compose, and `${NAME}` a variable, which is not filled in here."""
     command, env = found.fields.get("command", ()), found.fields.get("env", {})
-    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values(), found.image)]
+    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values())]  # one in an image's name names no digest
     if any(_VARIABLE.search(text) for text in texts):
         why = (
             "Compose fills variables in, and this does not: write their values, or what `docker compose config` prints"

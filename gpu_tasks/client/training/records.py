@@ -16,7 +16,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated, runs_program
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, kept_step
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open
 from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
 from gpu_tasks.tasks.replica_check import agreed_results
@@ -173,7 +173,9 @@ def workload_name(workload: bytes) -> str:
 
 
 def _milestones(task: Task) -> str:
-    stated = task.behind + (kept_step(task) if task.slots else 0)
+    """Those that all have stated who work, or who have stated a result: nobody works on what has ended."""
+    counting = (slot for slot in task.slots if slot.outcome is None or slot.result is not None)
+    stated = task.behind + min((slot.reported for slot in counting), default=0)
     return f"{stated}/{task.order.milestones}"
 
 

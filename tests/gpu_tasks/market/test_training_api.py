@@ -19,6 +19,7 @@ from gpu_tasks.market.training_api import TaskAuction, TaskStatus, TrainingApi
 from gpu_tasks.traces.trace import proof_of_fraud
 from looked_at import DIGESTS, SEGMENTS, TRACE
 from node.rpc.methods.state import MAX_CALL_KEYS
+from replica_chain import bind, open_call, replicated
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
@@ -363,6 +364,17 @@ def test_an_interval_is_due_once_it_is_over_and_a_program_may_end_before() -> No
     assert (found.deed, found.number, found.opens_at) == (TaskDeed.FINISH, 2, began + 4)
     assert duty(chain, bob).deed is TaskDeed.WAIT
     assert status(chain).countable == 0
+
+
+def test_a_replica_is_told_to_bind_itself_then_to_open_and_then_to_wait() -> None:
+    chain, _, whose = replicated()
+    assert said(chain, whose[0]) == (TaskRole.SLOT, TaskDeed.BIND, 1)
+    for place, keys in enumerate(whose):
+        bind(chain, keys, place)
+    assert said(chain, whose[0]) == (TaskRole.SLOT, TaskDeed.OPEN_RESULT, 0)
+    chain.do(whose[0], open_call(chain, whose[0], 0))
+    assert said(chain, whose[0]) == (TaskRole.SLOT, TaskDeed.WAIT, 0)
+    assert said(chain, whose[1]) == (TaskRole.SLOT, TaskDeed.OPEN_RESULT, 0)
 
 
 def test_a_lease_is_over_when_its_time_is_up() -> None:

@@ -77,6 +77,12 @@ def test_a_member_is_its_file_with_its_index() -> None:
     assert len({member_of(file, asked, index).identity() for index in asked.indices}) == 3
 
 
+def test_no_variable_of_the_file_hides_the_index() -> None:
+    file = loaded(env={"OGPU_ARRAY_INDEX": "9", "SLURM_ARRAY_TASK_MAX": "9"})
+    found = task_of(member_of(file, index_set("1-2"), 1)).environment
+    assert (found["OGPU_ARRAY_INDEX"], found["SLURM_ARRAY_TASK_MAX"]) == ("1", "2")
+
+
 def test_the_longest_name_has_room_for_an_index() -> None:
     file = LoadedTask(read_any_task(ProgramDraft("a" * 63, IMAGE, "2 oGPU").text().encode(), "x"), {})
     names = [task_of(member_of(file, index_set("1,999999"), index)).name for index in (1, 999_999)]
@@ -109,6 +115,10 @@ def test_what_was_noted_is_there_for_who_comes_next(tmp_path: Path) -> None:
         record.note(1, OTHER)
     with ArrayRecord.open(tmp_path, b"a", b"b") as record:
         assert record.members == {1: OTHER.hex(), 3: TASK.hex()}
+        record.remove(1)
+        record.remove(1)
+    with ArrayRecord.open(tmp_path, b"a", b"b") as record:
+        assert record.members == {3: TASK.hex()}
         record.forget()
         record.forget()
     with ArrayRecord.open(tmp_path, b"a", b"b") as record:

@@ -118,6 +118,15 @@ def test_of_your_environment_what_you_name_goes_along_and_is_said() -> None:
     assert "environment TOKEN as a secret" in found.unneeded
 
 
+def test_a_variable_in_the_name_of_an_image_that_is_not_used_is_no_loss() -> None:
+    text = "services: {web: {image: 'acme/tool:${TAG:-latest}'}}"
+    assert compose(text, image=IMAGE).lost == []
+    with pytest.raises(ForeignFileError, match="named by a tag"):
+        compose(text)
+    with pytest.raises(TaskFileError, match="image"):
+        compose(f"services: {{web: {{image: '${{REGISTRY}}/{IMAGE}'}}}}")
+
+
 def test_an_image_by_tag_is_asked_for_with_the_command_that_finds_its_digest() -> None:
     text = "services: {web: {image: 'nginx:1.25;touch x'}}"
     with pytest.raises(ForeignFileError) as refused:

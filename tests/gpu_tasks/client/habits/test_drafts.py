@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from converted import IMAGE, read_back
 from gpu_tasks.client.habits.drafts import ProgramDraft, plain_name, quoted
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.tasks.container_order import intervals_of
 from gpu_tasks.tasks.container_task import ContainerFile
 from gpu_tasks.tasks.file_words import NAME
@@ -83,6 +84,15 @@ def test_everything_that_a_draft_has_is_in_the_file() -> None:
 def test_a_long_time_is_paid_in_long_intervals(time: str) -> None:
     task = read_back(replace(DRAFT, time=time))
     assert intervals_of(ContainerFile("x", task, {}), 1_000)[1] <= 255
+
+
+def test_copies_are_paid_in_no_intervals_however_long_they_take() -> None:
+    assert read_back(replace(DRAFT, copies="3", time="21h")).copies == 3
+
+
+@pytest.mark.parametrize("gpus", ["", "0"])
+def test_a_job_without_a_gpu_suits_every_device(gpus: str) -> None:
+    assert read_back(replace(DRAFT, gpus=gpus)).classes == tuple(DeviceClass)
 
 
 @given(st.text(max_size=80))

@@ -44,6 +44,8 @@ deployment: {{web: {{akash: {{profile: small, {count}}}}}}}
         ({"resources": "storage: [{size: 1Gi}, {name: d, size: 2Gi}]"}, "disk_bytes", 3 << 30, []),
         ({"resources": "storage: [{size: 1Gi, attributes: {persistent: true}}]"}, "disk_bytes", 1 << 30,
          ["storage that persists"]),
+        ({"resources": "storage: [{size: 1Gi, attributes: {persistent: 'Yes'}}]"}, "disk_bytes", 1 << 30,
+         ["storage that persists"]),
         ({"resources": "storage: [{size: 1Gi, attributes: {persistent: false}}]"}, "disk_bytes", 1 << 30, []),
         ({"resources": "gpu: {units: 1}"}, "classes", (DeviceClass.CONSUMER, DeviceClass.DATACENTER), []),
         ({"resources": "gpu: {units: 4}"}, "gpus", 1, ["4 GPUs"]),

@@ -13,15 +13,17 @@ from gpu_tasks.client.training.run_blobs import RunBlobError
 from gpu_tasks.client.training.shifts import shifts_of
 from gpu_tasks.client.training.stages import progress, why
 from gpu_tasks.client.training.task_payments import payments_of_task
+from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.replica_check import agreed_results, check_replicas
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task
-from replica_chain import accepted, bind, compute, disputed, offer, open_all, ordered, replicated
+from replica_chain import PAY, accepted, bind, compute, disputed, offer, open_all, open_call, ordered, replicated
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH
-from task_chain import RIGHT, WRONG, Books, TaskChain
+from task_chain import PRICE, RIGHT, WRONG, Books, TaskChain
 
 
 def records(chain: TaskChain, number: int) -> AuctionRecords:
@@ -84,7 +86,9 @@ def test_what_is_shown_is_what_moved(end: Callable[[], tuple[TaskChain, Books]])
     assert customer.paid is not None
     assert customer.lost is not None
     assert books.change(CUSTOMER) == customer.paid - customer.lost
-    assert customer.returned is not None
+    rules = task.rules
+    locked = 3 * (money.escrow(rules, PRICE) + money.customer_bond(rules, PRICE)) + JURORS * PAY * bool(task.jury_from)
+    assert customer.returned == locked - customer.lost
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -124,6 +128,15 @@ def test_outputs_are_those_that_most_agree_on_or_of_who_is_named() -> None:
         stated_outputs(task, 7)
     with pytest.raises(RunBlobError, match="do not agree"):
         stated_outputs(undecided()[0].now())
+
+
+def test_nothing_is_agreed_on_while_it_is_opened() -> None:
+    chain, _, whose = replicated()
+    for place, keys in enumerate(whose):
+        bind(chain, keys, place)
+    chain.do(whose[0], open_call(chain, whose[0], 0))
+    assert chain.state() is TaskState.OPENING
+    assert agreed_results(chain.now()) == []
 
 
 def test_every_step_says_why_it_waits() -> None:

@@ -12,6 +12,7 @@ from gpu_tasks.client.training.happened import TaskEvents, task_events
 from gpu_tasks.client.training.shifts import shift_rows, shifts_of
 from gpu_tasks.client.training.task_payments import JUDGES, TaskAccount, payments_of_task
 from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.events import FraudProven
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.tasks import TaskState
@@ -136,6 +137,14 @@ def died() -> tuple[TaskChain, Books]:
     return chain, books
 
 
+def died_where_that_costs_the_customer_little() -> tuple[TaskChain, Books]:
+    """Of what who died loses most burns."""
+    chain, books = awarded(6 * OGPU, 7 * OGPU, auctions=1, loss=OGPU // 100)
+    work(chain, chain.keys[0], milestones=1)
+    chain.until(TaskState.ENDED)
+    return chain, books
+
+
 def nobody_left() -> tuple[TaskChain, Books]:
     chain, books = awarded(6 * OGPU, 7 * OGPU, auctions=1)
     work(chain, chain.keys[0], milestones=1)
@@ -206,7 +215,11 @@ def unopened() -> tuple[TaskChain, Books]:
 
 
 TOLD_BY_RECORD = (on_time, silent, late, cancelled, taken_back, stopped, gang, unopened)
-TOLD_BY_EVENTS = (not_started, died, nobody_left, found_right, found_lying, disputed_falsely)
+TOLD_BY_EVENTS = (
+    not_started, died, nobody_left, found_right, found_lying, disputed_falsely,
+    died_where_that_costs_the_customer_little,
+)  # fmt: skip
+WITHOUT_JUDGES = (*TOLD_BY_RECORD, not_started, died, nobody_left, died_where_that_costs_the_customer_little)
 
 
 @pytest.mark.parametrize("scene", TOLD_BY_RECORD + TOLD_BY_EVENTS)
@@ -221,6 +234,29 @@ def test_what_is_shown_is_what_moved(scene: Callable[[], tuple[TaskChain, Books]
         shown = sum((each.paid or 0) - (each.lost or 0) for each in mine)
         looks = 30_000 * chain_looks(chain) if keys is CUSTOMER else 0
         assert shown == chain.wealth(keys.stash) - books.before[keys] + looks, (keys.name, mine)
+
+
+@pytest.mark.parametrize("scene", WITHOUT_JUDGES)
+def test_what_somebody_lost_somebody_was_paid_or_it_burned(
+    scene: Callable[[], tuple[TaskChain, Books]], kept: Kept
+) -> None:
+    chain, _ = scene()
+    parties = account(chain, told(chain, kept)).parties
+    assert sum(each.paid or 0 for each in parties) == sum(each.lost or 0 for each in parties) > 0
+
+
+def test_who_showed_a_lie_was_paid_by_the_liar(kept: Kept) -> None:
+    chain, _ = found_lying()
+    happened = told(chain, kept)
+    alone = account(chain, happened)
+    happened.told.insert(0, (chain.chain.height, FraudProven(chain.task, 0, chain.keys[5].stash, 77)))
+    shown = account(chain, happened)
+    (before,), (after,) = ([each for each in one.parties if each.party == "provider"] for one in (alone, shown))
+    assert before.lost is not None
+    assert after.lost == before.lost + 77
+    assert [(each.account, each.paid) for each in shown.parties if each.party == "prover of a lie"] == [
+        (chain.keys[5].stash, 77)
+    ]
 
 
 def chain_looks(chain: TaskChain) -> int:

@@ -149,6 +149,18 @@ def test_who_was_silent_commits_with_a_new_bond(chain: MarketChain) -> None:
     assert proven(chain, alice) > 0
 
 
+def test_who_enrols_later_answers_for_no_roll_call_before(chain: MarketChain) -> None:
+    alice, bob = chain.validators[:2]
+    enrolled(chain, alice)
+    ended(chain)
+    chain.block(signed(bob.stash, Capacity.enrol(device=bob.device, shape=SHAPE)))
+    before = chain.now()[Balances].free_balance(bob.stash)
+    bond = held(chain, bob)
+    chain.block(signed(bob.stash, Capacity.withdraw(device=bob.device)))
+    assert chain.now()[Balances].free_balance(bob.stash) == before + bond
+    assert not chain.happened(ev.RollCallBondLost)
+
+
 def test_who_answers_gets_the_bond_back(chain: MarketChain) -> None:
     alice = chain.validators[0]
     enrolled(chain, alice)
@@ -160,6 +172,20 @@ def test_who_answers_gets_the_bond_back(chain: MarketChain) -> None:
     assert held(chain, alice) == 0
     assert proven(chain, alice) == 0
     assert not list(chain.now()[Capacity].proofs.items())
+
+
+def test_who_answers_each_roll_call_has_proven_something_all_the_time_and_keeps_two_proofs(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    for number in (1, 2, 3):
+        answered(chain, alice)
+        kept = [each for each, _ in chain.now()[Capacity].proofs.under(alice.device)]
+        assert sorted(kept) == list(range(max(1, number - 1), number + 1))
+        assert (proven(chain, alice) > 0) is (number > 1)
+        ended(chain)
+        assert proven(chain, alice) > 0
+        called(chain)
+    assert not chain.happened(ev.RollCallBondLost)
 
 
 @pytest.mark.parametrize(("objections", "stands"), [(1, True), (2, False)])
@@ -180,6 +206,16 @@ def test_two_of_three_inspectors_end_a_proof(chain: MarketChain, objections: int
     assert (proven(chain, alice) > 0) is stands
     chain.block(signed(alice.stash, Capacity.withdraw(device=alice.device)))
     assert bool(chain.happened(ev.RollCallBondLost)) is not stands
+
+
+def test_what_was_not_shown_nobody_objects_to(chain: MarketChain) -> None:
+    alice = chain.validators[0]
+    at = enrolled(chain, alice)
+    until(chain, at.at + times.COMMITS_FROM)
+    chain.block(signed(alice.provider, Capacity.commit(device=alice.device, root=ROOT)))
+    until(chain, times.inspectors_at(at) + 1)
+    drawn = chain.now()[Capacity].inspectors(newest(chain), alice.device, alice.stash)
+    chain.block(refused(drawn[0], Capacity.object(device=alice.device), ev.NothingCommitted))
 
 
 def test_who_is_no_owner_and_what_is_no_work(chain: MarketChain) -> None:

@@ -16,10 +16,13 @@ from replica_chain import (
     compute,
     disputed,
     offer,
+    open_all,
     open_call,
+    ordered,
     outcomes,
     replicated,
     spent,
+    workers,
 )
 from scripts.chains.market_chain import signed
 from task_chain import PRICE, RIGHT, WRONG, a_result, net
@@ -89,6 +92,24 @@ def test_the_newly_drawn_are_others_and_the_first_have_nothing_to_do() -> None:
     chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
     chain.ask(TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState)
     chain.do(jury[0], TrainingMarket.report_input(task=chain.task, place=3), ev.WrongTaskState)
+
+
+def test_who_did_not_start_before_does_not_start_beside_a_jury() -> None:
+    chain, _ = ordered(size=14)
+    offer(chain, *chain.keys[1:7])
+    chain.until(TaskState.STARTING)
+    whose = workers(chain)
+    starts = [signed(whose[place].provider, TrainingMarket.start(task=chain.task, place=place)) for place in (0, 1)]
+    chain.chain.block(*starts)
+    chain.until(TaskState.RUNNING)
+    for place, keys in enumerate(whose[:2]):
+        bind(chain, keys, place)
+    open_all(chain, *enumerate(whose[:2]))
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    offer(chain, *(keys for keys in chain.keys if keys not in whose))
+    chain.until(TaskState.STARTING)
+    chain.do(whose[2], TrainingMarket.start(task=chain.task, place=2), ev.DoneAlready)
+    assert chain.now().slots[2].outcome is TaskOutcome.NOT_STARTED
 
 
 def test_a_second_dispute_is_not_there() -> None:

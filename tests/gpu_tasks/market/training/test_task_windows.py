@@ -64,6 +64,20 @@ def test_a_record_stays_until_its_bids_have_given_back_what_they_hold(monkeypatc
     assert chain.free(alice.stash) == before
 
 
+def test_nothing_is_left_of_a_task_whose_record_is_dropped() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    chain.start(chain.keys[0])
+    chain.until(TaskState.ENDED)
+    chain.chain.blocks(40)
+    market = chain.market
+    for kept in (market.tasks, market.awards, market.bids, market.held_bids, market.duties, market.on_sale):
+        assert not list(kept.items())
+    for pending in (market.by_height, market.by_finality, market.to_clear):
+        assert not list(pending.places.items())
+
+
 def test_what_a_block_has_no_room_for_waits_for_the_next_one() -> None:
     chain = TaskChain(constants={"TrainingMarket.commit_blocks": 4})
     order = TrainingMarket.submit(order=an_order(price_max=OGPU))

@@ -239,3 +239,23 @@ def test_a_program_of_which_no_container_can_be_begun_loses_what_who_dies_does(t
         assert [slot.outcome for slot in ended.slots] == [*[TaskOutcome.ON_TIME] * 2, TaskOutcome.DIED]
 
     replicas(tmp_path, scene)
+
+
+def test_who_did_not_start_runs_nothing_for_those_who_did(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task = await asked(village)
+        await village.until(task, TaskState.VOLUNTEERING)
+        while village.task(task).state is TaskState.VOLUNTEERING:
+            for miner in village.miners:
+                await miner.step()
+            village.node.block()
+        late = village.miner(village.task(task).slots[2].provider)
+        village.miners.remove(late)
+        running = await village.until(task, TaskState.RUNNING)
+        assert running.slots[2].outcome is TaskOutcome.NOT_STARTED
+        village.miners.append(late)
+        for _ in range(3):
+            await village.block()
+        assert not village.engine_of(late.keys.stash).started
+
+    replicas(tmp_path, scene)

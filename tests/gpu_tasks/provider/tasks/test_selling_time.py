@@ -24,6 +24,7 @@ from gpu_tasks.provider.programs.refusals import ProgramError
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks import bidding, time_terms
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
+from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.tasks.container_request import (
     AskedLimits,
     ContainerNetwork,
@@ -171,6 +172,25 @@ def test_a_program_that_starts_when_its_customer_has_left_is_taken_away(tmp_path
     play(tmp_path, scene)
 
 
+def test_a_program_that_takes_long_to_start_is_not_left_meanwhile(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        engine, task, _ = await slowed(village)
+        slow = village.slot_miner(task)
+        for _ in range(6):  # and nobody waits for the engine
+            village.node.block()
+            for miner in village.miners:
+                await (slow.daemon.step(slow.chain.view()) if miner is slow else miner.step())
+            await village.pause()
+        assert village.slot_miner(task).daemon.parts.journal.tasks[task, 1].is_begun
+        engine.may_start.set()
+        await village.block()
+        assert len(engine.running) == 1
+        assert village.task(task).state is TaskState.RUNNING
+        assert village.settled() == []
+
+    play(tmp_path, scene)
+
+
 def test_a_program_that_is_made_ready_twice_at_once_is_not_lost_when_it_has_begun(tmp_path: Path) -> None:
     async def scene(village: Renting) -> None:
         engine, task_id, task = await slowed(village)
@@ -224,6 +244,25 @@ def test_a_daemon_that_lost_the_program_leaves_and_the_runner_up_begins_it_anew(
         assert other != miner.keys.stash
         assert len(village.engine_of(other).running) == 1
         assert not village.fakes[miner.keys.name].started
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("drains", [False, True])
+def test_who_is_asked_takes_time_over_unless_it_drains(tmp_path: Path, *, drains: bool) -> None:
+    async def scene(village: Renting) -> None:
+        task, miner, _ = await begun(village)
+        while not village.task(task).done:
+            await village.block()
+        for other in village.miners:
+            set_draining(other.daemon.settings.base_path, drains=drains)
+        village.fakes[miner.keys.name] = FakeEngine()
+        village.engines = dict(village.fakes)
+        await village.restart(miner)
+        asked = await village.until(task, TaskState.ASKING)
+        assert asked.standby is not None
+        later = await village.until(task, TaskState.RUNNING, TaskState.COMMITTING)
+        assert later.state is (TaskState.COMMITTING if drains else TaskState.RUNNING)
 
     play(tmp_path, scene)
 

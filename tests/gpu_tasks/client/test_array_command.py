@@ -1,0 +1,91 @@
+"""`ogpu submit --array`: what all members cost is asked once, none is submitted twice, nobody's bid is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converted import IMAGE
+from gpu_tasks.client.commands import submitting
+from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.training import sealing
+from gpu_tasks.data import training_reads
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.order import StoredInput
+from planted_tasks import BOB
+from priced_tasks import a_task
+from task_customer import OF_BOB, ogpu, refusal
+from wallet.client import ChainClient
+from wallet.session import CallFailedError
+from wallet_runner import answer, chain
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
+
+
+@pytest.fixture
+def nothing_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs are sealed as of block 0: the played chain learns of no other that is final."""
+    monkeypatch.setattr(sealing, "StoredInput", lambda root, blob, _: StoredInput(root, blob, 0))
+
+
+def array(folder: Path, indices: str, *more: str, price: str = "2 oGPU") -> list[str]:
+    path = folder / "job.yaml"
+    path.write_text(ProgramDraft("sweep", IMAGE, price, command=("run",)).text())
+    return ["submit", str(path), *OF_BOB, "--anyway", "--array", indices, *more]
+
+
+async def count(url: str) -> int:
+    async with await ChainClient.connect(url) as client:
+        return int(await client.read(TrainingMarket.submitted, BOB, at=await client.finalized()))
+
+
+def test_all_are_asked_for_at_once_and_none_is_submitted_twice(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        dry = answer(ogpu(tmp_path, url, *array(tmp_path, "0-2", "--dry-run")))
+        assert (dry["tasks"], dry["sent"]) == (3, False)
+        assert int(dry["most_of_all"]["grains"]) == 3 * int(dry["most"]["grains"])
+        rows = answer(ogpu(tmp_path, url, *array(tmp_path, "0-2", "--yes")))
+        assert [row["index"] for row in rows] == [0, 1, 2]
+        assert len({row["task"] for row in rows}) == asyncio.run(count(url)) == 3
+        again = ogpu(tmp_path, url, *array(tmp_path, "0-2", "--dry-run"))
+        assert (answer(again)["tasks"], answer(again)["most_of_all"]["grains"]) == (0, "0")
+        assert answer(ogpu(tmp_path, url, *array(tmp_path, "0-2", "--yes"))) == rows
+        assert asyncio.run(count(url)) == 3
+
+
+def test_what_is_not_there_for_all_of_them_submits_none(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        needed = int(
+            answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--dry-run", price="100 oGPU")))["most"]["grains"]
+        )
+        spendable = int(answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--dry-run")))["spendable"]["grains"])
+        dear = f"{spendable * 100 // (2 * needed) + 10} oGPU"  # one of them could be paid, and two could not
+        answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--dry-run", price=dear)))
+        said = refusal(ogpu(tmp_path, url, *array(tmp_path, "0-1", "--yes", price=dear)))
+        assert "submitting 2 tasks takes" in said
+        assert asyncio.run(count(url)) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "submitted"), [(TaskOutcome.NO_AWARD, submitting.SUBMITTED_MAX), (TaskOutcome.LEFT, 1)]
+)
+def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: TaskOutcome, submitted: int
+) -> None:
+    async def follow(*_: object, **__: object) -> Task:
+        raise CallFailedError("the task ended without a result")
+
+    async def task(*_: Any) -> Task:
+        return a_task(state=TaskState.ENDED, outcome=outcome)
+
+    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(training_reads, "task", task)
+    with chain(tmp_path) as url:
+        said = refusal(ogpu(tmp_path, url, *array(tmp_path, "7", "--watch", "--yes")), 1)
+        assert "1 of 1 did not end well: [7]" in said
+        assert asyncio.run(count(url)) == submitted

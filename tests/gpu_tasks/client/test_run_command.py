@@ -1,0 +1,76 @@
+"""`ogpu run`: the job that a command line comes to, and the exit code that is this program's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converted import IMAGE
+from gpu_tasks.client.commands import running
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState
+from gpu_tasks.tasks.container_task import ContainerTask
+from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
+from priced_tasks import a_task
+from task_customer import OF_BOB, ogpu, refusal
+from wallet_runner import answer, chain
+
+JOB = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2 oGPU", "--anyway"]
+
+
+def saved(folder: Path, url: str, *words: str) -> ContainerTask:
+    """What would be submitted."""
+    path = folder / "task.yaml"
+    path.unlink(missing_ok=True)
+    answer(ogpu(folder, url, *JOB, "--save", str(path), "--dry-run", *words, "--", "sh", "-c", "exit 3"))
+    source = read_any_task(path.read_bytes(), "x")
+    assert isinstance(source, ContainerSource)
+    return source.file.task
+
+
+def test_a_command_line_is_a_job(tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("many")
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "words").write_text("others")
+    with chain(tmp_path) as url:
+        plain = saved(tmp_path, url, "--env", "A=b=c", "--in", str(tmp_path / "words"))
+        assert (plain.command, dict(plain.environment), plain.inputs) == (
+            ("sh", "-c", "exit 3"), {"A": "b=c"}, ("words",),
+        )  # fmt: skip
+        assert (plain.gpus, plain.classes, plain.is_lease) == (0, tuple(DeviceClass), False)
+        any_gpu = saved(tmp_path, url, "--gpu", "any")
+        assert (any_gpu.gpus, any_gpu.classes) == (1, (DeviceClass.CONSUMER, DeviceClass.DATACENTER))
+        assert saved(tmp_path, url, "--gpu", "datacenter").classes == (DeviceClass.DATACENTER,)
+        both = ["--in", str(tmp_path / "words"), "--in", str(tmp_path / "deeper" / "words")]
+        assert "two files have one name" in refusal(ogpu(tmp_path, url, *JOB, *both, "--dry-run", "--", "true"))
+
+
+def ended(exit_code: int | None) -> Task:
+    """A job that ran."""
+    result = None if exit_code is None else TaskResult(b"r" * 32, bytes(32), exit_code)
+    slot = Slot(b"p" * 32, b"d" * 32, 5, 9, 7, result=result)
+    task = a_task(state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER, slots=(slot,))
+    return replace(task, order=replace(task.order, checked_by=CheckedBy.METERED))
+
+
+@pytest.mark.usefixtures("stored_nowhere")
+@pytest.mark.parametrize(("stated", "code"), [(0, 0), (3, 3), (255, 255), (256, 255), (None, running.EXIT_UNKNOWN)])
+def test_its_exit_code_is_that_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: int | None, code: int
+) -> None:
+    async def follow(*_: object, **__: object) -> Task:
+        return ended(stated)
+
+    async def fetch(*_: Any) -> None: ...
+
+    monkeypatch.setattr(running, "follow_task", follow)
+    monkeypatch.setattr(running, "_fetch", fetch)
+    monkeypatch.setattr(running, "DEFAULT_FOLDER", tmp_path / "postings")
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, *JOB, "--yes", "--", "true")
+    assert done.exit_code == code, done.output
