@@ -105,8 +105,8 @@ def _environment(found: _Found, value: Tree) -> None:
             env[name] = text
         elif name in found.environment:
             env[name] = found.environment[name]
-            why = "its value is that of your environment, and every bidder can read it"
-            found.carrying.leave(f"environment {name} as a secret", why, matters=False)
+            why = "its value of now is written into the file, and every bidder can read it"
+            found.carrying.leave(f"that environment {name} is yours alone", why, matters=False)
         else:
             found.carrying.leave(f"environment {name}", "it has no value here, and your environment has none")
     found.fields["env"] = env

@@ -107,7 +107,7 @@ def test_a_gpu_is_looked_for_where_there_are_some() -> None:
 def test_of_your_environment_what_the_file_names_goes_along_and_is_said() -> None:
     found = compose(one("environment: [TOKEN, OTHER=1]"), env={"TOKEN": "t", "HOME": "/me"})
     assert found.task.environment == {"TOKEN": "t", "OTHER": "1"}
-    assert "environment TOKEN as a secret" in found.unneeded
+    assert "that environment TOKEN is yours alone" in found.unneeded
 
 
 def test_an_image_by_tag_is_asked_for_with_the_command_that_finds_its_digest() -> None:
