@@ -31,6 +31,7 @@ from wallet.output import Output, harmless
 from wallet.session import CallFailedError, WalletSession, note
 
 HEARD_SECONDS = 12.0
+TASK_BYTES_SHOWN = 4
 """A provider beats every ten seconds."""
 NOTHING = (
     "nothing was heard: the task may wait for its auction (`ogpu describe`), or its provider has no broker; "
@@ -167,8 +168,15 @@ async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[He
                 click.echo(json.dumps(hearing.row()))
         if once:
             table.note_silence(time.time_ns() // 1_000_000, nothing_heard(HEARD_SECONDS))
-            columns = PROGRESS_COLUMNS if output.as_json else SHOWN_COLUMNS
-            output.rows(f"Tasks: {WHOSE_WORD}", columns, table.rows(time.time_ns() // 1_000_000))
+            rows = table.rows(time.time_ns() // 1_000_000)
+            if output.as_json:
+                output.rows(f"Tasks: {WHOSE_WORD}", PROGRESS_COLUMNS, rows)
+            else:
+                output.rows(
+                    f"Tasks: {WHOSE_WORD}",
+                    SHOWN_COLUMNS,
+                    [row | {"task": row["task"][:TASK_BYTES_SHOWN]} for row in rows],
+                )
         return
     with Live(_drawn(table), console=output.console, refresh_per_second=2) as live:
         async for hearing in hearings:
@@ -187,5 +195,5 @@ def _drawn(table: ProgressTable) -> Table:
 
 def _cell(value: Any) -> str:
     if isinstance(value, bytes):
-        return f"0x{value.hex()[:8]}"
+        return f"0x{value[:TASK_BYTES_SHOWN].hex()}"
     return "" if value is None else harmless(str(value)).replace("\n", " ")
