@@ -13,12 +13,14 @@ from gpu_tasks.client.training.block_statements import LifeBlocks, life_blocks, 
 from gpu_tasks.client.training.following import open_case
 from gpu_tasks.client.training.records import (
     HISTORY_COLUMNS,
+    HISTORY_SHOWN,
     HISTORY_STATES,
     SLOT_COLUMNS,
     TASK_COLUMNS,
     auction_rows,
     columns_of,
     history_row,
+    history_shown,
     shortened,
     slot_rows,
     task_facts,
@@ -82,7 +84,11 @@ def history(session: WalletSession, key_text: str, since: int, states: tuple[str
         final = await client.finalized()
         found = await training_reads.tasks_of(client, session.account(key_text), final)
         rows = [history_row(task_id, task) for task_id, task in found if task.submitted_at >= since]
-        session.output.rows("History", HISTORY_COLUMNS, [row for row in rows if not states or row["state"] in states])
+        rows = [row for row in rows if not states or row["state"] in states]
+        if session.output.as_json:
+            session.output.rows("History", HISTORY_COLUMNS, rows)
+        else:
+            session.output.rows("History", HISTORY_SHOWN, [history_shown(row) for row in rows])
         oldest = min((task.submitted_at for _, task in found), default=None)
         known = "none is known" if oldest is None else f"the oldest that is known was submitted in block {oldest}"
         note(f"the chain forgets what ended long ago: {known}; `ogpu describe` has the payments of each")

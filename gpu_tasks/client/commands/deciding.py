@@ -159,7 +159,7 @@ async def cancelled(
     """What taking a task back would be; TaskError where that cannot be done any more."""
     require_customer(found, payer.account)
     if not _is_cancellable(found):
-        helps = "`ogpu amend --stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
+        helps = "`ogpu stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
         raise TaskError(f"the task is {stages.progress(found)}: it cannot be taken back any more; {helps}")
     call = TrainingMarket.cancel(task=task_id)
     ends = await purse.end_facts(client, task_id, found, call, payer.account)

@@ -32,6 +32,7 @@ from wallet.output import Output, harmless
 from wallet.session import CallFailedError, WalletSession, note
 
 HEARD_SECONDS = 12.0
+TASK_BYTES_SHOWN = 4
 """A provider beats every ten seconds."""
 REDRAWN_SECONDS = 0.5
 NOTHING = (
@@ -169,8 +170,15 @@ async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[He
                 click.echo(json.dumps(hearing.row()))
         if once:
             table.note_silence(time.time_ns() // 1_000_000, nothing_heard(HEARD_SECONDS))
-            columns = PROGRESS_COLUMNS if output.as_json else SHOWN_COLUMNS
-            output.rows(f"Tasks: {WHOSE_WORD}", columns, table.rows(time.time_ns() // 1_000_000))
+            rows = table.rows(time.time_ns() // 1_000_000)
+            if output.as_json:
+                output.rows(f"Tasks: {WHOSE_WORD}", PROGRESS_COLUMNS, rows)
+            else:
+                output.rows(
+                    f"Tasks: {WHOSE_WORD}",
+                    SHOWN_COLUMNS,
+                    [row | {"task": row["task"][:TASK_BYTES_SHOWN]} for row in rows],
+                )
         return
     with Live(_drawn(table), console=output.console, auto_refresh=False) as live:
         drawing = asyncio.create_task(_drawn_again_and_again(live, table))
@@ -201,5 +209,5 @@ def _drawn(table: ProgressTable) -> Table:
 
 def _cell(value: Any) -> str:
     if isinstance(value, bytes):
-        return f"0x{value.hex()[:8]}"
+        return f"0x{value[:TASK_BYTES_SHOWN].hex()}"
     return "" if value is None else harmless(str(value)).replace("\n", " ")

@@ -101,8 +101,10 @@ def submit(
     if array_text is not None:
         asked: list[IndexSet] = []
         explained(lambda: asked.append(index_set(array_text)))
-        if accepts or (asked[0].at_once is not None and not is_watched):
-            raise click.UsageError("--array: --accept is for one task, and % needs --watch, which waits for the others")
+        if accepts:
+            raise click.UsageError("--array: --accept is for one task")
+        if asked[0].at_once is not None and not is_watched and not dry_run:
+            raise click.UsageError("--array: % needs --watch, which waits for the others")
         array = ArraySubmission(submission, asked[0], secrets, is_watched=is_watched)
         array.run(wait, is_anyway=anyway, is_asked=not yes, is_dry=dry_run)
         return

@@ -83,6 +83,8 @@ class EventStream:
                 async for each in self._block(client, self._next):
                     yield each
             except (RpcError, OddAnswerError):
+                height = await client.height(await client.finalized())  # more of them, while it was asked
+                oldest = max(0, height - BLOCKS_PROVED + 1)
                 if self._next >= oldest:
                     raise  # it has to be there: another try
                 yield UntoldBlocks(self._next, oldest - 1)

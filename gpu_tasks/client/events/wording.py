@@ -23,6 +23,7 @@ SENTENCES = {
     "UnitSettled": "unit {unit} is answered: {winner} is paid {price}; its customer paid {paid} in all",
     "UnitRefunded": "unit {unit} ends without a result ({refund}); its customer lost {lost}",
     "ProviderRebated": "{provider} gets {amount} of its fee back from the emission",
+    "Attested": "the attestation of {provider} about unit {unit} is part of the chain",
     # tasks
     "TaskSubmitted": "{customer} puts task {task} to auction, for {price_max} at most; {locked} is locked",
     "BidCommitted": "{provider} bids for task {task} with device {device}",
@@ -35,6 +36,7 @@ SENTENCES = {
     "BidEnded": "the bid of {provider} for task {task} did not win; {burned} of its bond burned",
     "SlotStarted": "{provider} starts slot {place} of task {task}",
     "TaskRunning": "task {task} runs",
+    "TaskAttested": "the attestation of {provider} about slot {place} of task {task} is part of the chain",
     "MilestoneReported": "slot {place} of task {task} states milestone {milestone.number}, metric {milestone.metric}",
     "MilestoneCounted": "milestone {number} of task {task} counts: {holder} holds its checkpoint",
     "ResultStated": "slot {place} of task {task} states its result, metric {result.metric}",
@@ -52,6 +54,10 @@ SENTENCES = {
     "CloseOffered": "its customer offers to end task {task}: {pay} for each slot, {back} of its collateral back",
     "SlotSettled": "slot {place} of task {task} has ended ({outcome}): {provider} earned {earned}, lost {lost}",
     "TaskEnded": "task {task} has ended ({outcome}), after {auctions} auctions",
+    "ReplicasSought": "task {task} seeks {wanted} devices more, at {price} each, up to block {until}",
+    "Volunteered": "{provider} offers device {device} to compute task {task} too",
+    "ResultBound": "slot {place} of task {task} is bound to what it found, and opens it once all are",
+    "ReplicasCompared": "{votes} of the {places} that computed task {task} agree, from slot {first} on: {root}",
     # courts
     "CaseOpened": "case {case} waits for judges ({kind})",
     "BenchDrawn": "case {case} is judged by {judges}",

@@ -202,7 +202,7 @@ def _only(what: str) -> Callable[[_Found, str], None]:
 
 
 def _array(found: _Found, value: str) -> None:
-    found.hints.append(f"--array {shlex.quote(value)}")
+    found.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
 
 
 def _dependency(found: _Found, value: str) -> None:

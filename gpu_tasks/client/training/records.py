@@ -16,14 +16,16 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated, runs_program
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, kept_step, panel
 from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
 from gpu_tasks.tasks.replica_check import agreed_results
 from gpu_tasks.workloads import registry
+from runtime.cryptography import ss58
 from wallet.output import Account, BareGrains, Grains
 
 BYTES_SHOWN = 4
+ACCOUNT_LETTERS = 8
 SHORTENED = ("device", "result")
 TAKEN_BACK = "the customer took the task back before the award"
 TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
@@ -31,6 +33,8 @@ HISTORY_COLUMNS = (
     "task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "milestones", "price",
     "outcome",
 )  # fmt: skip
+HISTORY_SHOWN = ("task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "price")
+"""For people."""
 HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
 DONE = (
     TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
@@ -75,6 +79,12 @@ def history_row(task_id: bytes, task: Task) -> dict[str, Any]:
         "price": None if not task.slots else Grains(sum(each.price for each in task.slots)),
         "outcome": None if task.outcome is None else task.outcome.name.lower(),
     }
+
+
+def history_shown(row: dict[str, Any]) -> dict[str, Any]:
+    """For people: a line has no room for all letters of an address."""
+    provider = row["provider"]
+    return row | {"provider": None if provider is None else ss58.encode(provider)[:ACCOUNT_LETTERS]}
 
 
 def exit_code_of(task: Task) -> int | None:
@@ -173,10 +183,11 @@ def workload_name(workload: bytes) -> str:
 
 
 def _milestones(task: Task) -> str:
-    """Those that all have stated who work, or who have stated a result: nobody works on what has ended."""
-    counting = (slot for slot in task.slots if slot.outcome is None or slot.result is not None)
-    stated = task.behind + min((slot.reported for slot in counting), default=0)
-    return f"{stated}/{task.order.milestones}"
+    """Those that all have stated, who work or worked last: of time the intervals that are paid."""
+    last = [task.slots[place] for place in panel(task)]
+    is_over = all(slot.outcome is not None for slot in last)
+    stated = max((slot.reported for slot in last), default=0) if is_over else kept_step(task)
+    return f"{task.behind + stated}/{task.order.milestones}"
 
 
 def _slot_row(place: int, slot: Slot) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def test_a_running_task_is_extended_and_stopped(tmp_path: Path, running: tuple[P
     amend = ["amend", planted.name, *OF_BOB, "--yes"]
     assert "give one of --raise, --extend and --stop" in refusal(ogpu(tmp_path, url, *amend))
     assert "give one of" in refusal(ogpu(tmp_path, url, *amend, "--stop", "--extend", "3"))
-    assert "`ogpu amend --stop` ends it" in refusal(ogpu(tmp_path, url, "cancel", planted.name, *OF_BOB, "--yes"))
+    assert "`ogpu stop` ends it" in refusal(ogpu(tmp_path, url, "cancel", planted.name, *OF_BOB, "--yes"))
     assert "is not in the range 1<=x<=1000000" in refusal(ogpu(tmp_path, url, *amend, "--extend", "300000000000"))
     more = answer(ogpu(tmp_path, url, *amend, "--extend", "5"))
     assert more["promised"] == [45]

@@ -130,7 +130,7 @@ class ContainerEngine:
         """Write what lies in /out as a canonical archive; ContainerRefusedError for what is not taken."""
         limits = container.spec.limits
         most = OutputLimits(limits.output_files, limits.output_bytes)
-        return await self._inside.copy_out(container, "out", most, sink)
+        return await self._inside.outputs(container, most, sink)
 
     async def remove(self, container: RunningContainer) -> None:
         """End it at once and take it away, volumes and all; ContainerError with what stayed."""

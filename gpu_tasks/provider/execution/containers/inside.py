@@ -131,21 +131,32 @@ class Inside:
     async def copy_out(
         self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO
     ) -> OutputArchive:
-        """The archive of a folder or file in /out or /workspace, while the container runs or after it ended."""
+        """The archive of a folder or file in /out or /workspace, under its own last name, running or ended."""
+        return await self._archive(container, path, limits, sink, is_named=True)
+
+    async def outputs(self, container: RunningContainer, limits: OutputLimits, sink: BinaryIO) -> OutputArchive:
+        """The archive of what lies in /out."""
+        return await self._archive(container, "out", limits, sink, is_named=False)
+
+    async def _archive(
+        self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool
+    ) -> OutputArchive:
         parts = path.strip("/").split("/")
         if parts[0] not in OWN_FOLDERS or any(part in {"", ".", ".."} for part in parts) or "\0" in path:
             raise ContainerRefusedError("copy out of a container", f"{path[:80]!r} is not in /out or /workspace", "")
 
         def copy(client: docker.APIClient) -> OutputArchive:
             pieces, _ = client.get_archive(container.holder, f"/{'/'.join(parts)}", COPY_CHUNK_BYTES)
-            return _closing(pieces, parts[-1], limits, sink)
+            return _closing(pieces, parts[-1], limits, sink, is_named=is_named)
 
         return await self._door.wait("copy out of a container", copy)
 
 
-def _closing(pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO) -> OutputArchive:
+def _closing(
+    pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool
+) -> OutputArchive:
     """Whatever happens, the engine is not left with a stream that nobody reads."""
     try:
-        return write_outputs(pieces, folder, limits, sink)
+        return write_outputs(pieces, folder, limits, sink, is_named=is_named)
     finally:
         getattr(pieces, "close", lambda: None)()

@@ -47,16 +47,19 @@ def _refused(why: str, then: str) -> ContainerRefusedError:
     return ContainerRefusedError("take the outputs", why, then)
 
 
-def write_outputs(pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO) -> OutputArchive:
+def write_outputs(
+    pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool = False
+) -> OutputArchive:
     """Make the archive of a folder that an engine sends as tar; ContainerRefusedError, OSError of the sink.
 
-    `folder` is the name that the engine's entries begin with; the archive's names begin below it.
+    `folder` is the name that the engine's entries begin with; the archive's names begin below it, or with it if
+    `is_named`.
     """
     writer = _Writer(sink)
     stream, last = TarStream(PieceReader(pieces)), None
     entries = files = size = 0
     for entry in stream:
-        path = _path(entry, folder)
+        path = _path(entry, folder, is_named=is_named)
         if path is None:
             continue
         place = tuple(part.encode() for part in path.split("/"))
@@ -99,14 +102,14 @@ class _Writer:
         self.size += len(data)
 
 
-def _path(entry: TarEntry, folder: str) -> str | None:
-    """The entry's name below the folder; its own, where it is a file alone; None for the folder itself."""
+def _path(entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
+    """The entry's name below the folder; its own, where it is a file alone; None for the folder, unless `is_named`."""
     name = entry.name.removesuffix("/") if entry.kind is EntryKind.FOLDER else entry.name
     shown = repr(name[:80])
     if entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
         raise _refused(f"{shown} is {entry.kind.value}", "leave plain files and folders")
     if name == folder:
-        return None if entry.kind is EntryKind.FOLDER else folder
+        return None if entry.kind is EntryKind.FOLDER and not is_named else folder
     path = name.removeprefix(f"{folder}/")
     parts = path.split("/")
     if not name.startswith(f"{folder}/") or any(part in {"", ".", ".."} for part in parts):
@@ -115,4 +118,4 @@ def _path(entry: TarEntry, folder: str) -> str | None:
         raise _refused(f"the name {shown} is too deep or too long", f"{DEPTH_MAX} folders, {NAME_BYTES_MAX} bytes")
     if not path.isprintable():
         raise _refused(f"the name {shown} has letters that cannot be printed", "leave plain names")
-    return path
+    return name if is_named else path

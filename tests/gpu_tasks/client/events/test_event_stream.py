@@ -178,6 +178,18 @@ def test_blocks_that_the_node_keeps_no_more_are_named() -> None:
     assert numbers(told(EventfulChain(height=200), 100)[0]) == of_blocks(100, 200), "an archive shows all"
 
 
+def test_a_block_that_goes_while_it_is_asked_for_is_named_and_no_broken_connection() -> None:
+    class Pruning(EventfulChain):
+        async def events(self, block: bytes) -> tuple[EventRecord, ...]:
+            if self.asked == 0:
+                self.height, self.pruned_below = self.height + 2, self.height + 2 - BLOCKS_PROVED + 1
+            return await super().events(block)
+
+    found, said, _ = told(Pruning(height=200), None)
+    assert found[0] == UntoldBlocks(137, 138)
+    assert (numbers(found), said) == (of_blocks(139, 202), [])
+
+
 def test_a_node_that_is_busy_is_asked_again_and_no_block_left_out() -> None:
     chain = EventfulChain(height=100, busy_once={90})
     found, said, _ = told(chain, 80)

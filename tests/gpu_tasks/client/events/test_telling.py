@@ -11,6 +11,7 @@ import pytest
 
 from gpu_tasks.client.events.telling import NAMED, ToldEvent, UntoldBlocks, accounts_of, is_of_market
 from gpu_tasks.client.events.wording import SENTENCES
+from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as units
@@ -21,7 +22,9 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
 from runtime.pallets.balances import Balances
 
-EVENTS = [event for pallet in (InferenceMarket, TrainingMarket, Courts, Devices) for event in pallet.events]
+EVENTS = [
+    event for pallet in (InferenceMarket, TrainingMarket, Courts, Devices, Attestations) for event in pallet.events
+]
 ALICE, TASK = b"a" * 31 + b"\xff", b"\x12" * 32
 
 
@@ -53,10 +56,9 @@ def test_every_event_has_a_sentence_and_a_row(event: type[Any]) -> None:
     assert (row["block"], row["index"], row["event"]) == (9, 2, event.__name__)
     said = told.says()
     assert "{" not in said
-    if event.__name__ in SENTENCES:
-        named = {name.partition(".")[0] for name in NAMED.findall(SENTENCES[event.__name__])}
-        assert named <= set(row["fields"]), "the sentence names fields that are there"
-        assert " - " not in said, "and each has a value"
+    named = {name.partition(".")[0] for name in NAMED.findall(SENTENCES[event.__name__])}
+    assert named <= set(row["fields"]), "the sentence names fields that are there"
+    assert " - " not in said, "and each has a value"
     assert is_of_market(told.event)
 
 

@@ -77,14 +77,14 @@ def test_a_file_that_asks_for_your_secrets_does_not_get_them(tmp_path: Path) -> 
     assert "! 'environment CLOUD_SECRET_KEY': it has no value here: --env NAME takes" in found.stderr
     given = convert(tmp_path, "compose", text, "--env", "CLOUD_SECRET_KEY", env=secret)
     assert '"CLOUD_SECRET_KEY": "hidden"' in given.stdout
-    assert "- 'environment CLOUD_SECRET_KEY as a secret'" in given.stderr
+    assert "- 'that environment CLOUD_SECRET_KEY is yours alone'" in given.stderr
     refused = convert(tmp_path, "compose", text, "--env", "NOBODY_HAS")
     assert (refused.exit_code, "your environment has none" in refused.stderr) == (2, True)
 
 
 def test_a_script_says_how_its_array_is_submitted(tmp_path: Path) -> None:
     found = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT)
-    assert "submit it with `ogpu submit --array 0-9%4 FILE`" in found.stderr
+    assert "submit it with `ogpu submit --array 0-9%4 --watch FILE`" in found.stderr
 
 
 def test_a_script_and_its_task_file_lie_side_by_side(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def test_an_option_becomes_what_it_means(options: str, name: str, value: object,
 @pytest.mark.parametrize(
     ("options", "hints"),
     [
-        ("--array=0-9%4", ("--array 0-9%4",)),
+        ("--array=0-9%4", ("--array 0-9%4 --watch",)),
+        ("--array 1,3", ("--array 1,3",)),
         ("--array '0-9;touch x'", ("--array '0-9;touch x'",)),
         (f"-d afterok:{TASK}", (f"--after-ok {TASK}",)),
         (f"--dependency=afterany:{TASK}", (f"--after-any {TASK}",)),

@@ -5,12 +5,22 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.training.records import auction_rows, shortened, task_facts
+from gpu_tasks.client.training.records import (
+    HISTORY_SHOWN,
+    auction_rows,
+    history_row,
+    history_shown,
+    shortened,
+    task_facts,
+)
 from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography import ss58
 from scripts.chains.market_chain import OGPU
 from task_chain import TaskChain, awarded, with_offers, work
+from wallet.output import Output
 
 
 def fates(chain: TaskChain) -> set[tuple[str, str]]:
@@ -61,6 +71,29 @@ def test_of_a_task_that_was_taken_back_no_bid_is_sealed_and_no_award_follows(sta
     chain.ask(TrainingMarket.cancel(task=chain.task))
     back = "the customer took the task back before the award"
     assert fates(chain) == {("not opened", f"it was never opened: {back}"), ("opened", back)}
+
+
+def test_of_time_that_has_ended_the_intervals_that_were_paid_are_still_told() -> None:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2, counted=2)
+    slot = replace(chain.now().slots[0], outcome=TaskOutcome.TIME_OVER)
+    ended = replace(chain.now(), slots=(slot,), state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
+    assert task_facts(chain.task, ended)["milestones"] == "2/4"
+
+
+def test_a_line_of_the_history_has_room_for_its_id() -> None:
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=2, counted=2)
+    provider = ss58.encode(chain.keys[0].stash)
+    row = history_shown(history_row(chain.task, chain.now()))
+    assert row["provider"] == provider[:8]
+    output = Output(as_json=False)
+    with output.console.capture() as shown:
+        output.rows("History", HISTORY_SHOWN, [row | {"kind": "train-int8", "state": "completed"}])
+    assert any(
+        all(part in line for part in ("0x" + chain.task.hex(), provider[:8], "train-int8", "completed"))
+        for line in shown.get().splitlines()
+    )
 
 
 def test_what_counts_is_counted_over_all_legs() -> None:

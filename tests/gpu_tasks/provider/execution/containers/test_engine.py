@@ -123,8 +123,13 @@ def test_programs_and_files_of_one_that_runs(tmp_path: Path, address: str) -> No
         assert (len(said.out), said.is_cut) == (100, True)
         await inside.copy_in(container, "workspace", {"f": b"123"})
         assert (await inside.run(container, ["cat", "/workspace/f"], 20, 10)).out == b"123"
+        await inside.copy_in(container, "workspace", {"model/weights": b"123"})
         sink = io.BytesIO()
-        assert (await inside.copy_out(container, "/workspace/f", OutputLimits(1, 10), sink)).files == 1
+        for path, names in (("/workspace/f", ["f"]), ("/workspace/model", ["model", "model/weights"])):
+            sink = io.BytesIO()
+            assert (await inside.copy_out(container, path, OutputLimits(2, 10), sink)).files == 1
+            with tarfile.open(fileobj=io.BytesIO(sink.getvalue())) as found:
+                assert found.getnames() == names
         for path in ("/etc", "/workspace/../etc", "out/../secrets", ""):
             with pytest.raises(ContainerRefusedError):
                 await inside.copy_out(container, path, OutputLimits(1, 10), sink)

@@ -44,6 +44,14 @@ def test_an_archive_and_its_hash() -> None:
         ]
 
 
+def test_a_folder_under_its_own_name() -> None:
+    sink = io.BytesIO()
+    data = stream(("out/a", b"x"), ("out/d", None), ("out/d/b", b"yy"))
+    assert write_outputs(iter([data]), "out", LIMITS, sink, is_named=True).files == 2
+    with tarfile.open(fileobj=io.BytesIO(sink.getvalue())) as found:
+        assert found.getnames() == ["out", "out/a", "out/d", "out/d/b"]
+
+
 def test_owners_times_and_bits_do_not_count_but_whether_it_is_a_program_does() -> None:
     plain = written(stream(("out/a", b"x")))
     assert plain == written(stream(("out/a", b"x"), uid=7, mtime=5, mode=0o4600, uname="x"))
