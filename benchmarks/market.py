@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.figures import Figures, report
 from genesis.chain import VERSION
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
@@ -36,7 +37,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 
-GROUND = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts)
+GROUND = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Capacity, Courts)
 PALLETS = (*GROUND, TrainingMarket, InferenceMarket, Attestations)
 OGPU = GRAINS_PER_OGPU
 RICH = 10**7 * OGPU

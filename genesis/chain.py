@@ -16,6 +16,7 @@ from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
@@ -59,6 +60,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     TrustStake,
     TrustLock,
     Devices,
+    Capacity,
     Courts,
     TrainingMarket,
     InferenceMarket,

@@ -48,6 +48,7 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "TrustStake.validator_seats": 100,
         "Devices.consumer_bond_min": 10 * GRAINS_PER_OGPU,
         "Devices.datacenter_bond_min": 100 * GRAINS_PER_OGPU,
+        "Capacity.roll_calls": 1,
         "Courts.commit_blocks": 60,
         "Courts.open_blocks": 30,
         "Courts.appeal_blocks": 1_800,

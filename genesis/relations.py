@@ -91,6 +91,18 @@ RELATIONS = (
         "the bond grows with what the device may claim",
     ),
     Relation(
+        "a larger device proves no less",
+        ("Capacity.consumer_rate_min",),
+        ("Capacity.cpu_rate_min",),
+        "what a device may claim grows with its class",
+    ),
+    Relation(
+        "the largest device proves no less",
+        ("Capacity.datacenter_rate_min",),
+        ("Capacity.consumer_rate_min",),
+        "what a device may claim grows with its class",
+    ),
+    Relation(
         "the settlement fee keeps to its greatest",
         ("InferenceMarket.settlement_fee_max",),
         ("InferenceMarket.settlement_fee",),

@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "ddcc40934568361dde9fef97fbd8a210188bff13e085cb92281130aa49eabb66"
+KEPT_DIGEST = "2a303ea5da98a0210b6b12189c7102f3aa8d1335de68865a9d1d2407b388d9b0"
 
 
 @pytest.fixture(scope="module")

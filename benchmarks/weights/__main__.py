@@ -18,6 +18,7 @@ from statistics import median
 
 from benchmarks.machine import machine
 from benchmarks.weights import tables
+from benchmarks.weights.capacity_cases import CapacityCalls
 from benchmarks.weights.chain_cases import measure as measure_the_chain
 from benchmarks.weights.court_cases import CourtCalls
 from benchmarks.weights.findings import RATIO_MAX, Findings
@@ -85,6 +86,7 @@ def measured(world: World) -> Findings:
         ("the market's calls", MarketCalls(world, found, races).measure),
         ("the calls of the courts", CourtCalls(world, found, races).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
+        ("the calls of roll calls", CapacityCalls(world, found, races).measure),
         ("the calls about tasks", TaskCalls(world, found, tasks).measure),
         ("the hook of tasks", TaskHook(world, found, tasks).measure),
         ("whole blocks", WholeBlocks(world, found, races).measure),

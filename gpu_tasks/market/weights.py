@@ -7,13 +7,20 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "b8aa0d0a2d9aebe0e534cf81712c8e53",
+    "71c7b311bb5635b77b227364a0fe8396",
     {
         "Attestations.attach": 242_906,
         "Attestations.attach attestation": 217_394,
         "Attestations.attach racer": 30_956,
         "Attestations.attach settled": 456_784,
         "Attestations.reveal": 1_654_204,
+        "Capacity.commit": 472_081,
+        "Capacity.enrol": 213_460,
+        "Capacity.object": 777_298,
+        "Capacity.on_initialize": 281_287,
+        "Capacity.on_initialize return": 44_138,
+        "Capacity.show_rows": 723_410,
+        "Capacity.withdraw": 439_465,
         "Courts.appeal": 7_166_103,
         "Courts.commit_opinion": 275_728,
         "Courts.on_initialize": 306_927,

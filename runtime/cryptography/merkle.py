@@ -24,14 +24,19 @@ def merkle_root(domain: bytes, items: Sequence[bytes]) -> bytes:
 
 def merkle_path(domain: bytes, items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """The neighbours of item `index` on the way up, lowest first; ValueError for an index that there is not."""
-    if not 0 <= index < len(items):
-        raise ValueError(f"no item {index} among {len(items)}")
-    neighbours = []
-    for level in _levels(domain, items)[:-1]:
-        if index ^ 1 < len(level):
-            neighbours.append(level[index ^ 1])
-        index >>= 1
-    return tuple(neighbours)
+    return merkle_paths(domain, items, (index,))[0]
+
+
+def merkle_paths(domain: bytes, items: Sequence[bytes], indices: Sequence[int]) -> list[tuple[bytes, ...]]:
+    """The paths of some items, for the price of one: the tree is made once."""
+    for index in indices:
+        if not 0 <= index < len(items):
+            raise ValueError(f"no item {index} among {len(items)}")
+    levels = _levels(domain, items)[:-1]
+    return [
+        tuple(level[(index >> depth) ^ 1] for depth, level in enumerate(levels) if (index >> depth) ^ 1 < len(level))
+        for index in indices
+    ]
 
 
 def is_member(domain: bytes, root: bytes, count: int, index: int, item: bytes, path: Sequence[bytes]) -> bool:

@@ -6,7 +6,6 @@ nothing real, and shows rows of that. Inspectors are honest: they object to what
 """
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from gpu_tasks.market.capacity import roll_call as times
@@ -15,25 +14,20 @@ from gpu_tasks.market.capacity.events import RollCallBondLost, RollCalled
 from gpu_tasks.market.capacity.proofs import (
     OBJECTIONS_TO_END,
     ROUNDS_MAX,
-    ROW_DOMAIN,
     ROWS_MIN,
     SIZE_MIN,
-    ShownRow,
     WorkShape,
-    drawn_rows,
     operations,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceClass, device_id
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.merkle import merkle_path, merkle_root
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, OGPU, PALLETS, Keys, MarketChain, named_keys, signed
+from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
+from scripts.chains.uncomputed_rows import ROOT, shown_rows
 
 PERIOD = 100
-DIGESTS = [number.to_bytes(32, "little") for number in range(ROWS_MIN)]
-ROOT = merkle_root(ROW_DOMAIN, DIGESTS)
 RATE_MIN = 10
 """Of a CPU, in thousand millions of operations a slot."""
 
@@ -77,13 +71,13 @@ def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
         for number in range(devices)
     ]
     chain = MarketChain(
-        named_keys(4), owners, {"Capacity.period": PERIOD}, pallets=(*PALLETS, Capacity), check=lambda *_: None
+        named_keys(4), owners, {"Capacity.roll_calls": 1, "Capacity.period": PERIOD}, check=lambda *_: None
     )
     _settled(chain, owners, fakes, shape)
     now = _answered(chain, fakes)
     _inspected(chain, now, fakes[_computed(machine, shape) :])
     last = chain.now()[Capacity]
-    working = sum(last.may_work(one.device) for one in fakes)
+    working = sum(last.has_proven(one.device, DeviceClass.CPU) for one in fakes)
     proven = sum(last.proven(one.device) for one in fakes)
     lost = _withdrawn(chain, fakes)
     return Outcome(devices, len(owners), proven, working, working * RATE_MIN, machine, lost)
@@ -129,7 +123,7 @@ def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
     chain.block(*(signed(one.owner.stash, Capacity.commit(device=one.device, root=ROOT)) for one in fakes))
     _until(chain, times.rows_at(now) + 1)
     now = _newest(chain)
-    shows = (Capacity.show_rows(device=one.device, rows=_rows(now, one.device)) for one in fakes)
+    shows = (Capacity.show_rows(device=one.device, rows=shown_rows(now.rows_seed, one.device)) for one in fakes)
     chain.block(*(signed(one.owner.stash, show) for one, show in zip(fakes, shows, strict=True)))
     _until(chain, times.inspectors_at(now) + 1)
     return _newest(chain)
@@ -152,16 +146,6 @@ def _withdrawn(chain: MarketChain, fakes: list[Fake]) -> int:
     """All leave; the bonds that they lost, in grains."""
     chain.block(*(signed(one.owner.stash, Capacity.withdraw(device=one.device)) for one in fakes))
     return sum(lost.amount for lost in chain.happened(RollCallBondLost))
-
-
-def _rows(now: RollCall, device: bytes) -> tuple[ShownRow, ...]:
-    places = drawn_rows(now.rows_seed, device, ROWS_MIN)
-    return tuple(ShownRow(DIGESTS[place], _path(place)) for place in places)
-
-
-@cache  # a path costs the whole tree, and there are as many as rows
-def _path(place: int) -> tuple[bytes, ...]:
-    return merkle_path(ROW_DOMAIN, DIGESTS, place)
 
 
 def shape_of(rate: int) -> WorkShape:

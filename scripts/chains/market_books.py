@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import roll_call_hold
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, provider_hold
@@ -54,6 +56,9 @@ def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:
     for device, one in devices.devices.items():
         assert one is not None
         yield one.owner, Hold(FREE_BOND, device), one.bond - one.secured
+    for device, enrolled in bound[Capacity].enrolments.items():
+        assert enrolled is not None
+        yield enrolled.owner, roll_call_hold(device), enrolled.bond
     for unit_id, unit in market.units.items():
         assert unit is not None
         yield unit.customer, Hold(UNIT_DEPOSIT, unit_id), unit.deposit

@@ -14,6 +14,7 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
@@ -41,8 +42,8 @@ from scripts.chains.named_keys import NamedKeys
 
 OGPU = GRAINS_PER_OGPU
 PALLETS = (
-    System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, TrainingMarket, InferenceMarket,
-    Attestations,
+    System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Capacity, Courts, TrainingMarket,
+    InferenceMarket, Attestations,
 )  # fmt: skip
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)

@@ -7,6 +7,8 @@ names those that have none. An entry speaks for itself alone: what it said is ta
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND, roll_call_hold
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
@@ -30,7 +32,7 @@ from scripts.economy.task_entries import OPEN, TASK_REASONS, TaskPairs
 KNOWN_REASONS = (
     STAKE, FREE_BOND, COLLATERAL, UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT, JUDGE_SEAT, APPEAL_BOND,
     *TASK_REASONS,
-    PROVIDER_DEPOSIT,
+    PROVIDER_DEPOSIT, ROLL_CALL_BOND,
 )  # fmt: skip
 EVERYBODY = "everybody"
 
@@ -147,6 +149,10 @@ def _device(book: Grains, keys: tuple[Any, ...], device: Any, sign: int) -> None
     book.listed.claim((device.owner, keys[0]), sign)
 
 
+def _enrolment(book: Grains, keys: tuple[Any, ...], enrolled: Any, sign: int) -> None:
+    book.case(enrolled.owner, roll_call_hold(keys[0]), sign * enrolled.bond)
+
+
 def _unit(book: Grains, keys: tuple[Any, ...], unit: Any, sign: int) -> None:
     unit_id = keys[0]
     book.case(unit.customer, Hold(UNIT_DEPOSIT, unit_id), sign * unit.deposit)
@@ -216,6 +222,7 @@ ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
     (Devices.devices, _device),
     (Devices.device_count, _claims("devices")),
     (Devices.devices_of, lambda book, keys, _, sign: book.listed.count(keys, sign)),
+    (Capacity.enrolments, _enrolment),
     (InferenceMarket.units, _unit),
     (InferenceMarket.open_units, _claims("units")),
     (InferenceMarket.services, _service),

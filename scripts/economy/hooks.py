@@ -3,6 +3,7 @@
 Always: a piece of work that is begun within a budget is finished, so a budget may be passed by one piece.
 """
 
+from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, RETURN_WEIGHT
 from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.courts.hearing import COURT_WEIGHT, END_WEIGHT, LOOKS_MAX, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
@@ -22,6 +23,7 @@ from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.measured import times
 
 BUDGETS = (
+    RETURN_BUDGET,
     of_the_courts.HEIGHT_BUDGET,
     of_the_courts.FINAL_BUDGET,
     of_the_courts.CASES_BUDGET,
@@ -38,6 +40,7 @@ BUDGETS = (
     EXPIRY_BUDGET,
 )
 LAST_PIECES = (
+    RETURN_WEIGHT + TAKE_WEIGHT,
     of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
     of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
     COURT_WEIGHT + END_WEIGHT + times(LOOKS_MAX, SEAT_LOOK_WEIGHT),

@@ -43,6 +43,7 @@ from scripts.economy.task_ends import task_ends
 from scripts.replay.calls import POWERS, draw
 from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS
 from scripts.replay.duties import deeds
+from scripts.replay.roll_deeds import with_roll_calls
 from scripts.replay.world import OGPU
 from wallet.keypair import Keypair
 
@@ -67,6 +68,8 @@ class Season:
         self.tally = Tally()
         seated = validator_names(self.chance.choice(SMALL if number % 2 else LARGE))
         spec = preset("Economy", "economy", "Local", seated)
+        if number % 3:
+            spec = with_roll_calls(spec)
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)

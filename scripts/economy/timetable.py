@@ -5,6 +5,7 @@ Always: every cursor that a pallet keeps belongs to a schedule here; `unlisted` 
 
 from typing import Any, NamedTuple
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.ages import unit_of
@@ -46,7 +47,8 @@ TASKS = (
 """What looks at a task, open or ended."""
 CLEARING = Listed(TrainingMarket.clearing, TrainingMarket.clearing_place, TrainingMarket.clearing_cursor)
 STIRRED = Listed(Devices.stirred, Devices.stirred_place, Devices.stirred_cursor)
-SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, CLEARING, STIRRED)
+RETURNING = Listed(Capacity.returning, Capacity.returning_place, Capacity.returning_cursor)
+SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, CLEARING, STIRRED, RETURNING)
 
 
 def unlisted(runtime: Runtime) -> list[str]:

@@ -6,6 +6,8 @@ Always: a pallet's call that no function here makes is reported by the recording
 from collections.abc import Callable
 
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, WorkShape
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
@@ -189,6 +191,16 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, who: Devices.bond_device_extra(device=w.device(who), value=w.amount()), 1),
     (lambda w, who: Devices.pause(device=w.device(who)), 1),
     (lambda w, who: Devices.resume(device=w.device(who)), 3),
+    (
+        lambda w, who: Capacity.enrol(
+            device=w.device(who), shape=WorkShape(w.chance.choice((SIZE_MIN, 1)), ROWS_MIN, 4_096)
+        ),
+        1,
+    ),
+    (lambda w, who: Capacity.withdraw(device=w.device(who)), 1),
+    (lambda w, who: Capacity.commit(device=w.device(who), root=bytes(32)), 1),
+    (lambda w, who: Capacity.show_rows(device=w.device(who), rows=()), 1),
+    (lambda w, who: Capacity.object(device=w.device(who)), 1),
     (_create_service, 1),
     (lambda w, _: InferenceMarket.close_service(service=1 + w.service()), 1),
     (

@@ -18,6 +18,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.habits import INPUT_BAD, Deed, portion, salt_of
+from scripts.replay.roll_deeds import roll_deeds
 from scripts.replay.task_deeds import task_deeds
 from scripts.replay.task_truth import true_opinion
 from scripts.replay.world import OGPU, World
@@ -57,6 +58,7 @@ def deeds(world: World) -> Iterator[Deed]:
         assert case is not None
         yield from _appeals(world, case_id, case)
     yield from task_deeds(world)
+    yield from roll_deeds(world)
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:

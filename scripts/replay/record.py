@@ -40,6 +40,7 @@ from runtime.state.trie import Trie
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from scripts.replay.duties import deeds
+from scripts.replay.roll_deeds import with_roll_calls
 from scripts.replay.tape import Tape
 from scripts.replay.world import OGPU, World
 from wallet.keypair import Keypair
@@ -62,7 +63,7 @@ class Recording:
     def __post_init__(self) -> None:
         """Make block 0."""
         self.chance = random.Random(self.seed)
-        self.spec = load_spec("local")
+        self.spec = with_roll_calls(load_spec("local"))
         self.runtime: Runtime = runtime_of(self.spec)
         self.state = Memory(genesis_state(self.spec))
         self.trie = Trie(self.state.values)

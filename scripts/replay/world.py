@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
@@ -56,9 +57,9 @@ class World:
 
     def free_devices(self, stash: bytes) -> list[bytes]:
         """Of one owner, those that may be drawn or bid with."""
-        devices = self.bound[Devices]
+        devices, capacity = self.bound[Devices], self.bound[Capacity]
         mine = ((key, devices.devices[key]) for key, _ in list(devices.devices_of.under(stash)))
-        return [key for key, device in mine if device is not None and devices.can_work(device)]
+        return [key for key, device in mine if device is not None and capacity.can_work(key, device)]
 
     def service(self) -> int:
         """Mostly one that exists."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
@@ -38,7 +39,7 @@ from scripts.chains.hold_books import check_holds
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
 from scripts.chains.task_books import task_books
 
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, TrainingMarket)
+PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Capacity, Courts, TrainingMarket)
 SMALL = {
     "TrustStake.validator_seats": 64,
     "TrainingMarket.commit_blocks": 4,

@@ -1,9 +1,12 @@
 """Capacity: what a device has proven to compute, at roll calls that all devices answer in the same blocks.
 
-Always: what all devices prove together at a roll call is at most 1.2 times what their machines computed, whoever owns
+Always: where roll calls are in force, markets give work to who has proven the least of its class, and to nobody else;
+they are in force from the end of the first one that is held, so nobody is shut out who could not prove anything yet.
+What all devices prove together at a roll call is at most 1.2 times what their machines computed, whoever owns
 them (`roll_call.py`); what stands was proven at the last roll call that is over, so nothing outlives the next one; a
 device loses no more than its roll-call bond. The chain checks paths of hashes; rows are computed again by inspectors.
-No hook walks over devices: each record says by itself what stands, when it is read.
+No hook walks over devices: each record says by itself what stands, when it is read; who may work again is told to the
+market in its turn.
 """
 
 from dataclasses import replace
@@ -31,12 +34,14 @@ from gpu_tasks.market.capacity.events import (
     WrongTime,
 )
 from gpu_tasks.market.capacity.proofs import (
+    INSPECTORS,
     OBJECTIONS_TO_END,
     ROLL_CALL_BOND,
     ROW_DOMAIN,
     ROWS_DRAWN,
     CapacityProof,
     Enrolment,
+    ShownDigests,
     ShownRow,
     WorkShape,
     drawn_inspectors,
@@ -49,14 +54,20 @@ from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import NotOwner
 from gpu_tasks.market.devices.judges import in_office
-from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.ids import DeviceId
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.merkle import is_member
 from runtime.encoding.codec import U32, U64, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber, Hash
+from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber, Hash, Weight
+from runtime.frame.agenda import Budget, Schedule
+from runtime.frame.measured import times as times_weight
 from runtime.frame.pallet import (
+    FREE,
+    Hasher,
     Pallet,
     Parameter,
+    PostDispatch,
     Signed,
     StorageDoubleMap,
     StorageMap,
@@ -73,6 +84,12 @@ from runtime.pallets.system import System
 
 RATE_REASON = "Least throughput of a device of this class: what one that takes work claims."
 RATE_GREATEST = 10**12
+RETURN_WEIGHT = WEIGHTS["Capacity.on_initialize return"]
+"""A device that may work again, and the market told of it."""
+RETURN_BUDGET = work(microseconds=4_000)
+SHOW_WEIGHT = WEIGHTS["Capacity.show_rows"] + RETURN_WEIGHT + times_weight(INSPECTORS, WEIGHTS["Capacity.object"])
+PROVEN_WEIGHT = work(reads=3)
+"""Whether a device has proven enough: what a market pays for asking once."""
 
 
 class Capacity(Pallet, index=16):
@@ -83,6 +100,10 @@ class Capacity(Pallet, index=16):
     lock: TrustLock
     devices: Devices
 
+    roll_calls: Parameter[U32] = Parameter(
+        0, unit="1: held, 0: not", least=0, greatest=1,
+        doc="Whether roll calls are held, and who has proven too little is given no work: small networks need none.",
+    )  # fmt: skip
     period: Parameter[U32] = Parameter(
         1_200, unit="blocks", least=times.CALL_BLOCKS + 20, greatest=100_000,
         doc="One roll call each, at a block that nobody knows before: rarer costs less, but old proofs stand longer.",
@@ -105,11 +126,27 @@ class Capacity(Pallet, index=16):
     proofs: StorageDoubleMap[DeviceId, U32, CapacityProof | None] = StorageDoubleMap(
         doc="What a device showed, by the number of the roll call; of its newest two."
     )
+    shown: StorageMap[DeviceId, ShownDigests] = StorageMap(
+        default=(), doc="The hashes of the rows that a device showed last, in the order drawn: inspectors compare them."
+    )
     current: StorageValue[RollCall | None] = StorageValue(doc="The newest roll call.")
     planned: StorageValue[BlockNumber] = StorageValue(
         default=0, doc="The block of the next roll call; 0 if none is known."
     )
+    in_force: StorageValue[bool] = StorageValue(
+        default=False, doc="Whether who has proven too little gets no work: since the first roll call is over."
+    )
     slot_before: StorageValue[U64] = StorageValue(default=0, doc="The slot of the block before the planned one.")
+
+    returning: StorageDoubleMap[BlockNumber, DeviceId, bool] = StorageDoubleMap(
+        default=False,
+        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
+        doc="Devices that may work again, by the block that tells the market.",
+    )
+    returning_place: StorageMap[DeviceId, BlockNumber] = StorageMap(
+        default=0, doc="The block that tells the market of a device that may work again."
+    )
+    returning_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The market was told up to here.")
 
     events = (
         RollCalled, RowsDrawn, InspectorsDrawn, DeviceEnrolled, DeviceUnenrolled, CapacityCommitted, RowsOpened,
@@ -121,7 +158,7 @@ class Capacity(Pallet, index=16):
     )  # fmt: skip
     hold_reasons = (ROLL_CALL_BOND,)
 
-    @call(index=0, weight=work(reads=10, writes=6))
+    @call(index=0, weight=WEIGHTS["Capacity.enrol"])
     def enrol(self, origin: Signed, device: DeviceId, shape: WorkShape) -> None:
         """Have a device answer roll calls from the next one on. The signer is its owner."""
         self.devices.owned(device, origin.account)
@@ -133,7 +170,7 @@ class Capacity(Pallet, index=16):
         self.enrolments[device] = Enrolment(origin.account, shape, now, self.bond, number)
         self.emit(DeviceEnrolled(device, shape))
 
-    @call(index=1, weight=work(reads=14, writes=10))
+    @call(index=1, weight=WEIGHTS["Capacity.withdraw"])
     def withdraw(self, origin: Signed, device: DeviceId) -> None:
         """Answer no roll calls any more, between two of them; what was proven is over at once."""
         enrolled = self._enrolled(device, origin.account)
@@ -145,10 +182,12 @@ class Capacity(Pallet, index=16):
             self.lock.unlock(left.owner, roll_call_hold(device), left.bond)
         self.lock.end(roll_call_hold(device))
         del self.enrolments[device]
+        if device in self.shown:
+            del self.shown[device]
         self._forget(device, 0 if last is None else last.number + 1)
         self.emit(DeviceUnenrolled(device))
 
-    @call(index=2, weight=work(reads=14, writes=10))
+    @call(index=2, weight=WEIGHTS["Capacity.commit"])
     def commit(self, origin: Signed, device: DeviceId, root: Hash) -> None:
         """Commit to the rows of this roll call. The signer is the owner or its provider key.
 
@@ -165,11 +204,14 @@ class Capacity(Pallet, index=16):
         self.proofs[device, called.number] = CapacityProof(root, enrolled.shape, slot, rate)
         self.emit(CapacityCommitted(device, called.number, rate))
 
-    @call(index=3, weight=work(reads=10, writes=3, microseconds=5_000))
+    @call(index=3, weight=SHOW_WEIGHT)
     def show_rows(
         self, origin: Signed, device: DeviceId, rows: Annotated[tuple[ShownRow, ...], Bounded(ROWS_DRAWN)]
     ) -> None:
-        """Show the hashes of the rows drawn, in the order drawn. Whether they are right is for inspectors to say."""
+        """Show the hashes of the rows drawn, in the order drawn. Whether they are right is for inspectors to say.
+
+        It prepays what three inspectors may object, and that the market is told of who may work again.
+        """
         enrolled = self._enrolled(device, self.devices.operator(origin.account))
         called = self._called(enrolled)
         ensure(times.can_open(called, self.system.number.get()), WrongTime)
@@ -182,11 +224,17 @@ class Capacity(Pallet, index=16):
             is_there = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
             ensure(is_there, WrongRows)
         self.proofs[device, called.number] = replace(proof, is_open=True)
+        self.shown[device] = tuple(row.digest for row in rows)
+        if self.roll_calls and not self.proven(device):
+            self._returning_devices().put(times.over_at(called), device)
         self.emit(RowsOpened(device, called.number))
 
-    @call(index=4, weight=work(reads=60, writes=3, microseconds=2_000))
-    def object(self, origin: Signed, device: DeviceId) -> None:
-        """Say that a row of a device is wrong. The signer is an inspector drawn for it, or its provider key."""
+    @call(index=4, weight=WEIGHTS["Capacity.object"])
+    def object(self, origin: Signed, device: DeviceId) -> PostDispatch:
+        """Say that a row of a device is wrong. The signer is an inspector drawn for it, or its provider key.
+
+        Free when it succeeds: whoever showed the rows has paid for it.
+        """
         inspector = self.devices.operator(origin.account)
         enrolled = known(self.enrolments[device], NotEnrolled)
         called = self._called(enrolled)
@@ -198,24 +246,23 @@ class Capacity(Pallet, index=16):
         ensure(inspector not in proof.objections, NotInspector)
         self.proofs[device, called.number] = replace(proof, objections=(*proof.objections, inspector))
         self.emit(RowsObjected(device, called.number, inspector))
+        return FREE
 
-    def on_initialize(self) -> None:
-        """Plan the roll call of a period at its first block, and take what the beacon says of the one that goes on."""
-        now, value = self.system.number.get(), self.beacon.current.get()
-        if now % self.period == 0:
-            self.planned.set(times.next_at(now, self.period, value))
-        planned = self.planned.get()
-        if planned and now == planned - 1:
-            self.slot_before.set(self.beacon.last_slot.get())
-        last = self.current.get()
-        if planned == now:
-            self._begin(last, now, value)
-        elif last is not None and now == times.rows_at(last):
-            self.current.set(replace(last, rows_seed=value))
-            self.emit(RowsDrawn(last.number, value))
-        elif last is not None and now == times.inspectors_at(last):
-            self.current.set(replace(last, inspectors_seed=value))
-            self.emit(InspectorsDrawn(last.number, value))
+    def on_initialize(self) -> Weight:
+        """Plan the roll call of a period at its first block, and take what the beacon says of the one that goes on.
+
+        The market is told who may work again, within the budget.
+        """
+        now, last = self.system.number.get(), self.current.get()
+        if self.roll_calls:
+            self._plan(now)
+            if last is not None and now == times.over_at(last):
+                self.in_force.set(True)
+        elif self.in_force.get() or self.planned.get():
+            self.in_force.set(False)
+            self.planned.set(0)
+        self._go_on(now, last)
+        return self._return_devices(now)
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
@@ -226,15 +273,19 @@ class Capacity(Pallet, index=16):
     def proven(self, device: DeviceId) -> int:
         """What stands of a device's throughput, in thousand millions of operations a slot; 0 for who proved nothing."""
         last = self.current.get()
-        if last is None or device not in self.enrolments:
+        if last is None:
             return 0
+        # who withdraws has no proofs any more, so this says too whether it is enrolled
         proof = self.proofs[device, last.number if self._is_over(last) else last.number - 1]
         return proof.rate if proof is not None and _stands(proof) else 0
 
-    def may_work(self, device: DeviceId) -> bool:
-        """Whether what a device has proven reaches what its class claims."""
-        found = self.devices.devices[device]
-        return found is not None and self.proven(device) >= self.rate_min(found.kind)
+    def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
+        """Whether a device has proven what its class claims, or need not: the one place where this is decided."""
+        return not self.in_force.get() or self.proven(device) >= self.rate_min(kind)
+
+    def can_work(self, device: DeviceId, record: Device) -> bool:
+        """Whether a device may be given work now: free, not paused, and it has proven enough. Markets ask this."""
+        return self.devices.can_work(record) and self.has_proven(device, record.kind)
 
     def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
         """Who looks at a device's rows."""
@@ -242,6 +293,35 @@ class Capacity(Pallet, index=16):
         return drawn_inspectors(called.inspectors_seed, device, others)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
+
+    def _plan(self, now: int) -> None:
+        """Name the block of a period's roll call, and note the slot before it."""
+        if now % self.period == 0:
+            self.planned.set(times.next_at(now, self.period, self.beacon.current.get()))
+        if now == self.planned.get() - 1:
+            self.slot_before.set(self.beacon.last_slot.get())
+
+    def _go_on(self, now: int, last: RollCall | None) -> None:
+        """Begin the roll call that is planned, or draw what is due in the one that goes on."""
+        value = self.beacon.current.get()
+        if self.planned.get() == now:
+            self._begin(last, now, value)
+        elif last is not None and now == times.rows_at(last):
+            self.current.set(replace(last, rows_seed=value))
+            self.emit(RowsDrawn(last.number, value))
+        elif last is not None and now == times.inspectors_at(last):
+            self.current.set(replace(last, inspectors_seed=value))
+            self.emit(InspectorsDrawn(last.number, value))
+
+    def _return_devices(self, now: int) -> Weight:
+        """Tell the market of devices that may work again, within the budget; the rest waits for the next block."""
+        budget = Budget(RETURN_BUDGET)
+        for device in self._returning_devices().take(now, budget, RETURN_WEIGHT):
+            self.devices.stir(device)
+        return budget.spent
+
+    def _returning_devices(self) -> Schedule[DeviceId]:
+        return Schedule(self.returning, self.returning_place, self.returning_cursor)
 
     def _begin(self, last: RollCall | None, now: int, seed: bytes) -> None:
         number = 1 if last is None else last.number + 1

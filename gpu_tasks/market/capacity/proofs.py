@@ -13,12 +13,14 @@ ROLL_CALL_BOND = HoldReason("RollCallBond", "What a device loses that is silent 
 
 SIZE_MIN, SIZE_MAX = 256, 2_048
 ROUNDS_MAX = 4_096
-ROWS_MIN, ROWS_MAX = 4_096, 2**24
-PATH_MAX = 24
+ROWS_MIN, ROWS_MAX = 4_096, 2**20
+PATH_MAX = 20
 """Levels of a tree over so many rows."""
 ROWS_DRAWN = 16
 INSPECTORS, OBJECTIONS_TO_END = 3, 2
 ROW_DOMAIN = b"chainrow"
+
+ShownDigests = Annotated[tuple[Hash, ...], Bounded(ROWS_DRAWN)]
 
 
 @struct

@@ -67,9 +67,14 @@ def can_object(call: RollCall, height: int) -> bool:
     return inspectors_at(call) <= height <= inspectors_at(call) + INSPECT_BLOCKS
 
 
+def over_at(call: RollCall) -> int:
+    """The block from which what it proved stands."""
+    return inspectors_at(call) + INSPECT_BLOCKS + 1
+
+
 def is_over(call: RollCall, height: int) -> bool:
     """Whether what it proved stands."""
-    return height > inspectors_at(call) + INSPECT_BLOCKS
+    return height >= over_at(call)
 
 
 def rate(operations: int, from_slot: int, slot: int) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
@@ -115,6 +116,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     stake: TrustStake
     lock: TrustLock
     devices: Devices
+    capacity: Capacity
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
 
@@ -334,6 +336,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
             system=self.system,
             beacon=self.beacon,
             devices=self.devices,
+            capacity=self.capacity,
             catalogue=self.catalogue,
             agenda=self.all_agendas(),
             sleepers=Sleepers(self.sleeping, self.sleepers_count, self.stirred_services),

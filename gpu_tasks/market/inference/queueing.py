@@ -87,7 +87,7 @@ class Queueing:
         changed: dict[int, int] = {}
         for device_id in self.state.devices.stirred_slots().take(self.state.system.number.get(), budget, STIR_WEIGHT):
             device = self.state.devices.devices[device_id]
-            if device is not None and self.state.devices.can_work(device):
+            if device is not None and self.state.capacity.can_work(device_id, device):
                 for service in self.state.catalogue.offered[device_id]:
                     changed[service] = changed.get(service, 0) + 1
         self.state.sleepers.stir(changed, before=self.state.system.number.get())

@@ -5,6 +5,7 @@ Always: what is drawn leaves every service at once; a unit whose price is too lo
 
 from bisect import bisect_right
 
+from gpu_tasks.market.capacity.capacity import PROVEN_WEIGHT
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Spare, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
@@ -15,8 +16,8 @@ from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
 
-SCAN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize scan"]
-"""One offer found and read, with its device, its owner, and whether that is a candidate."""
+SCAN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize scan"] + PROVEN_WEIGHT
+"""One offer found and read, with its device, its owner, whether that is a candidate, and what the device has proven."""
 ORDER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize order"]
 """One slot's chance in the order of a beacon."""
 LOOK_WEIGHT = WEIGHTS["InferenceMarket.on_initialize look"]
@@ -143,7 +144,7 @@ class Slots:
         """The device as a slot; None if it cannot be drawn now."""
         devices = self._state.devices
         device = devices.devices[device_id]
-        if device is None or not devices.can_work(device):
+        if device is None or not self._state.capacity.can_work(device_id, device):
             return None
         provider = devices.providers[device.owner]
         return FreeSlot(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.inference.agenda import Agenda
@@ -23,6 +24,7 @@ class MarketState:
     system: System
     beacon: Beacon
     devices: Devices
+    capacity: Capacity
     catalogue: Catalogue
     agenda: Agenda
     sleepers: Sleepers

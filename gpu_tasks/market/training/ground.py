@@ -6,6 +6,7 @@ its record to be dropped; bids that lost give back what they hold a few in a blo
 
 from dataclasses import replace
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
@@ -37,6 +38,7 @@ class TrainingGround(TrainingNumbers):
     stake: TrustStake
     lock: TrustLock
     devices: Devices
+    capacity: Capacity
     courts: Courts
 
     tasks: StorageMap[TaskId, Task | None] = StorageMap(doc="Open tasks, and ended ones for a while.")

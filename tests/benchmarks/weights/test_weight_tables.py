@@ -6,6 +6,7 @@ from benchmarks.weights.tables import FILES, ROOT, TABLES, calls_of, file_of, ho
 from consensus.parameters import DEVNET
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS
+from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, Capacity
 from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
@@ -48,6 +49,7 @@ GROWING: tuple[Call, ...] = (
     Utility.batch_all(calls=(REMARK,)),
     Utility.force_batch(calls=(REMARK,)),
     TrustStake.withdraw_unbonded(),
+    Capacity.show_rows(device=bytes(32), rows=()),
     InferenceMarket.post(service=0, units=(UNIT,)),
     Attestations.attach(attestations=()),
     TrainingMarket.submit(order=an_order()),
@@ -136,7 +138,7 @@ def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
     """Courts and tasks take what is left beside what is kept for units, so that they wait where an era turns."""
     strike = row("TrustLock.on_initialize strike").ref_time
     tending = sum(kind.ref_time for kind in RESERVED_BUDGETS if kind is not ATTESTATIONS_MAX)
-    always = BLOCK_BASE.ref_time + strike + tending
+    always = BLOCK_BASE.ref_time + strike + tending + RETURN_BUDGET.ref_time
     assert KEPT_FOR_UNITS.ref_time == BLOCK_BASE.ref_time + tending + ATTESTATIONS_MAX.ref_time
     assert always + TURN_MAX.ref_time < MANDATORY_MAX.ref_time
     assert always + DRAW_BUDGET.ref_time + ATTESTATIONS_MAX.ref_time < MANDATORY_MAX.ref_time
@@ -146,7 +148,7 @@ def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
 def test_where_no_era_turns_and_nobody_is_struck_courts_and_tasks_have_all_their_room_and_units_their_draws() -> None:
     courts = (of_the_courts.HEIGHT_BUDGET, of_the_courts.FINAL_BUDGET, of_the_courts.CASES_BUDGET)
     tasks = (of_tasks.HEIGHT_BUDGET, of_tasks.FINAL_BUDGET, of_tasks.CLEARING_BUDGET)
-    before = sum(kind.ref_time for kind in (*courts, *tasks))
+    before = sum(kind.ref_time for kind in (*courts, *tasks, RETURN_BUDGET))
     assert before + KEPT_FOR_UNITS.ref_time + ADMITTED_MAX.ref_time < MANDATORY_MAX.ref_time
 
 

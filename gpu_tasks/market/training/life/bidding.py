@@ -35,7 +35,7 @@ def commit(market: TrainingGround, task_id: bytes, account: bytes, device: bytes
     provider, auction = market.devices.operator(account), auction_id(task_id, task.auction)
     found = market.devices.owned(device, provider)
     ensure(market.bids[auction, device] is None, DeviceHasBid)
-    ensure(is_eligible(market, task, found), NotEligible)
+    ensure(is_eligible(market, task, device, found), NotEligible)
     ensure(task.bids < BIDS_MAX, TooManyBids)
     bond = money.bid_bond(task.rules, task.terms.price_max)
     market.lock.lock(provider, Hold(BID_BOND, bid_case(auction, device)), bond)
@@ -66,11 +66,14 @@ def reveal(market: TrainingGround, task_id: bytes, account: bytes, device: bytes
     market.emit(BidRevealed(task_id, provider, device, offer))
 
 
-def is_eligible(market: TrainingGround, task: Task, device: Device) -> bool:
-    """Whether a device may bid for a task now: free, of a class that is asked for, its owner able to read the input."""
+def is_eligible(market: TrainingGround, task: Task, name: bytes, device: Device) -> bool:
+    """Whether a device may bid for a task now: free, of a class that is asked for and has proven it.
+
+    And its owner must be able to read the input.
+    """
     reader = market.devices.providers[device.owner]
     return (
-        market.devices.can_work(device)
+        market.capacity.can_work(name, device)
         and bool(task.order.classes >> device.kind & 1)
         and device.bond >= market.devices.bond_min(device.kind)
         and reader is not None

@@ -64,7 +64,7 @@ def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: by
     provider, draw = market.devices.operator(account), _draw_of(task_id, task)
     found = market.devices.owned(device, provider)
     ensure(market.bids[draw, device] is None, DeviceHasBid)
-    ensure(is_eligible(market, task, found), NotEligible)
+    ensure(is_eligible(market, task, device, found), NotEligible)
     ensure(all(slot.provider != provider for slot in task.slots), NotEligible)
     if task.volunteers >= BIDS_MAX:
         task = _with_room(market, task_id, task, draw, found.bond)

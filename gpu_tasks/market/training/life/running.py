@@ -186,7 +186,7 @@ def _take_over(market: TrainingGround, task_id: bytes, task: Task, place: int, a
     standby = known(task.standby, NotSlotOwner)
     ensure(place == 0 and standby.provider == market.devices.operator(account), NotSlotOwner)
     device = known(market.devices.devices[standby.device], NotEligible)
-    ensure(device.owner == standby.provider and market.devices.can_work(device), NotEligible)
+    ensure(device.owner == standby.provider and market.capacity.can_work(standby.device, device), NotEligible)
     market.lock.lock(standby.provider, purses.collateral_hold(task_id, task, standby.device), standby.collateral)
     market.devices.assign(standby.device, task_id, 0)
     return replace(task, state=TaskState.STARTING, slots=(slot_of(standby),), standby=None)

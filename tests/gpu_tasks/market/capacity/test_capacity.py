@@ -1,6 +1,5 @@
 """Capacity: roll calls from enrolment to what stands, every refusal, and what silence and wrong rows cost."""
 
-from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -13,43 +12,29 @@ from gpu_tasks.market.capacity.proofs import (
     ROW_DOMAIN,
     ROWS_MIN,
     SIZE_MIN,
-    ShownRow,
     WorkShape,
     device_seed,
-    drawn_rows,
     is_sound,
     operations,
     roll_call_hold,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.events import NotOwner
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.workloads.matmul_chain.challenge import ChainShape
 from gpu_tasks.workloads.matmul_chain.challenge import operations as chain_operations
 from gpu_tasks.workloads.matmul_chain.prover import ROW_DOMAIN as PROVER_DOMAIN
-from runtime.cryptography.merkle import merkle_path, merkle_root
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import PALLETS, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.market_chain import Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.uncomputed_rows import ROOT, shown_rows
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 1_000)
-DIGESTS = [number.to_bytes(32, "little") for number in range(ROWS_MIN)]
-ROOT = merkle_root(ROW_DOMAIN, DIGESTS)
 PERIOD = 100
 
 
 @pytest.fixture
 def chain() -> MarketChain:
-    constants = {"Capacity.period": PERIOD}
-    return MarketChain(named_keys(4), pallets=(*PALLETS, Capacity), constants=constants, check=lambda *_: None)
-
-
-@lru_cache(maxsize=4_096)
-def path(place: int) -> tuple[bytes, ...]:
-    return merkle_path(ROW_DOMAIN, DIGESTS, place)
-
-
-def shown(called: RollCall, device: bytes) -> tuple[ShownRow, ...]:
-    places = drawn_rows(called.rows_seed, device, ROWS_MIN)
-    return tuple(ShownRow(DIGESTS[place], path(place)) for place in places)
+    return MarketChain(named_keys(4), constants={"Capacity.roll_calls": 1, "Capacity.period": PERIOD})
 
 
 def newest(chain: MarketChain) -> RollCall:
@@ -84,7 +69,7 @@ def answered(chain: MarketChain, *owners: Keys, delay: int = times.COMMITS_FROM)
     chain.block(*(signed(one.provider, Capacity.commit(device=one.device, root=ROOT)) for one in owners))
     until(chain, times.rows_at(at) + 1)
     now = newest(chain)
-    shows = (Capacity.show_rows(device=one.device, rows=shown(now, one.device)) for one in owners)
+    shows = (Capacity.show_rows(device=one.device, rows=shown_rows(now.rows_seed, one.device)) for one in owners)
     chain.block(*(signed(one.provider, show) for one, show in zip(owners, shows, strict=True)))
     until(chain, times.inspectors_at(at) + 1)
     return newest(chain)
@@ -111,7 +96,7 @@ def test_from_enrolment_to_what_stands(chain: MarketChain) -> None:
     assert proven(chain, alice) == 0
     ended(chain)
     assert proven(chain, alice) == operations(SHAPE) // (times.COMMITS_FROM * times.UNIT) > 0
-    assert chain.now()[Capacity].may_work(alice.device)
+    assert chain.now()[Capacity].has_proven(alice.device, DeviceClass.CPU)
 
 
 def test_a_later_commit_proves_less(chain: MarketChain) -> None:
@@ -249,7 +234,7 @@ def test_nothing_counts_before_or_after_its_time(chain: MarketChain) -> None:
     until(chain, times.rows_at(now))
     now = newest(chain)
     chain.block(refused(alice.stash, rows, ev.WrongRows))
-    good = shown(newest(chain), alice.device)
+    good = shown_rows(newest(chain).rows_seed, alice.device)
     turned = Capacity.show_rows(device=alice.device, rows=(good[1], good[0], *good[2:]))
     chain.block(
         refused(alice.stash, turned, ev.WrongRows),
