@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.proofs.escape.archives import ImageFile, MadeImage, layer_of
+from devnet.launcher.made_images import ImageFile, MadeImage, layer_of
 from gpu_tasks.client import image_files
 from gpu_tasks.client.image_files import ImageFileError, look_at_image
 from gpu_tasks.client.task_files import load_any
