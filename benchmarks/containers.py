@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from devnet.launcher.dockerd import own_engine
+from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.measuring.report import write
-from devnet.proofs.escape.archives import MadeImage, busybox_files
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerLimits, ContainerPolicy, ContainerSpec
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind

@@ -7,6 +7,7 @@ In reading order:
 * `purchase`: the customer's units, and their trace on the chain
 * `task_sale`: a task that goes to auction, followed to its end
 * `training`: one such task beside the units
+* `container`: a program in a container beside both
 * `poll`: one Snowflake poll
 * `summary`: tables, and whether every bar held
 * `__main__`: the order of all this

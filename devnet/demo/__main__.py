@@ -4,8 +4,8 @@ Exit status 1 if a bar fails.
 
 The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
 payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
-nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu verify`; every node
-has the same blocks.
+nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu verify`; a program in
+a container, where there is an engine, left what it should; every node has the same blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import poll, purchase, stage, summary, training
+from devnet.demo import container, poll, purchase, stage, summary, training
+from devnet.demo.container import DemoEngine
 from devnet.demo.telling import Narrator
 from devnet.launcher import layout
 from devnet.launcher import lifecycle as network
@@ -27,7 +28,7 @@ from wallet.amounts import format_amount
 
 UNITS = 20
 MODE = "flip-bit"
-STEPS = 7
+STEPS = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,11 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prompts = purchase.read_prompts(options.prompts, options.units)
     net = None
     held = False
-    with network.ending_on_signals():
+    with network.ending_on_signals(), container.engine_for(stay=options.stay) as engine:
         try:
             tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
-            net = stage.fresh_network(options.folder, any_ports=options.any_ports, detach=options.stay, tell=tell)
-            report = _show(net, prompts, options.stay, tell)
+            net = stage.fresh_network(
+                options.folder,
+                any_ports=options.any_ports,
+                detach=options.stay,
+                tell=tell,
+                before_start=lambda net: container.offer(net, engine, tell),
+            )
+            report = _show(net, prompts, engine, options.stay, tell)
             held = not report["failures"]
         finally:
             if net is not None and not (options.stay and held):
@@ -50,10 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if held else 1
 
 
-def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report:
+def _show(net: Devnet, prompts: list[str], engine: DemoEngine, stay: bool, tell: Narrator) -> Report:
     """Everything after the network stands; the report."""
     tell.step(f"Auction: {training.CUSTOMER} submits a training task; {' and '.join(training.BIDDERS)} bid, sealed")
     task = training.DemoTask(net, tell)
+    tell.step(f"Container: {container.CUSTOMER} sends a program with its image; {container.PROVIDER} runs it in Docker")
+    program = container.DemoProgram(net, engine, tell)
     tell.step("Cheat: a fifth provider joins, and returns wrong results")
     net = stage.add_cheat(net, MODE, detach=stay, tell=tell)
     tell.step("Stake: an account puts oGPU behind a validator")
@@ -61,14 +70,14 @@ def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report
     tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell))
     slashed = summary.slashes(book)
-    trained = task.end()
+    trained, ran = task.end(), program.end()
     tell.step("Agreement: one poll")
     shown = poll.show(net, tell)
     tell.step("Summary")
     summary.show_units(units, tell)
     summary.show_slashes(slashed, book, tell)
     failures = summary.failures(units, slashed, len(prompts), wrong)
-    failures += trained["failures"]
+    failures += trained["failures"] + ran["failures"]
     failures += [] if shown else ["no poll was answered by all whom it asked"]
     failures += [] if stage.same_blocks(net) else ["the nodes have different final blocks"]
     return {
@@ -76,6 +85,7 @@ def _show(net: Devnet, prompts: list[str], stay: bool, tell: Narrator) -> Report
         "slashes": slashed,
         "delegated": stake,
         "training": trained,
+        "container": ran,
         "poll": shown,
         "failures": failures,
     }
@@ -94,7 +104,7 @@ def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
-        f"{format_amount(lost)} oGPU; {_trained(report)}"
+        f"{format_amount(lost)} oGPU; {_trained(report)}{_ran(report)}"
         f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
 
@@ -107,6 +117,14 @@ def _trained(report: Report) -> str:
     counted = report["training"]["milestones"]
     total = format_amount(sum(int(grains) for grains in earned.values()))
     return f"a training task paid {total} oGPU to {', '.join(earned)}, {counted} milestones; "
+
+
+def _ran(report: Report) -> str:
+    """The container in a few words."""
+    ran = report["container"]
+    if "provider" not in ran:
+        return "no container; "
+    return f"a container paid {format_amount(int(ran['earned_grains']))} oGPU to {ran['provider']}; "
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

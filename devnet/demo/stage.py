@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,12 @@ def fresh_network(
     detach: bool,
     tell: Narrator,
     numbers: Mapping[str, int] | None = None,
+    before_start: Callable[[Devnet], None] = lambda _: None,
 ) -> Devnet:
     """Validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there.
 
-    `numbers` are parameters of the chain that are to begin otherwise than a devnet's.
+    `numbers` are parameters of the chain that are to begin otherwise than a devnet's; `before_start` is done to its
+    folder while nothing of it runs.
     """
     if (folder / "devnet.json").exists():
         there = network.all_processes(layout.load(folder))
@@ -50,6 +52,7 @@ def fresh_network(
         shutil.rmtree(folder)
     apart = (CHEAT, CUSTOMER)
     net = layout.create(folder, validators, providers=True, any_ports=any_ports, apart=apart, numbers=numbers)
+    before_start(net)
     names = ", ".join(member.name for member in net.members)
     tell.line(f"starting validators and providers of {names}; logs in {net.folder}")
     standing = network.up(net, detach=detach)

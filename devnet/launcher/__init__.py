@@ -7,6 +7,7 @@ In reading order:
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
 * `dockerd`: a container engine of one's own
+* `made_images`: images of a few files for it
 * `status`: where the nodes stand
 * `lifecycle`: the devnet up, ready and down as a whole
 * `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as people run them

@@ -22,6 +22,7 @@ In reading order:
 * `market_view`: offers and late payments at one final block
 * `bid_rows`: the bids of an auction, in rows
 * `planning`: what a plan asks a chain
+* `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
 * `training`: tasks at auction as their customer sees them

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_tasks.client.image_files import ArchiveFile, ImageFileError, look_at_image
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
+from gpu_tasks.tasks.container_task import SavedImage
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import AskedTask, TaskSource, TrainingSource, read_any_task
 from gpu_tasks.tasks.training_task import TaskFile, read_task
@@ -25,6 +27,8 @@ class LoadedTask:
     source: TaskSource
     inputs: Mapping[str, bytes]
     """By the paths that the file names."""
+    image: ArchiveFile | None = None
+    """Of an image that comes as an archive."""
 
     @property
     def secrets(self) -> Sequence[str]:
@@ -43,7 +47,8 @@ class LoadedTask:
 def load_any(path: Path) -> LoadedTask:
     """The task of a file with its inputs; TaskFileError says all that is wrong, WalletError why it cannot be read."""
     source = read_any_task(_bytes_of(path), str(path))
-    return LoadedTask(source, {name: _input(path, name, source.refused) for name in source.inputs})
+    inputs = {name: _input(path, name, source.refused) for name in source.inputs}
+    return LoadedTask(source, inputs, None if source.image is None else _image(path, source.image, source.refused))
 
 
 def load(path: Path) -> TaskFile:
@@ -65,17 +70,31 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _input(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> bytes:
-    folder = path.parent.resolve()
     try:
-        found = (folder / name).resolve(strict=True)
-        if not found.is_relative_to(folder):
-            raise refused(f"{name} leads out of the task file's folder; put the input beside the task file")
-        if not found.is_file():
-            raise refused(f"{name} is no file; name the file to learn")
-        with found.open("rb") as opened:
+        with _beside(path, name, refused).open("rb") as opened:
             return opened.read(INPUT_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         raise refused(f"{name} cannot be read: {_why(error)}; put it beside the task file, or name another") from None
+
+
+def _image(path: Path, saved: SavedImage, refused: Callable[[str], TaskFileError]) -> ArchiveFile:
+    try:
+        return look_at_image(_beside(path, saved.path, refused), saved.sha256)
+    except ImageFileError as error:
+        raise refused(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise refused(f"{saved.path} cannot be read: {_why(error)}; put it beside the task file") from None
+
+
+def _beside(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> Path:
+    """Where a file lies that a task file names; OSError, ValueError where there is none."""
+    folder = path.parent.resolve()
+    found = (folder / name).resolve(strict=True)
+    if not found.is_relative_to(folder):
+        raise refused(f"{name} leads out of the task file's folder; put the input beside the task file")
+    if not found.is_file():
+        raise refused(f"{name} is no file; name the file to learn")
+    return found
 
 
 def _why(error: OSError | ValueError) -> str:

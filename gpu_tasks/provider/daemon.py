@@ -60,6 +60,8 @@ ENDINGS_EVERY_BLOCKS = 4
 TASKS_FOLDER = "tasks"
 
 LOG = logging.getLogger("ogpu.provider")
+IMAGES_FOLDER = "images"
+"""Of archives that are being loaded."""
 TUNNEL_FOLDER = "tunnel"
 """Of copies under way."""
 
@@ -124,6 +126,7 @@ class Daemon:
             lambda: workshop.devices,
             settings.why_no_engine,
             keep_seconds=means.keep_seconds,
+            spool=settings.base_path / IMAGES_FOLDER,
         )
         containers = ProgramDoors(programs, None if settings.engine is None else settings.engine.inside)
         spool = settings.base_path / TUNNEL_FOLDER

@@ -4,8 +4,8 @@ Always: the order's hash names the whole request, so who bids knows what it bids
 intervals, and an interval to a block at least.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.money import collateral_min
@@ -18,13 +18,16 @@ from gpu_tasks.tasks.container_request import (
     CONTAINER_WORKLOAD,
     INPUT_BYTES_MAX,
     REQUEST,
+    ArchivedImage,
+    AskedImage,
     AskedLimits,
     ContainerRequest,
     EnvironmentVariable,
+    ImagePart,
     RegistryImage,
     RequestFile,
 )
-from gpu_tasks.tasks.container_task import ContainerFile
+from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
 from gpu_tasks.tasks.order import AUCTIONS, StoredInput
 from gpu_tasks.tasks.problems import Problem, TaskFileError
 from runtime.cryptography.hashing import blake2_256
@@ -50,6 +53,13 @@ class PreparedContainer:
     def classes(self) -> tuple[DeviceClass, ...]:
         """Which devices suit."""
         return self.file.task.classes
+
+    def with_parts(self, size: int, parts: Sequence[ImagePart]) -> "PreparedContainer":
+        """The same with the parts of its archive, once they are stored; `size` is the archive's, not compressed."""
+        asked = REQUEST.decode(self.request)
+        assert isinstance(asked.image, ArchivedImage), "it has one"
+        image = replace(asked.image, size=size, parts=tuple(parts))
+        return replace(self, request=REQUEST.encode(replace(asked, image=image)))
 
     @property
     def checked_by(self) -> CheckedBy:
@@ -127,7 +137,7 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
     keep = 0 if task.keep is None else task.keep.in_blocks(slot_ms)
     request = ContainerRequest(
         version=CONTAINER_VERSION,
-        image=RegistryImage(task.image.repository, task.image.sha256),
+        image=_asked_image(task.image),
         command=task.command,
         environment=tuple(EnvironmentVariable(*pair) for pair in sorted(task.environment.items())),
         secrets=tuple(sorted(task.secrets)),
@@ -145,6 +155,13 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
         keep_blocks=keep,
     )
     return PreparedContainer(file, REQUEST.encode(request))
+
+
+def _asked_image(image: NamedImage | SavedImage) -> AskedImage:
+    """Of an archive without its parts, which get addresses when they are stored."""
+    if isinstance(image, SavedImage):
+        return ArchivedImage(image.sha256, 0, ())
+    return RegistryImage(image.repository, image.sha256)
 
 
 def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:

@@ -25,7 +25,11 @@ INPUT_BYTES_MAX = 192 * 1024
 """Of one file, and of all together: a sealed request has 256 KiB. More goes in by the tunnel, or by the network."""
 PORTS_MAX = 16
 IMAGE_PARTS_MAX = 64
-"""Of an image that is sent as blobs: each holds a mebibyte at most."""
+"""Of an image that is sent as blobs."""
+IMAGE_PART_BYTES = 1 << 20
+"""Of each but the last: as much as a blob holds."""
+IMAGE_ARCHIVE_BYTES_MAX = 256 << 20
+"""Of an archive, before it is compressed; compressed it has as much as its parts hold."""
 GPUS_MAX = 16
 
 Name = Annotated[str, Bounded(NAME_BYTES_MAX)]
@@ -56,17 +60,17 @@ class ImagePart:
     blob: Hash
     """Its address."""
     root: Hash
-    """The commitment to its content, as that of an input."""
+    """blake2-256 of its content."""
 
 
 @variant(1, name="Archive")
 class ArchivedImage:
-    """An image as `docker save` writes it, in pieces that stand one behind the other."""
+    """An image as `docker save` writes it: compressed (gzip), in pieces that stand one behind the other."""
 
     sha256: Hash
     """Its id: of its configuration."""
     size: U32
-    """Bytes of all pieces together."""
+    """Bytes of the archive, before it was compressed."""
     parts: Annotated[tuple[ImagePart, ...], Bounded(IMAGE_PARTS_MAX)]
 
 

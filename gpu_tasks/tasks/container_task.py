@@ -51,7 +51,7 @@ BYTES_PATTERN = "^[0-9]{1,9}(Ki|Mi|Gi|Ti)$"
 CPU_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3})?$"
 NETWORKS = {"none": ContainerNetwork.NONE, "outbound": ContainerNetwork.OUTBOUND}
 _INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
-_IMAGE = re.compile(r"(?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@sha256:(?P<sha256>[0-9a-f]{64})", re.ASCII)
+_IMAGE = re.compile(r"((?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@)?sha256:(?P<sha256>[0-9a-f]{64})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,25 @@ class NamedImage:
     """An image of a registry, by digest."""
 
     repository: str
+    """Empty where only the id of an archive is named."""
     sha256: bytes
+
+    def __str__(self) -> str:
+        """As a file says it."""
+        return f"{self.repository}@sha256:{self.sha256.hex()}"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedImage:
+    """An image as `docker save` wrote it, beside the task file."""
+
+    path: str
+    sha256: bytes
+    """Its id."""
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"sha256:{self.sha256.hex()}, of {self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +87,7 @@ class ContainerTask:
     name: str
     labels: Mapping[str, str]
     is_lease: bool
-    image: NamedImage
+    image: NamedImage | SavedImage
     command: tuple[str, ...]
     environment: Mapping[str, str]
     inputs: tuple[str, ...]
@@ -98,12 +116,12 @@ ContainerFile = ReadFile[ContainerTask]
 
 
 def image_of(text: str) -> NamedImage:
-    """An image of a registry by its digest."""
+    """An image of a registry by its digest, or the id of an archive."""
     found = _IMAGE.fullmatch(text)
     if found is None:
         tagged = "; a tag means something else tomorrow: `docker inspect --format '{{.RepoDigests}}'` says the digest"
         raise QuantityError(f"is a repository with a digest, such as ghcr.io/acme/lora@sha256:<64 digits>{tagged}")
-    return NamedImage(found["repository"], bytes.fromhex(found["sha256"]))
+    return NamedImage(found["repository"] or "", bytes.fromhex(found["sha256"]))
 
 
 def bytes_of(text: str) -> int:
@@ -157,8 +175,12 @@ _CLASSES = FileKey("classes", WordList(choice_word("class", list(CLASS_NAMES)), 
 def _run(*, is_lease: bool) -> KeySection:
     keys = (
         FileKey(
-            "image", quantity_word(image_of, "^.+@sha256:[0-9a-f]{64}$"), "what runs, by its digest", is_required=True
+            "image",
+            quantity_word(image_of, "^(.+@)?sha256:[0-9a-f]{64}$"),
+            "what runs, by its digest",
+            is_required=True,
         ),
+        FileKey("archive", quantity_word(path_of, "^.+$"), "the image with this id, as `docker save` wrote it"),
         FileKey("command", WordList(_VALUE, WORDS_MAX, may_repeat=True), "its arguments; the image's own if left out"),
         FileKey("env", NamedWords(_VARIABLE, _VALUE, VARIABLES_MAX), "variables, which every bidder can read"),
         FileKey(
@@ -238,6 +260,11 @@ def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
 
 def _check(spec: dict[str, Any], reading: FileReading) -> None:
     run = spec["run"]
+    if bool(run["archive"]) is bool(run["image"].repository):
+        of_archive = "is an id, so `archive` names the file that `docker save` wrote; add it, or name a repository"
+        of_registry = "names a registry's image, and `archive` another; leave one out, or give the archive's id alone"
+        text = of_registry if run["archive"] else of_archive
+        reading.refuse(reading.lines["spec.run.image"], "spec.run.image", text)
     names = [path.rpartition("/")[2] for path in run["inputs"] or ()]
     for name in names:
         if _INPUT.fullmatch(name) is None:
@@ -260,7 +287,7 @@ def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:
         name=metadata["name"],
         labels=metadata["labels"],
         is_lease=is_lease,
-        image=run["image"],
+        image=SavedImage(run["archive"], run["image"].sha256) if run["archive"] else run["image"],
         command=run["command"] or (),
         environment=run["env"],
         inputs=run["inputs"] or (),

@@ -13,7 +13,7 @@ from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
 from gpu_tasks.tasks.container_order import prepare_container
-from gpu_tasks.tasks.container_task import FILES, ContainerFile, read_container_task
+from gpu_tasks.tasks.container_task import FILES, ContainerFile, SavedImage, read_container_task
 from gpu_tasks.tasks.file_words import ReadFile
 from gpu_tasks.tasks.order import StoredInput, order_of
 from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
@@ -117,6 +117,11 @@ class TaskSource(Protocol):
         """The names of what is handed to who runs it, once it runs."""
         ...
 
+    @property
+    def image(self) -> SavedImage | None:
+        """The archive of its image that lies beside the file."""
+        ...
+
     def refused(self, text: str) -> TaskFileError:
         """That something is wrong with its inputs."""
         ...
@@ -137,6 +142,7 @@ class TrainingSource:
     file: TaskFile
     inputs_key: str = "spec.run.input"
     secrets: Sequence[str] = ()
+    image: SavedImage | None = None
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -172,6 +178,12 @@ class ContainerSource:
     def secrets(self) -> Sequence[str]:
         """See `TaskSource`."""
         return self.file.task.secrets
+
+    @property
+    def image(self) -> SavedImage | None:
+        """See `TaskSource`."""
+        image = self.file.task.image
+        return image if isinstance(image, SavedImage) else None
 
     def refused(self, text: str) -> TaskFileError:
         """See `TaskSource`."""

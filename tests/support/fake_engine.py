@@ -13,7 +13,7 @@ from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, ContainerUse, EndReason, RunningContainer
-from gpu_tasks.provider.execution.containers.spec import ContainerSpec
+from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageArchive
 from gpu_tasks.provider.execution.containers.streams import EngineStream
 
 MISSING = "0" * 64
@@ -104,6 +104,8 @@ class FakeEngine:
         self.running: dict[str, RunningContainer] = {}
         self.started: list[ContainerSpec] = []
         self.removed: list[str] = []
+        self.images: dict[str, bytes] = {}
+        """Archives that it loaded."""
         self.left: dict[str, bytes] = {"words": b"14\n"}
         self.cpu_ms = 0
         self.trouble: ContainerError | None = None
@@ -111,6 +113,12 @@ class FakeEngine:
     async def ready(self, spec: ContainerSpec) -> None:
         if spec.image.sha256 == MISSING:
             raise ContainerRefusedError("bring an image", "no registry has it", "push it")
+        if isinstance(spec.image, ImageArchive) and spec.image.sha256 not in self.images:
+            assert isinstance(spec.image.content, Path)
+            self.images[spec.image.sha256] = spec.image.content.read_bytes()
+
+    async def has_image(self, spec: ContainerSpec) -> bool:
+        return spec.image.sha256 in self.images
 
     async def start(self, spec: ContainerSpec) -> RunningContainer:
         if self.trouble is not None:

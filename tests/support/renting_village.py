@@ -25,9 +25,11 @@ from gpu_tasks.tasks.container_request import (
     AskedLimits,
     ContainerNetwork,
     ContainerRequest,
+    ImagePart,
     RegistryImage,
 )
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, seal_key
+from runtime.cryptography.hashing import blake2_256
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
 from task_village import TaskVillage, play_tasks
 
@@ -44,14 +46,16 @@ PROGRAM = ContainerRequest(
 class Renting(TaskVillage):
     """A village whose first providers run containers, in engines that are fakes."""
 
-    def __init__(self, base: Path, count: int, *, is_of_one_price: bool = False, **more: Any) -> None:
+    def __init__(
+        self, base: Path, count: int, *, is_of_one_price: bool = False, takes_archives: bool = False, **more: Any
+    ) -> None:
         """All run containers where they are of one price; else those that `PRICES` has a price for."""
         super().__init__(base, count, numbers={"TrainingMarket.grace_blocks": 6}, **more)
         self.fakes = {keys.name: FakeEngine() for keys in self.node.chain.validators}
         self.engines = dict(self.fakes)
         prices = PRICES[:1] * count if is_of_one_price else PRICES
         for keys, price in zip(self.node.chain.validators, prices, strict=False):
-            means = ProgramMeans(images=(REPOSITORY,))
+            means = ProgramMeans(images=(REPOSITORY,), any_archive=takes_archives)
             policy = BidPolicy(kinds=(CONTAINER_KIND,), least_price=price_of(price), containers=means)
             (base / keys.name).mkdir()
             write_policy(base / keys.name, policy)
@@ -74,6 +78,17 @@ class Renting(TaskVillage):
         call = TrainingMarket.submit(order=replace(order, **changed))
         self.node.chain.block(signed(CUSTOMER.stash, call))
         return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
+
+    async def stored_parts(self, packed: bytes, part_bytes: int = 5_000) -> tuple[ImagePart, ...]:
+        """The parts of an image's archive, as its customer stores them for all who may bid."""
+        parts = []
+        readers = [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)]
+        for begin in range(0, len(packed), part_bytes):
+            part = packed[begin : begin + part_bytes]
+            blob = seal(part, readers)
+            await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
+            parts.append(ImagePart(address_of(blob), blake2_256(part)))
+        return tuple(parts)
 
     def engine_of(self, stash: bytes) -> FakeEngine:
         return self.fakes[self.miner(stash).keys.name]

@@ -18,7 +18,7 @@ from docker.errors import APIError
 from devnet.launcher.dockerd import own_engine
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.free_ports import one_free_port
-from devnet.proofs.escape.archives import MadeImage, busybox_files
+from devnet.launcher.made_images import MadeImage, busybox_files
 
 NAME, TAG = "tool", "latest"
 VERSION = "auto"

@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `archives`: images of a few files, as archives
+* `probing`: the program that tries the kernel
 * `listener`: somebody who answers on a port
 * `ground`: a private piece of network: this machine, the world, a cloud's metadata
 * `scene`: an engine, a provider's secrets, and how a program is run there

@@ -14,7 +14,7 @@ from dataclasses import replace
 import docker
 
 from devnet.launcher import processes
-from devnet.proofs.escape.archives import ImageFile, MadeImage, busybox_files, layer_of
+from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files, layer_of
 from devnet.proofs.escape.attempt import EscapeChecks, attempt
 from devnet.proofs.escape.scene import (
     LIMITS,

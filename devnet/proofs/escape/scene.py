@@ -18,7 +18,8 @@ import docker
 
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
-from devnet.proofs.escape.archives import MadeImage, busybox_files, probe_files
+from devnet.launcher.made_images import MadeImage, busybox_files
+from devnet.proofs.escape.probing import probe_files
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import (

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from devnet.proofs.escape.archives import MadeImage, busybox_files
+from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.proofs.escape.scene import LIMITS, POLICY
 from gpu_tasks.provider.execution.containers.engine import open_engine
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, NetworkAccess

@@ -19,6 +19,7 @@ from gpu_tasks.client.commands.task_runs import (
     waiting_for,
 )
 from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.image_files import ArchiveFile, look_at_image
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER
 from gpu_tasks.client.task_files import LoadedTask
@@ -31,7 +32,7 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
-from gpu_tasks.tasks.container_task import NETWORKS
+from gpu_tasks.tasks.container_task import NETWORKS, SavedImage
 from gpu_tasks.tasks.task_kinds import read_any_task
 from wallet.client import ChainClient
 from wallet.commands import making
@@ -52,6 +53,9 @@ GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 @key_option
 @click.option(
     "--image", required=True, envvar="OGPU_IMAGE", show_envvar=True, metavar="NAME@sha256:…", help="What runs."
+)
+@click.option(
+    "--archive", type=click.Path(path_type=Path), help="The image, as `docker save` wrote it; --image is its id then."
 )
 @click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`.")
 @click.option(
@@ -133,6 +137,7 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
     draft = ProgramDraft(
         name=given["name"],
         image=given["image"],
+        archive="" if given["archive"] is None else given["archive"].name,
         max_price=given["max_price"],
         command=command,
         env=dict(_variable(word) for word in given["variables"]),
@@ -148,10 +153,11 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
         copies=given["copies"],
     )
     text = draft.text()
-    loaded = LoadedTask(read_any_task(text.encode(), "the command line"), files)
+    source = read_any_task(text.encode(), "the command line")
+    loaded = LoadedTask(source, files, None if source.image is None else _image(given["archive"], source.image))
     if given["save"] is not None:
         written = OutputFile(given["save"]).write("task.yaml", text.encode())
-        note(f"the task file is {written}" + ("; its inputs have to lie beside it" if files else ""))
+        note(f"the task file is {written}" + ("; its inputs have to lie beside it" if files or loaded.image else ""))
     return loaded
 
 
@@ -160,6 +166,13 @@ def _variable(word: str) -> tuple[str, str]:
     if not is_set:
         raise WalletError(f"--env {word!r}: write it as NAME=VALUE")
     return name, value
+
+
+def _image(path: Path, saved: SavedImage) -> ArchiveFile:
+    try:
+        return look_at_image(path, saved.sha256)
+    except OSError as error:
+        raise WalletError(f"--archive: {path} cannot be read: {error.strerror}") from None
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -33,7 +33,7 @@ from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.training.records import ended_well, exit_code_of
-from gpu_tasks.client.training.sealing import TaskDraft, TaskSealer
+from gpu_tasks.client.training.sealing import ImageUpload, TaskDraft, TaskSealer
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
@@ -160,6 +160,8 @@ class TaskSubmission:
     async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool) -> None:
         """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense."""
         payer, slot_ms = self.session.payer(self.key_text), planning.slot_ms(client)
+        if self.loaded.image is not None:
+            await asyncio.to_thread(self.loaded.image.parts)  # too large a one is refused before anything is sent
         asked = self.loaded.asked(os.urandom(SEED_BYTES), slot_ms)
         final = await client.finalized()
         numbers = await planning.auction_numbers(client, final, asked.checked_by)
@@ -205,7 +207,9 @@ class TaskSubmission:
                 record.forget()
             progress = Progress(lambda: None, lambda: None, lambda text: click.echo(harmless(text), err=True))
             async with BlobClient(private=market_reads.is_development(client)) as blobs:
-                sealer = TaskSealer(client, blobs, key, self.draft)
+                image = self.loaded.image
+                upload = None if image is None else ImageUpload(image, self.postings, progress.say)
+                sealer = TaskSealer(client, blobs, key, self.draft, upload)
                 prompts, requests = [Prompt(1, self.draft.asked.name)], [self.draft.asked.request]
                 (posted,) = await PostingRun(sealer, record, prompts, requests, progress, self.tip).run()
             if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # there its first line names it

@@ -68,10 +68,10 @@ def _of_container(asked: PreparedContainer, slot_ms: int) -> dict[str, Any]:
     return {
         "task": task.name,
         "kind": LEASE if task.is_lease else JOB,
-        "image": f"{task.image.repository}@sha256:{task.image.sha256.hex()}",
+        "image": str(task.image),
         "command": shlex.join(task.command) or "the image's own",
         "inputs": ", ".join(task.inputs) or "none",
-        "secrets": ", ".join(task.secrets) or "none",
+        "secrets": f"{', '.join(task.secrets)}: handed to who runs it" if task.secrets else "none",
         "network": task.network.name.lower(),
         "ports": ", ".join(map(str, task.ports)) or "none",
         "request_bytes": len(asked.request),
@@ -94,7 +94,7 @@ def _how_paid(task: ContainerTask, blocks: int, intervals: int) -> dict[str, Any
     if task.copies > 1:
         copies = f"{task.copies}, of several owners: who finds what most of them do is paid the price"
         return {"copies": copies, "time": f"{time} at most, paid whole"}
-    kept = {} if task.keep is None else {"keep": _time(task.keep)}
+    kept = {} if task.keep is None else {"keep": f"{_time(task.keep)} after its end"}
     return {"time": f"{time} in {counted(intervals, 'interval')}"} | kept
 
 

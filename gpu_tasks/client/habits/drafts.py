@@ -48,11 +48,13 @@ class ProgramDraft:
     interval: str = ""
     keep: str = ""
     copies: str = ""
+    archive: str = ""
 
     def text(self) -> str:
         """The file."""
         interval = self.interval or ("" if self.copies else _interval_for(self.time))
-        run = [("image", quoted(self.image)), ("command", listed(self.command)), ("env", table(self.env)),
+        run = [("image", quoted(self.image)), ("archive", quoted_if(self.archive)),
+               ("command", listed(self.command)), ("env", table(self.env)),
                ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", quoted_if(self.network)),
                ("ports", numbers(self.ports))]  # fmt: skip
         classes = self.classes or (GPU_CLASSES if self.gpus not in {"", "0"} else ())

@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `image_upload`: the parts of an image, stored each once
 * `sealing`: from a task file to the order that is submitted, its input sealed and stored
 * `stages`: how far a task is, in words, and why it waits
 * `records`: a task and its auctions in rows and facts

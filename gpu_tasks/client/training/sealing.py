@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from gpu_tasks.client.image_files import ArchiveFile
 from gpu_tasks.client.posting import PostError
 from gpu_tasks.client.posting_kind import PostingKind, TaskPosting
+from gpu_tasks.client.training.image_upload import Uploader
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
@@ -23,6 +26,7 @@ from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.tasks.container_order import PreparedContainer
 from gpu_tasks.tasks.order import StoredInput
 from gpu_tasks.tasks.task_kinds import AskedTask
 from wallet.client import ChainClient
@@ -47,6 +51,15 @@ class TaskDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageUpload:
+    """The archive of a task's image, and where it is written down what of it is stored."""
+
+    image: ArchiveFile
+    folder: Path
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSealer:
     """Seals and stores the input of one task. Implements `InputSealer`."""
 
@@ -54,6 +67,7 @@ class TaskSealer:
     blobs: BlobClient
     key: Keypair
     draft: TaskDraft
+    image: ImageUpload | None = None
 
     @property
     def kind(self) -> PostingKind:
@@ -74,15 +88,30 @@ class TaskSealer:
         keys = list(dict.fromkeys(keys_at([*judges, *bidders], sealed_at)))
         if not keys:
             raise PostError("nobody is registered who could run or judge the task: see `ogpu providers`")
+        own = SealKey.of(self.key).public
+        readers, endpoints, draft = [own, *keys[: READERS_MAX - 1]], endpoints_of(providers), self.draft
+        if self.image is not None and requests:
+            draft = await self._with_image(self.image, readers, endpoints)
+            requests = [draft.asked.request for _ in requests]
         for request in requests:
-            own = SealKey.of(self.key).public
             content = encode_input(os.urandom(SALT_BYTES), own, request)
-            blob = seal(content, [own, *keys[: READERS_MAX - 1]])
+            blob = seal(content, readers)
             address = address_of(blob)
-            await self.blobs.put(blob, stores_for(address, endpoints_of(providers)), COPIES)
+            await self.blobs.put(blob, stores_for(address, endpoints), COPIES)
             tell()
-            orders.append(self.draft.order(StoredInput(commitment_of(content), address, sealed_at)))
+            orders.append(draft.order(StoredInput(commitment_of(content), address, sealed_at)))
         return orders
+
+    async def _with_image(self, upload: ImageUpload, readers: Sequence[bytes], endpoints: Sequence[str]) -> TaskDraft:
+        """The draft with where the parts of its image lie, once they do; BlobError."""
+        asked, identity = self.draft.asked, (self.client.genesis_hash, self.key.account)
+        assert isinstance(asked, PreparedContainer), "no other task has an image"
+        uploader = Uploader(self.blobs, readers, endpoints, upload.say)
+        try:
+            parts = await uploader.uploaded(upload.image, upload.folder, identity)
+        except OSError as error:
+            raise PostError(f"what of the image is stored cannot be written down: {error}") from None
+        return replace(self.draft, asked=asked.with_parts(upload.image.size, parts))
 
 
 def bidders_of(

@@ -150,12 +150,19 @@ def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
     "--only-when-idle/--also-when-busy", default=None, help="Whether a machine at other work bids for nothing."
 )
 @click.option("--gangs/--no-gangs", default=None, help="Whether to work beside others, and wait for them.")
-@click.option("--image", "images", multiple=True, help="Run containers of this repository; repeatable, for all.")
+@click.option(
+    "--image", "images", multiple=True,
+    help="Run containers of this repository, or the archive with this id (sha256:…); repeatable, for all.",
+)  # fmt: skip
+@click.option(
+    "--any-archive/--no-any-archive", default=None, help="Whether images that customers send as archives run."
+)
 @click.option("--outbound/--no-outbound", default=None, help="Whether a container may reach public addresses.")
 @click.pass_obj
 def policy(
     options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None, spans: tuple[str, ...],
-    only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...], outbound: bool | None,
+    only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...],
+    any_archive: bool | None, outbound: bool | None,
 ) -> None:  # fmt: skip
     """Show what the daemon of this base path bids for, or change what is given; it goes by it from its next block.
 
@@ -178,6 +185,8 @@ def policy(
             if images:
                 named = tuple(image_named(each) for each in images)
                 after = replace(after, containers=replace(after.containers, images=named))
+            if any_archive is not None:
+                after = replace(after, containers=replace(after.containers, any_archive=any_archive))
         except PolicyError as error:
             raise ProviderError(str(error)) from None
         after = replace(
@@ -201,9 +210,9 @@ def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
     if after.kinds and not after.least_price.grains:
         yield FOR_NOTHING
     has_containers = CONTAINER_KIND in after.kinds
-    if has_containers and not after.containers.images:
+    if has_containers and not after.containers.has_images:
         yield NO_IMAGE
-    if after.containers.images and not has_containers and not before.containers.images:
+    if after.containers.has_images and not has_containers and not before.containers.has_images:
         yield NO_CONTAINERS
     if after.containers != before.containers or has_containers != (CONTAINER_KIND in before.kinds):
         yield NEXT_START
@@ -218,6 +227,7 @@ def policy_facts(policy: BidPolicy) -> dict[str, Any]:
         "only_when_idle": policy.only_when_idle,
         "gangs": policy.gangs,
         "images": ", ".join(policy.containers.images) or "none",
+        "any_archive": policy.containers.any_archive,
         "outbound": policy.containers.outbound,
     }
 

@@ -62,7 +62,7 @@ def policy_of(options: ProviderOptions) -> BidPolicy:
 
 def offers_containers(policy: BidPolicy) -> bool:
     """Whether programs of customers are to run here."""
-    return CONTAINER_KIND in policy.kinds and bool(policy.containers.images)
+    return CONTAINER_KIND in policy.kinds and policy.containers.has_images
 
 
 async def containers_for(policy: BidPolicy, base_path: Path, workshop: Workshop, address: str) -> Containers:

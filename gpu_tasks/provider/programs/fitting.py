@@ -7,6 +7,7 @@ not fit is refused before anything is bid.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpu_tasks.provider.execution.containers.image_rules import check_allowed
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
@@ -15,12 +16,14 @@ from gpu_tasks.provider.execution.containers.spec import (
     ContainerLimits,
     ContainerPolicy,
     ContainerSpec,
+    ImageArchive,
     ImageByDigest,
     NetworkAccess,
     check_spec,
 )
+from gpu_tasks.provider.programs.image_parts import check_asked
 from gpu_tasks.provider.programs.refusals import UnfitProgramError
-from gpu_tasks.tasks.container_request import ContainerNetwork, ContainerRequest, RegistryImage
+from gpu_tasks.tasks.container_request import AskedImage, ContainerNetwork, ContainerRequest, RegistryImage
 
 SLACK_SECONDS = 120
 """Beyond the time that was bought: blocks may come slowly, and the chain ends it, not this limit."""
@@ -37,11 +40,17 @@ def seconds_of(blocks: int, slot_ms: int) -> int:
 
 
 def spec_of(
-    request: ContainerRequest, policy: ContainerPolicy, container_id: str, gpus: Sequence[str], seconds: int
+    request: ContainerRequest,
+    policy: ContainerPolicy,
+    container_id: str,
+    gpus: Sequence[str],
+    seconds: int,
+    archive: Path,
 ) -> ContainerSpec:
-    """The container; UnfitProgramError where this provider runs no such thing."""
-    if not isinstance(request.image, RegistryImage):
-        raise UnfitProgramError("its image comes as an archive, and this provider takes those of registries")
+    """The container; UnfitProgramError where this provider runs no such thing.
+
+    `archive` is where its image lies when it is loaded, if it comes as one.
+    """
     if request.gpus > len(gpus):
         raise UnfitProgramError(f"it wants {request.gpus} GPUs, and the device has {len(gpus)}")
     asked = request.limits
@@ -49,7 +58,7 @@ def spec_of(
         raise UnfitProgramError(f"it wants {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}")
     spec = ContainerSpec(
         container_id=container_id,
-        image=ImageByDigest(request.image.repository, request.image.sha256.hex()),
+        image=_image(request.image, archive),
         command=request.command,
         environment={each.name: each.value for each in request.environment},
         inputs={each.name: each.content for each in request.inputs},
@@ -72,3 +81,10 @@ def spec_of(
     except ContainerRefusedError as error:
         raise UnfitProgramError(str(error)) from None
     return spec
+
+
+def _image(image: AskedImage, archive: Path) -> ImageByDigest | ImageArchive:
+    if isinstance(image, RegistryImage):
+        return ImageByDigest(image.repository, image.sha256.hex())
+    check_asked(image)
+    return ImageArchive(archive, image.sha256.hex())

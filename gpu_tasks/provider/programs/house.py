@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from gpu_tasks.market.attestations.usage import Usage
@@ -27,12 +28,17 @@ from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.asking import AskedProgram, open_program
 from gpu_tasks.provider.programs.entering import EntersContainers
 from gpu_tasks.provider.programs.fitting import seconds_of, spec_of
+from gpu_tasks.provider.programs.image_parts import ImageSpool
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.tasks.container_request import AskedImage, RegistryImage
 
 READY_MAX = 64
 """Programs that are ready and not begun: bids that may win."""
 KEPT_MAX = 8
 """Whose workspaces are kept after their end, or will be: a kept one takes its disk, and earns nothing."""
+
+NO_SPOOL = Path("/nonexistent")
+"""Of who brings no image."""
 
 
 class ProgramEngine(Protocol):
@@ -45,6 +51,10 @@ class ProgramEngine(Protocol):
 
     async def ready(self, spec: ContainerSpec) -> None:
         """Bring its image; ContainerRefusedError, ContainerError."""
+        ...
+
+    async def has_image(self, spec: ContainerSpec) -> bool:
+        """Whether its image need not be brought; ContainerError."""
         ...
 
     async def start(self, spec: ContainerSpec) -> RunningContainer:
@@ -114,12 +124,17 @@ class ProgramHouse:
         why_not: str = "",
         *,
         keep_seconds: int = 0,
+        spool: Path = NO_SPOOL,
     ) -> None:
-        """Without an engine nothing is run, and `why_not` says why; workspaces are kept for `keep_seconds` at most."""
+        """Without an engine nothing is run, and `why_not` says why; workspaces are kept for `keep_seconds` at most.
+
+        Archives of images lie in `spool` while they are loaded.
+        """
         self._engine = engine
         self._policy = policy
         self._devices = devices
         self._keep_seconds = keep_seconds
+        self._spool = ImageSpool(spool)
         self._programs: dict[TaskKey, _Program] = {}
         self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
 
@@ -182,9 +197,11 @@ class ProgramHouse:
         slot_ms = await parts.chain.slot_ms()
         seconds = seconds_of(task.terms.blocks_max, slot_ms)
         keep_seconds = self._kept_for(asked.request.keep_blocks * slot_ms // 1_000)
-        spec = spec_of(asked.request, self._policy, f"{key[0].hex()[:32]}-{key[1]}", gpus, seconds)
+        name = f"{key[0].hex()[:32]}-{key[1]}"
+        spec = spec_of(asked.request, self._policy, name, gpus, seconds, self._spool.path(name))
         try:
-            await engine.ready(spec)
+            async with self._laid(parts, engine, asked.request.image, spec):
+                await engine.ready(spec)
         except ContainerRefusedError as error:
             raise UnfitProgramError(str(error)) from None
         except ContainerError as error:
@@ -277,6 +294,17 @@ class ProgramHouse:
             except ContainerError as error:
                 raise ProgramError(str(error)) from None
         self._programs.pop(key, None)
+
+    @contextlib.asynccontextmanager
+    async def _laid(
+        self, parts: Parts, engine: ProgramEngine, image: AskedImage, spec: ContainerSpec
+    ) -> AsyncIterator[None]:
+        """Have the archive of an image, if it comes as one and the engine does not have it; errors as `prepare`."""
+        if isinstance(image, RegistryImage) or await engine.has_image(spec):
+            yield
+            return
+        async with self._spool.laid(parts, image, spec.container_id):
+            yield
 
     def _kept_for(self, seconds: int) -> int:
         """How long a workspace is kept whose customer wants it for so many seconds; errors as `prepare`."""

@@ -19,7 +19,9 @@ class ProgramMeans:
     """What a policy lets programs use, each of them at most."""
 
     images: tuple[str, ...] = ()
-    """Repositories, or repositories with a digest."""
+    """Repositories, or repositories with a digest; archives by `sha256:…` of their id."""
+    any_archive: bool = False
+    """Whether archives of any id run."""
     outbound: bool = False
     cpu_thousandths: int = 2_000
     memory_bytes: int = 2 << 30
@@ -27,6 +29,11 @@ class ProgramMeans:
     processes: int = 1_024
     keep_seconds: int = 3_600
     """For so long a lease's workspace is kept after its end, if its customer asks for it."""
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there is anything that may run."""
+        return bool(self.images) or self.any_archive
 
     def container_policy(self, gpus: tuple[str, ...] = ()) -> ContainerPolicy:
         """The same as rules of the engine."""
@@ -38,4 +45,6 @@ class ProgramMeans:
             processes=self.processes,
             workspace_bytes=self.disk_bytes,
         )
-        return ContainerPolicy(images=self.images, outbound=self.outbound, greatest=limits, gpus=gpus)
+        return ContainerPolicy(
+            images=self.images, any_archive=self.any_archive, outbound=self.outbound, greatest=limits, gpus=gpus
+        )

@@ -23,7 +23,8 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
 SPANS_MAX = 32
 KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs", "containers")
-CONTAINER_KEYS = ("images", "outbound", "cpu", "memory", "disk", "processes", "keep")
+CONTAINER_KEYS = ("images", "any_archive", "outbound", "cpu", "memory", "disk", "processes", "keep")
+ID_PREFIX = "sha256:"
 NOT_KEPT = "none"
 KEEP_SECONDS_MAX = 30 * 86_400
 _SPAN = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?)?(?:(?:^| )(\d\d):(\d\d)-(\d\d):(\d\d))?", re.ASCII)
@@ -113,6 +114,7 @@ def _containers(given: Any) -> ProgramMeans:
     try:
         return ProgramMeans(
             images=images,
+            any_archive=_truth(given, "any_archive"),
             outbound=_truth(given, "outbound"),
             cpu_thousandths=cpu_of(_text(given, "cpu", f"{least.cpu_thousandths / 1_000:g}")),
             memory_bytes=bytes_of(_text(given, "memory", _size_text(least.memory_bytes))),
@@ -125,11 +127,15 @@ def _containers(given: Any) -> ProgramMeans:
 
 
 def image_named(text: str) -> str:
-    """A repository, with a digest or without; PolicyError."""
+    """A repository, with a digest or without, or the id of an archive; PolicyError."""
     repository, _, digest = text.partition("@sha256:")
     has_form = REPOSITORY_FORM.fullmatch(repository) and (not digest or SHA256_FORM.fullmatch(digest))
-    if not has_form or ("@" in text and not digest):
-        raise PolicyError(f"containers: image {shown(text)} is no repository, with a digest (@sha256:…) or without")
+    is_id = text.startswith(ID_PREFIX) and SHA256_FORM.fullmatch(text.removeprefix(ID_PREFIX))
+    if not is_id and (not has_form or ("@" in text and not digest) or text.startswith(ID_PREFIX)):
+        raise PolicyError(
+            f"containers: image {shown(text)} is no repository, with a digest (@sha256:…) or without, "
+            "and no id of an archive (sha256:…)"
+        )
     return text
 
 
@@ -161,6 +167,7 @@ def text_of(policy: BidPolicy) -> str:
         "gangs": policy.gangs,
         "containers": {
             "images": list(policy.containers.images),
+            "any_archive": policy.containers.any_archive,
             "outbound": policy.containers.outbound,
             "cpu": f"{policy.containers.cpu_thousandths / 1_000:g}",
             "memory": _size_text(policy.containers.memory_bytes),

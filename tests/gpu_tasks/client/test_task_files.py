@@ -82,7 +82,7 @@ def test_check_says_what_a_file_comes_to(task: Path) -> None:
 
 def test_check_says_of_a_container_what_is_bought(tmp_path: Path) -> None:
     lease = facts("check", str(EXAMPLES / "containers" / "lease.yaml"))
-    assert (lease["ports"], lease["keep"]) == ("8080", "30m")
+    assert (lease["ports"], lease["keep"]) == ("8080", "30m after its end")
     assert lease["time"] == "1h: 3600 blocks in 30 intervals"
     (tmp_path / "words.txt").write_text("words")
     job = (EXAMPLES / "containers" / "job.yaml").read_text()
@@ -93,7 +93,7 @@ def test_check_says_of_a_container_what_is_bought(tmp_path: Path) -> None:
     assert said["time"] == "10m: 600 blocks at most, paid whole"
     secrets = tmp_path / "secrets.yaml"
     secrets.write_text(job.replace("    inputs:", "    secrets: [TOKEN]\n    inputs:"))
-    assert facts("check", str(secrets))["secrets"] == "TOKEN"
+    assert facts("check", str(secrets))["secrets"] == "TOKEN: handed to who runs it"
 
 
 def test_check_says_times_as_files_do() -> None:

@@ -23,7 +23,7 @@ NOWHERE = "ws://127.0.0.1:1"
 MINIMAL = str(Path(__file__).parents[3] / "examples" / "minimal.yaml")
 NOTHING = {
     "kinds": "none", "least_price": "0 oGPU/h", "schedule": "always", "only_when_idle": False, "gangs": False,
-    "images": "none", "outbound": False,
+    "images": "none", "any_archive": False, "outbound": False,
 }  # fmt: skip
 
 
@@ -50,6 +50,8 @@ def test_what_containers_may_be_is_changed_by_itself(operator: Operator) -> None
     assert first == NOTHING | {"kinds": "container", "images": "ghcr.io/a/b, c", "outbound": True, "changed": True}
     second = operator.answer("policy", "--image", "d", "--no-outbound")
     assert second == first | {"images": "d", "outbound": False}
+    third = operator.answer("policy", "--image", f"sha256:{'ab' * 32}", "--any-archive")
+    assert third == second | {"images": f"sha256:{'ab' * 32}", "any_archive": True}
     assert "is no repository" in operator.refusal("policy", "--image", "c:latest@1")
 
 
@@ -62,6 +64,10 @@ def test_who_offers_containers_is_told_what_lacks_and_when_it_counts(operator: O
     assert later not in operator.run("policy", "--least-price", "1 oGPU/h").stderr
     operator.run("policy", "--none")
     assert "no image" not in operator.run("policy").stderr
+
+
+def test_any_archive_is_something_to_run(operator: Operator) -> None:
+    assert "no image may run" not in operator.run("policy", "--kind", "container", "--any-archive").stderr
 
 
 def test_images_without_the_kind_are_said(operator: Operator) -> None:

@@ -12,8 +12,15 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_of, is_by_time
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.tasks.container_order import PreparedContainer, container_hash, intervals_of, prepare_container
-from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD, INPUT_BYTES_MAX, REQUEST, ContainerNetwork
-from gpu_tasks.tasks.container_task import ContainerFile
+from gpu_tasks.tasks.container_request import (
+    CONTAINER_WORKLOAD,
+    INPUT_BYTES_MAX,
+    REQUEST,
+    ArchivedImage,
+    ContainerNetwork,
+    ImagePart,
+)
+from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
 from gpu_tasks.tasks.order import StoredInput
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.quantities import TimeSpan
@@ -54,8 +61,8 @@ def prepared(text: str) -> PreparedContainer:
 
 def test_six_lines_suffice() -> None:
     task = read(LEAST).task
-    assert (task.name, task.is_lease, task.image.repository, task.image.sha256.hex()) == (
-        "least", False, "ghcr.io/acme/lora", DIGEST,
+    assert (task.name, task.is_lease, task.image) == (
+        "least", False, NamedImage("ghcr.io/acme/lora", bytes.fromhex(DIGEST)),
     )  # fmt: skip
     assert (task.command, task.environment, task.inputs, task.secrets, task.ports) == ((), {}, (), (), ())
     assert (task.network, task.gpus, task.processes, task.cpu_thousandths) == (ContainerNetwork.NONE, 0, 128, 1_000)
@@ -126,6 +133,30 @@ def test_limits_are_read_strictly(section: str, says: str) -> None:
 def test_an_image_is_named_by_its_digest_alone(image: str) -> None:
     with pytest.raises(TaskFileError, match="a repository with a digest"):
         read(LEAST.replace(f"ghcr.io/acme/lora@sha256:{DIGEST}", image))
+
+
+def test_an_image_may_be_an_archive_beside_the_file() -> None:
+    text = with_run(LEAST.replace("ghcr.io/acme/lora@", ""), "archive: images/tool.tar")
+    assert read(text).task.image == SavedImage("images/tool.tar", bytes.fromhex(DIGEST))
+    made = prepared(text)
+    parts = [ImagePart(b"b" * 32, b"r" * 32)]
+    stored = REQUEST.decode(made.with_parts(9_000, parts).request)
+    assert stored.image == ArchivedImage(bytes.fromhex(DIGEST), 9_000, tuple(parts))
+    assert replace(stored, image=REQUEST.decode(made.request).image) == REQUEST.decode(made.request)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (LEAST.replace("ghcr.io/acme/lora@", ""), "is an id, so `archive` names the file"),
+        (with_run(LEAST, "archive: tool.tar"), "names a registry's image, and `archive` another"),
+        (with_run(LEAST, "archive: ../tool.tar"), "is a file beside the task file or below it"),
+    ],
+)
+def test_an_archive_and_its_id_are_named_together(text: str, says: str) -> None:
+    with pytest.raises(TaskFileError) as caught:
+        read(text)
+    assert says in str(caught.value)
 
 
 def test_a_program_may_be_given_a_word_twice() -> None:

@@ -91,6 +91,10 @@ class ContainerEngine:
         self._check_ability(spec)
         await self._images.ready(spec.image, spec.limits.image_bytes, has_command=bool(spec.command))
 
+    async def has_image(self, spec: ContainerSpec) -> bool:
+        """Whether its image is here; ContainerError."""
+        return await self._images.has(spec.image)
+
     async def start(self, spec: ContainerSpec) -> RunningContainer:
         """Start it; ContainerRefusedError for what is not run here, ContainerError. Nothing is left of a failure."""
         check_spec(spec, self._policy)

@@ -52,6 +52,10 @@ class Images:
                     raise
             return self._checked(image, found, size_max, has_command)
 
+    async def has(self, image: ImageByDigest | ImageArchive) -> bool:
+        """Whether it need not be brought; ContainerError."""
+        return await self._find(image) is not None
+
     async def _remove(self, image_id: str) -> None:
         with contextlib.suppress(ContainerError):
             await self._door.call("remove an image", lambda client: client.remove_image(image_id))

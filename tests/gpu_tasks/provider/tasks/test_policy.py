@@ -41,7 +41,10 @@ policies = st.builds(
     gangs=st.booleans(),
     containers=st.builds(
         ProgramMeans,
-        images=st.sampled_from([(), ("ghcr.io/acme/lora",), (f"a/b@sha256:{'ab' * 32}", "localhost:5000/c")]),
+        images=st.sampled_from(
+            [(), ("ghcr.io/acme/lora",), (f"a/b@sha256:{'ab' * 32}", "localhost:5000/c"), (f"sha256:{'ab' * 32}",)]
+        ),
+        any_archive=st.booleans(),
         outbound=st.booleans(),
         cpu_thousandths=st.integers(10, 512_000),
         memory_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
@@ -65,6 +68,8 @@ def test_a_policy_is_read_as_it_was_written(policy: BidPolicy) -> None:
         ('{"images": ["ghcr.io/acme/lora:latest/"]}', "is no repository"),
         ('{"images": ["a@sha256:12"]}', "is no repository"),
         ('{"images": ["a@b"]}', "is no repository"),
+        ('{"images": ["sha256:12"]}', "no id of an archive"),
+        ('{"any_archive": "yes"}', "any_archive is true or false"),
         ('{"cpu": "x"}', "is a number of cores"),
         ('{"memory": "12"}', "is a size"),
         ('{"outbound": 1}', "outbound is true or false"),

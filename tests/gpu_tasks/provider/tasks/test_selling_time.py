@@ -1,6 +1,7 @@
 """Jobs and leases with several daemons over real pallets: bid for, begun, paid by the interval, left, taken over."""
 
 import asyncio
+import gzip
 import hashlib
 import tarfile
 from dataclasses import replace
@@ -26,15 +27,20 @@ from gpu_tasks.provider.tasks import bidding, time_terms
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.tasks.container_request import (
+    ArchivedImage,
     AskedLimits,
     ContainerNetwork,
     ContainerRequest,
+    ImagePart,
     RegistryImage,
 )
 from provider_chain import CUSTOMER_SEAL, Heard
 from renting_village import INTERVAL, INTERVALS, PROGRAM, REPOSITORY, Renting, play
 from runtime.cryptography.hashing import blake2_256
 from task_chain import net
+
+ARCHIVE = b"of an image, as an engine reads it" * 1_000
+NO_PART = ImagePart(bytes(32), bytes(32))
 
 
 async def begun(village: Renting, program: ContainerRequest = PROGRAM) -> tuple[bytes, Any, FakeEngine]:
@@ -301,6 +307,8 @@ def test_what_cannot_be_begun_is_left_at_once(tmp_path: Path) -> None:
     [
         (replace(PROGRAM, image=RegistryImage("registry.test/other", b"i" * 32)), "is not on the provider's list"),
         (replace(PROGRAM, image=RegistryImage(REPOSITORY, bytes.fromhex(MISSING))), "no registry has it"),
+        (replace(PROGRAM, image=ArchivedImage(b"i" * 32, 9, (NO_PART,))), "no archive with the id"),
+        (replace(PROGRAM, image=ArchivedImage(b"i" * 32, 1 << 30, (NO_PART,))), "are taken at most"),
         (replace(PROGRAM, limits=AskedLimits(memory_bytes=3 << 30)), "memory_bytes"),
         (replace(PROGRAM, network=ContainerNetwork.OUTBOUND), "to reach the network"),
         (replace(PROGRAM, gpus=1), "it wants 1 GPUs"),
@@ -319,6 +327,32 @@ def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
         assert not village.miners[0].daemon.working.selling.programs.has((task, 1))
 
     play(tmp_path, scene, 2)
+
+
+def test_an_image_that_its_customer_sends_is_fetched_before_the_bid_loaded_and_not_kept_as_a_file(
+    tmp_path: Path,
+) -> None:
+    async def scene(village: Renting) -> None:
+        parts = await village.stored_parts(gzip.compress(ARCHIVE, 0))
+        assert len(parts) > 4
+        image = ArchivedImage(b"i" * 32, len(ARCHIVE), parts)
+        _, miner, engine = await begun(village, replace(PROGRAM, image=image))
+        assert engine.images == {image.sha256.hex(): ARCHIVE}
+        others = [each for each in village.fakes.values() if each is not engine and each.images]
+        assert others, "who bids and does not win has it too, and can take over"
+        assert not list((miner.daemon.settings.base_path / "images").iterdir())
+        assert not any(miner.daemon.parts.store.get(part.blob) for part in parts), "its store keeps none of it"
+
+    play(tmp_path, scene, takes_archives=True)
+
+
+def test_a_part_that_is_not_to_be_had_is_no_missing_input(tmp_path: Path) -> None:
+    async def scene(village: Renting) -> None:
+        task = await village.rent(replace(PROGRAM, image=ArchivedImage(b"i" * 32, 9, (NO_PART,))))
+        assert (await village.until(task, TaskState.ENDED)).bids == 0
+        assert any("a part of its image is not to be had" in str(each) for each in village.miners[0].heard.events)
+
+    play(tmp_path, scene, 2, takes_archives=True)
 
 
 def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(

@@ -13,7 +13,7 @@ import pytest
 
 from devnet.launcher.dockerd import own_engine, why_no_engine
 from devnet.launcher.errors import DevnetError
-from devnet.proofs.escape.archives import MadeImage, busybox_files
+from devnet.launcher.made_images import MadeImage, busybox_files
 
 docker = pytest.importorskip("docker", reason="the library docker is not installed")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnet.proofs.escape.archives import ImageFile, MadeImage, layer_of
+from devnet.launcher.made_images import ImageFile, MadeImage, layer_of
 from gpu_tasks.provider.execution.containers.holder import holder_archive, program_for
 from gpu_tasks.provider.execution.containers.image_archive import CheckedArchive, check_archive
 from gpu_tasks.provider.execution.containers.image_rules import (

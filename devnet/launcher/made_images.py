@@ -1,4 +1,4 @@
-"""Images of a few files, as archives: what a customer may hand over, right or wrong."""
+"""Images of a few files, made here, as the archives that a customer may hand over, right or wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import hashlib
 import io
 import json
 import platform
-import shutil
-import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +16,6 @@ from typing import Any
 from devnet.launcher.errors import DevnetError
 from gpu_tasks.provider.execution.containers.spec import ImageArchive
 
-PROBE_SOURCE = Path(__file__).with_name("probe.c")
 APPLETS = "sh ls cat id echo sleep dd yes mount env head find touch mkdir ln mkfifo seq stat wget ps kill tail chmod"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -87,23 +84,3 @@ def busybox_files() -> tuple[ImageFile, ...]:
     folders = [ImageFile(name) for name in ("bin", "etc", "tmp")]
     links = [ImageFile(f"bin/{applet}", mode=0o777, link="busybox") for applet in APPLETS.split()]
     return (*folders, ImageFile("bin/busybox", path.read_bytes()), *links)
-
-
-def probe_files(folder: Path) -> tuple[ImageFile, ...]:
-    """The program that tries the kernel, compiled here; DevnetError without a C compiler."""
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        raise DevnetError("there is no gcc: apt-get install gcc libc6-dev")
-    target = folder / "probe"
-    done = subprocess.run(
-        [compiler, "-static", "-O1", "-o", str(target), str(PROBE_SOURCE)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise DevnetError(f"the probe does not compile: {done.stderr[-500:]}")
-    content = target.read_bytes()
-    return (
-        ImageFile("bin/probe", content),
-        ImageFile("bin/probe-as-root", content, 0o6755),
-        ImageFile("image-disk", mode=0o666, device=(tarfile.BLKTYPE, 254, 0)),
-        ImageFile("image-memory", mode=0o666, device=(tarfile.CHRTYPE, 1, 1)),
-    )

@@ -1,0 +1,192 @@
+"""The demo's container: a customer sends a program with its image, and a provider runs it, beside everything else.
+
+Always: where no engine can be used, the demo says why and goes on without; what the thread fails at is a failure of the
+demo; an engine that the demo starts ends with it, and one that was there keeps nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+import requests
+from docker.errors import DockerException
+
+from devnet.demo import task_sale
+from devnet.demo.purchase import name_of
+from devnet.demo.task_sale import TaskSale
+from devnet.demo.telling import Narrator
+from devnet.launcher import programs
+from devnet.launcher.dockerd import own_engine, why_no_engine
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet
+from devnet.launcher.made_images import MadeImage, busybox_files
+from gpu_tasks.market.training.money import TaskOutcome
+from runtime.cryptography.ss58 import encode as ss58
+from wallet.amounts import format_amount
+
+CUSTOMER = "Bob"
+PROVIDER = "Charlie"
+"""Neither bids for the training task nor buys units."""
+ASKS = "0.2 oGPU/h"
+DEFAULT_ENGINE = "unix:///var/run/docker.sock"
+WORDS = "some words that\nnobody has counted yet\n"
+LEAVES = {"count": b"7\n"}
+PATIENCE_SECONDS = 120.0
+ENGINE_SECONDS = 20
+TASK = """apiVersion: ogpu/v1
+kind: Job
+metadata: {{name: counting}}
+spec:
+  run:
+    image: "sha256:{sha256}"
+    archive: tool.tar
+    inputs: [words.txt]
+    command: [sh, -c, "wc -w < /in/words.txt > /out/count; echo counted; sleep 3"]
+  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}
+  market: {{maxPrice: 0.05 oGPU}}
+  limits: {{time: 1m, interval: 10s}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoEngine:
+    """Where containers run, or why none do."""
+
+    address: str
+    why_not: str = ""
+
+
+@contextlib.contextmanager
+def engine_for(*, stay: bool) -> Iterator[DemoEngine]:
+    """An engine that runs already, or one of the demo's own while the block does; daemons find it as operators' would.
+
+    Called before any thread is made. With `stay` an engine must outlive the demo, which its own does not.
+    """
+    with contextlib.ExitStack() as exits:
+        there = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
+        if _answers(there):
+            yield DemoEngine(there)
+            return
+        why = why_no_engine() or why_no_program()
+        why += f"; a Docker that runs at {there}, and that this user may use, is as good" if why else ""
+        if not why and stay:
+            why = "an engine of the demo's own would end with it (start Docker before)"
+        if why:
+            yield DemoEngine("", why)
+            return
+        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
+        try:
+            address = exits.enter_context(own_engine(folder / "d"))
+        except DevnetError as error:
+            yield DemoEngine("", str(error))
+            return
+        yield DemoEngine(address)
+
+
+def why_no_program() -> str:
+    """Why there is nothing to put into an image; empty if there is."""
+    try:
+        busybox_files()
+    except DevnetError as error:
+        return str(error)
+    return ""
+
+
+def offer(net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
+    """Have a provider offer containers; before its daemon starts, which goes by that from then on."""
+    if engine.why_not:
+        return
+    os.environ["DOCKER_HOST"] = engine.address
+    words = ["--base-path", str(net.home(net.member(PROVIDER)) / "provider"), "policy", "--kind", "container"]
+    words += ["--any-archive", "--least-price", ASKS]
+    programs.run("ogpu-provider", *words, keyring=net.keyring, show=tell.command)
+
+
+class DemoProgram:
+    """A job that is sold, run and fetched while something else goes on."""
+
+    def __init__(self, net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
+        """Submit it, where there is an engine; from here on it is followed in a thread."""
+        self._net = net
+        self._engine = engine
+        self._tell = tell
+        self._sale: TaskSale | None = None
+        self._problem = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        if engine.why_not:
+            tell.line(f"left out: {engine.why_not}")
+        else:
+            self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._sale = task_sale.sell(self._net, write_task(self._net.folder / "job"), f"//{CUSTOMER}", self._tell)
+        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+            self._problem = str(error) or repr(error)
+
+    def end(self) -> dict[str, Any]:
+        """Wait for its end, fetch what it left, and show what was paid; for the report."""
+        if self._engine.why_not:
+            return {"left_out": self._engine.why_not, "failures": []}
+        self._thread.join(PATIENCE_SECONDS)
+        if self._thread.is_alive() or self._sale is None:
+            return {"failures": [f"the container has not ended as it should: {self._problem or 'it goes on'}"]}
+        record = task_sale.record(self._net, self._sale)
+        (slot,) = record.slots
+        found = self._outputs(self._sale)
+        failures = [] if found == LEAVES else [f"the container left {found}, not {LEAVES}"]
+        if record.outcome is not TaskOutcome.TIME_OVER or slot.result is None or slot.result.metric != 0:
+            failures.append(f"the container ended as {record.outcome}, with {slot.result}")
+        paid, who = self._paid(self._sale), name_of(ss58(slot.provider))
+        if not paid:
+            failures.append("who ran the container was paid nothing")
+        held = ", ".join(f"{name}: {content!r}" for name, content in found.items())
+        self._tell.line(f"{who} ran it, and was paid {format_amount(paid)} oGPU; its outputs: {held}")
+        return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
+
+    def _paid(self, sale: TaskSale) -> int:
+        """What its provider had of it, by `ogpu describe`."""
+        rows = json.loads(task_sale.ask(self._net, sale, "describe"))["payments"]
+        return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
+
+    def _outputs(self, sale: TaskSale) -> dict[str, bytes]:
+        out = self._net.folder / "job" / "out.tar"
+        words = ("--key", f"//{CUSTOMER}", "--out", str(out))
+        task_sale.ask(self._net, sale, "result", *words, tell=self._tell)
+        with tarfile.open(out) as archive:
+            files = [(entry.name, archive.extractfile(entry)) for entry in archive if entry.isfile()]
+            return {name: content.read() for name, content in files if content is not None}
+
+
+def write_task(folder: Path) -> Path:
+    """The task file, with its input and the image beside it."""
+    folder.mkdir()
+    image = MadeImage(busybox_files()).archive()
+    assert isinstance(image.content, bytes), "made in memory"
+    (folder / "tool.tar").write_bytes(image.content)
+    (folder / "words.txt").write_text(WORDS)
+    path = folder / "job.yaml"
+    path.write_text(TASK.format(sha256=image.sha256))
+    return path
+
+
+def _answers(address: str) -> bool:
+    """Whether an engine listens there that this user may use."""
+    if not address.startswith("unix:///") or not os.access(address.removeprefix("unix://"), os.R_OK | os.W_OK):
+        return False
+    try:
+        client = docker.APIClient(address, version="auto", timeout=ENGINE_SECONDS)
+    except (DockerException, requests.RequestException):
+        return False
+    client.close()
+    return True
