@@ -6,13 +6,13 @@ from consensus.certificates import Certificate
 from consensus.events import BlockFacts, Build, CertifiedRef
 from consensus.parameters import Parameters
 from consensus.proposer import proposer
-from consensus.validators import Epochs
+from consensus.validators import Epochs, SessionOf
 
 
 def plan_block(
     parameters: Parameters,
     epochs: Epochs,
-    session: bytes,
+    session_of: SessionOf,
     slot: int,
     built_slot: int,
     tip: BlockFacts,
@@ -30,6 +30,10 @@ def plan_block(
         return None
     height = tip.height + 1
     number = parameters.epoch_of(height)
+    # Blocks of an epoch are built before the one before it has ended: the key is that of the block's epoch.
+    session = session_of(number)
+    if session is None:
+        return None
     reference = choose_reference(parameters, tip, final, boundary_of)
     # Headers refuse what runs further ahead of finality, or before the epoch's seed is final.
     if (tip.referenced_height if reference is None else reference.height) < parameters.referenced_min(height):

@@ -2,7 +2,7 @@
 
 The node and the simulator run the same `machine.Machine`:
 
-    machine = Machine(parameters, genesis_hash, epochs, verify, session_key, randbelow)
+    machine = Machine(parameters, genesis_hash, epochs, verify, session_of, randbelow)
     effects = machine.restore(recovery, now_ms)    # once, with what the shell kept
     effects = machine.step(event, now_ms)          # for each event; execute effects in order
     machine.deadline_ms                            # call step(Tick(), now) at this time
@@ -82,10 +82,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A connection is up. `validator` is the session key that the peer proved on it, if any."""
+    """A connection is up. `keys` are the session keys that the peer proved on it."""
 
     peer: bytes
-    validator: bytes | None
+    keys: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ class Announce:
 class Build:
     """Build a block for `slot` on `parent`; `final_ref`, if given, goes into its digest.
 
-    Without `heartbeat` an empty block may be left out; then nothing is answered, or `BlockBuilt` comes
-    later in the slot, when there is something to put in.
+    It is sealed with the key of its epoch. Without `heartbeat` an empty block may be left out; then nothing is
+    answered, or `BlockBuilt` comes later in the slot, when there is something to put in.
     """
 
     slot: int
@@ -194,8 +194,8 @@ class Build:
 class PersistThenSign:
     """Check the record with `signstate.after`, write and fsync the new state, sign, answer `RecordSigned`.
 
-    The signed bytes are `signstate.record_payload(genesis, record)`. For a notarise ballot, the
-    bytes of the block are synced first. If the sign-state refuses: alarm, and answer nothing.
+    The key is that of the record's epoch; the signed bytes are `signstate.record_payload(genesis, record)`. For a
+    notarise ballot, the bytes of the block are synced first. If the sign-state refuses: alarm, and answer nothing.
     """
 
     record: SignedRecord

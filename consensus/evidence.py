@@ -1,13 +1,14 @@
 """Evidence: two signed statements that no honest validator makes, checked by anyone.
 
-E1 two headers by one author in one slot; E2 two proposals by the leader of one round; E3 two
+E1 two headers by one author in one slot; E2 two proposals by one member for one round; E3 two
 notarise (or two finalise) ballots in one round; E4 a finalise and a skip in one round.
-Always: verification needs the accused key and the two statements only, and an honest key, which
-signs what `signstate` allows, can never be shown at fault.
+Always: verification needs the two statements and the set of the epoch that they name, whoever holds office since; an
+honest key, which signs what `signstate` allows, can never be shown at fault.
 """
 
 from typing import Annotated
 
+from consensus.validators import ValidatorSet
 from consensus.votes import (
     Ballot,
     BallotKind,
@@ -36,7 +37,7 @@ class DoubleHeader:
 
 @variant(2)
 class DoubleProposal:
-    """E2: two different proposals signed by the leader of one round."""
+    """E2: two different proposals for one round, signed by one member."""
 
     accused: Key
     first: Proposal
@@ -76,23 +77,27 @@ def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
 
 
 def verify_votes(
-    evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: VerifyEd25519, leader: bytes = b""
+    evidence: DoubleProposal | DoubleBallot, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519
 ) -> bool:
-    """Whether E2, E3 or E4 proves its accused at fault; E2 needs the round's `leader`."""
-    match evidence:
-        case DoubleProposal(accused, first, first_signature, second, second_signature):
-            same_round = (first.epoch, first.round) == (second.epoch, second.round)
-            if not same_round or first == second or accused != leader:
-                return False
-            return verify(accused, proposal_payload(genesis, first), first_signature) and verify(
-                accused, proposal_payload(genesis, second), second_signature
-            )
-        case DoubleBallot(accused, first, first_signature, second, second_signature):
-            if not are_exclusive(first, second):
-                return False
-            return verify(accused, ballot_payload(genesis, first), first_signature) and verify(
-                accused, ballot_payload(genesis, second), second_signature
-            )
+    """Whether E2, E3 or E4 proves its accused at fault, a member of the set of the epoch that the statements name.
+
+    For E2 it does not matter whose turn the round was: no honest member signs two proposals for one round.
+    """
+    first, second = evidence.first, evidence.second
+    if first.epoch != members.epoch or evidence.accused not in members.index:
+        return False
+    if isinstance(first, Proposal) and isinstance(second, Proposal):
+        is_offence = first != second and (first.epoch, first.round) == (second.epoch, second.round)
+        payloads = proposal_payload(genesis, first), proposal_payload(genesis, second)
+    else:
+        assert isinstance(first, Ballot)  # the fields of a `DoubleBallot`
+        assert isinstance(second, Ballot)
+        is_offence = are_exclusive(first, second)
+        payloads = ballot_payload(genesis, first), ballot_payload(genesis, second)
+    signatures = evidence.first_signature, evidence.second_signature
+    return is_offence and all(
+        verify(evidence.accused, payload, signature) for payload, signature in zip(payloads, signatures, strict=True)
+    )
 
 
 def verify_headers(evidence: DoubleHeader, genesis: bytes, verify: VerifyEd25519) -> bool:

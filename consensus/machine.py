@@ -17,7 +17,8 @@ from consensus.certificates import Certificate
 from consensus.events import BlockFacts, Effect, Event, Recovery
 from consensus.fetches import Fetches
 from consensus.finality.catchup import CatchUp
-from consensus.finality.gadget import Gadget, InvalidVoteError
+from consensus.finality.gadget import Gadget
+from consensus.finality.hearing import InvalidVoteError
 from consensus.finality.relay import BallotRelay
 from consensus.neighbours import Neighbours
 from consensus.parameters import Condition, Parameters
@@ -26,7 +27,7 @@ from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
 from consensus.recall import Recall
 from consensus.twins import Twins
-from consensus.validators import Epochs
+from consensus.validators import Epoch, Epochs, SessionOf
 from consensus.votes import NO_BLOCK, VerifyEd25519
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 
@@ -34,7 +35,7 @@ FINAL_AT_ONCE = 8  # blocks, while a node catches up
 
 
 class Machine:
-    """See the module. `session` is this validator's session key, None for an observer."""
+    """See the module. `session_of` gives this node's session key in an epoch: None where it only follows."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Machine:
         genesis: bytes,
         epochs: Epochs,
         verify: VerifyEd25519,
-        session: bytes | None,
+        session_of: SessionOf,
         randbelow: sampling.RandBelow,
     ) -> None:
         """Call `restore` next."""
@@ -50,11 +51,11 @@ class Machine:
         self._genesis = genesis
         self._epochs = epochs
         self._verify = verify
-        self._session = session
+        self._session_of = session_of
         self._randbelow = randbelow
         self._effects: list[Effect] = []
         self._fetches = Fetches(parameters)
-        self._neighbours = Neighbours(session)
+        self._neighbours = Neighbours()
         self._relay = BallotRelay(self._neighbours)
         self._queries = Allowance()
         self._useless = Allowance()
@@ -117,10 +118,10 @@ class Machine:
         epoch = self._epochs(self._parameters.epoch_of(final.height + 1))
         if epoch is None:
             raise ValueError("the epoch after the final block is not determined")
-        self._chain = Topological(self._tree, sampling.compute_thresholds(self._parameters, epoch.validators))
-        self._poller = Poller(self._parameters, self._chain, self._session, self._randbelow)
+        self._chain = Topological(self._tree, *sampling.terms(self._parameters, epoch.validators))
+        self._poller = Poller(self._parameters, self._chain, self._randbelow)
         self._gadget = Gadget(
-            self._parameters, self._genesis, self._chain, self._verify, self._session, self._effects.append,
+            self._parameters, self._genesis, self._chain, self._verify, self._session_of, self._effects.append,
             self._relay,
         )  # fmt: skip
         self._catchup = CatchUp(self._parameters, self._gadget, recovery.boundaries, self._effects.append)
@@ -135,8 +136,7 @@ class Machine:
         self._built_slot = sign_state.header.slot
         start = self._parameters.boundary(epoch.validators.epoch - 1)
         # In the middle of an epoch its base is not needed: the newest final round is the parent.
-        self._neighbours.begin(epoch.validators)
-        self._relay.begin(epoch.validators, now_ms)
+        self._seat(epoch)
         self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
         if certificate is not None:
             self._gadget.receive_certificate(certificate)
@@ -182,8 +182,8 @@ class Machine:
                 self._fetches.reject(block)
             case ev.BlockWanted(block, peer):
                 self._want(block, peer)
-            case ev.PeerConnected(peer, validator):
-                self._connect(peer, validator)
+            case ev.PeerConnected(peer, keys):
+                self._connect(peer, keys)
             case ev.PeerLost(peer):
                 self._disconnect(peer)
             case ev.MessageReceived() | ev.Tick():
@@ -191,11 +191,11 @@ class Machine:
 
     # --- peers and messages
 
-    def _connect(self, peer: bytes, validator: bytes | None) -> None:
-        self._neighbours.connect(peer, validator)
+    def _connect(self, peer: bytes, keys: tuple[bytes, ...]) -> None:
+        self._neighbours.connect(peer, keys)
         self._relay.connect(peer, self._now_ms)
-        if validator is not None:
-            self._poller.polls.forgive(validator)
+        for key in keys:
+            self._poller.polls.forgive(key)
         self._effects.append(ev.SendTo(peer, self._gadget.need()))
 
     def _disconnect(self, peer: bytes) -> None:
@@ -259,11 +259,9 @@ class Machine:
         self._effects.append(ev.SendTo(peer, answer))
 
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
-        validator = self._neighbours.key_of(peer)
-        if validator is None:
-            return  # whoever proved no key would vote as often as it connects
         vote = (chits.tip, chits.at_height)
-        if not self._poller.answer(chits.request, validator, vote, self._now_ms):
+        keys = self._neighbours.keys_of(peer)  # whoever proved none would vote as often as it connects
+        if not self._poller.answer(chits.request, keys, vote, self._now_ms):
             return
         if chits.final_height >= self.final.height:
             self._want(chits.tip, peer)
@@ -308,7 +306,7 @@ class Machine:
         if self._is_gadget_due or is_epoch_over or (self._gadget_deadline_ms or now_ms + 1) <= now_ms:
             self._advance_gadget(now_ms)
         self._build(now_ms)
-        self._effects.extend(self._poller.start(self._gadget.members, self._neighbours.voters, now_ms))
+        self._effects.extend(self._poller.start(self._gadget.members, self._neighbours, now_ms))
         self._effects.extend(self._relay.tell(self._gadget.need, now_ms))
         peers = self._neighbours.in_order()
         if peers:
@@ -344,12 +342,17 @@ class Machine:
             return False
         self._final_certificate = ended
         self._catchup.end_epoch(ended)
-        self._neighbours.begin(following.validators)
-        self._relay.begin(following.validators, self._now_ms)
-        self._gadget.begin(following, (final.height, final.id))
+        self._seat(following)
+        self._gadget.begin(following, (final.height, final.id), ended)
         self._poller.polls.abandon()  # the old set's answers say nothing under the new set's thresholds
-        self._chain.restart_confidence(sampling.compute_thresholds(self._parameters, following.validators))
+        self._chain.restart_confidence(*sampling.terms(self._parameters, following.validators))
         return True
+
+    def _seat(self, epoch: Epoch) -> None:
+        """Another set votes, with other keys or the same."""
+        members = epoch.validators
+        self._neighbours.begin(members, self._session_of(members.epoch))
+        self._relay.begin(members, self._now_ms)
 
     def _report(self) -> None:
         """Say what became accepted and which tip is preferred."""
@@ -368,12 +371,10 @@ class Machine:
 
     def _build(self, now_ms: int) -> None:
         """In an own slot, once, ask for a block on the preferred tip."""
-        if self._session is None:
-            return
         request = authoring.plan_block(
             self._parameters,
             self._epochs,
-            self._session,
+            self._session_of,
             proposer.slot_at(now_ms, self._parameters.slot_ms),
             self._built_slot,
             self.tip,
@@ -395,6 +396,5 @@ class Machine:
         slot_ms = self._parameters.slot_ms
         next_slot_ms = (now_ms // slot_ms + 1) * slot_ms
         fetches_ms = self._fetches.deadline_ms() if self._neighbours.in_order() else None
-        relay_ms = self._relay.deadline_ms()
-        due = (next_slot_ms, self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms, relay_ms)
-        return max(min(moment for moment in due if moment is not None), now_ms + 1)
+        parts = (self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms, self._relay.deadline_ms())
+        return max(min([next_slot_ms, *(moment for moment in parts if moment is not None)]), now_ms + 1)

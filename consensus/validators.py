@@ -4,7 +4,7 @@ Always: members are sorted by stash, weights are positive, session keys distinct
 epoch never changes. Sets of different epochs may have nothing in common.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
@@ -69,25 +69,34 @@ class Epoch:
 Epochs = Callable[[int], Epoch | None]
 
 
+# The session key with which this node votes and proposes in an epoch, or None while it has none for it.
+SessionOf = Callable[[int], bytes | None]
+
+LEADER_OFFSETS = 8  # turns of everybody among which the seed chooses where an epoch's leaders begin
+
+
 class Leaders:
-    """Who leads each round of an epoch: smooth weighted round-robin.
+    """Who leads each round of an epoch: smooth weighted round-robin, begun where the epoch's seed says.
 
     No run of rounds gives anyone much more than its share; independent draws would, and each round
-    of a silent leader costs a timeout.
+    of a silent leader costs a timeout. Begun at one place in every epoch, a silent leader of most stake
+    would cost each epoch its first round, and everybody would know a year ahead whom to attack when.
     """
 
-    def __init__(self, members: Sequence[Validator]) -> None:
+    def __init__(self, epoch: Epoch) -> None:
         """Start before round 1."""
-        self._members = members
-        self._total = sum(member.weight for member in members)
-        self._credit = [0] * len(members)
+        self._members = epoch.validators.members
+        self._total = epoch.validators.total
+        self._credit = [0] * len(self._members)
         self._sequence: list[bytes] = []
+        self._offset = int.from_bytes(epoch.seed, "big") % (LEADER_OFFSETS * len(self._members))
 
     def leader(self, round_: int) -> bytes:
         """Session key of the leader of a round, counted from 1."""
-        while len(self._sequence) < round_:
+        place = self._offset + round_
+        while len(self._sequence) < place:
             self._advance()
-        return self._sequence[round_ - 1]
+        return self._sequence[place - 1]
 
     def _advance(self) -> None:
         for place, member in enumerate(self._members):

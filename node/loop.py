@@ -151,7 +151,7 @@ class Loop:
 
     def peer_up(self, peer: str, session: bytes | None) -> None:
         """A peer is connected; `session` is the session key that it proved."""
-        self.feed(ev.PeerConnected(peer.encode(), session))
+        self.feed(ev.PeerConnected(peer.encode(), () if session is None else (session,)))
         self._standing.tell(peer.encode())
 
     def peer_down(self, peer: str) -> None:

@@ -23,7 +23,7 @@ from node.config import Config, Paths
 from node.duty.author import Author
 from node.duty.duty import ValidatorDuty
 from node.duty.seat import take_seat
-from node.duty.validator_keys import ValidatorKeys
+from node.duty.validator_keys import ValidatorKeys, follow_only
 from node.errors import as_bad_input, node_error_first
 from node.feed.feed import make_feed
 from node.feed.readers import Readers
@@ -129,8 +129,8 @@ class Node:
         chain, parameters = self.chain, self.chain.parameters
         if self.config.sample_units is not None:
             parameters = replace(parameters, sample_units=self.config.sample_units, force_sampling=True)
-        session = keys.session if keys is not None else None
-        return Machine(parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session, secrets.randbelow)
+        verify, session_of = signatures.verify_ed25519, keys.session_of if keys is not None else follow_only
+        return Machine(parameters, chain.genesis, chain.epochs, verify, session_of, secrets.randbelow)
 
     def _make_author(self, keys: ValidatorKeys) -> Author:
         return Author(

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from consensus.certificates import Certificate
 from consensus.events import SendBoundary, SendTo
-from consensus.finality.gadget import Emit, Gadget
+from consensus.finality.gadget import Gadget
+from consensus.finality.hearing import Emit
 from consensus.parameters import Parameters
 from consensus.wire import Certified, NeedCerts
 

@@ -9,53 +9,28 @@ round between certified as skipped. Two final blocks therefore never conflict wh
 third of the stake is Byzantine, whatever the network does.
 """
 
-from collections.abc import Callable
 from itertools import islice
 
 from consensus import signstate
-from consensus.certificates import Certificate, signers_of, verify_certificate
-from consensus.events import (
-    AcceptedReverted,
-    Broadcast,
-    Effect,
-    Finalise,
-    PersistCertificate,
-    PersistThenSign,
-    ReportEvidence,
-)
-from consensus.evidence import DoubleProposal
+from consensus.certificates import Certificate
+from consensus.events import AcceptedReverted, Broadcast, Finalise, PersistCertificate, PersistThenSign
 from consensus.finality import voting
-from consensus.finality.ballotbox import BallotBox
+from consensus.finality.aftermath import Aftermath
+from consensus.finality.hearing import Emit, Hearing
 from consensus.finality.relay import BallotRelay
 from consensus.finality.roundclock import RoundClock
 from consensus.finality.rounds import Rounds
 from consensus.parameters import Parameters
 from consensus.polling.topological import Topological
-from consensus.validators import Epoch, Leaders
-from consensus.votes import (
-    NO_BLOCK,
-    Ballot,
-    BallotKind,
-    Proposal,
-    SignedBallot,
-    SignedProposal,
-    VerifyEd25519,
-    ballot_payload,
-    proposal_payload,
-    skip_ballot,
-)
+from consensus.validators import Epoch, SessionOf
+from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, VerifyEd25519, skip_ballot
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, NeedCerts, Propose, Vote
 
 GAPS_REPEATED_MAX = 16
-Emit = Callable[[Effect], None]
-
-
-class InvalidVoteError(Exception):
-    """A message that no honest peer sends: wrong form, wrong signer, wrong signature."""
 
 
 class Gadget:
-    """One epoch of the gadget at one validator (or at an observer, when `session` is None)."""
+    """One epoch of the gadget at one validator, or at an observer (where `session_of` has no key for the epoch)."""
 
     def __init__(
         self,
@@ -63,29 +38,37 @@ class Gadget:
         genesis: bytes,
         chain: Topological,
         verify: VerifyEd25519,
-        session: bytes | None,
+        session_of: SessionOf,
         emit: Emit,
         relay: BallotRelay,
     ) -> None:
         """Call `begin` before anything else."""
+        self._heard: Hearing
+        self.rounds: Rounds
         self._parameters = parameters
         self._genesis = genesis
         self._chain = chain
         self._verify = verify
-        self._session = session
+        self._session_of = session_of
         self._emit = emit
         self._relay = relay
         self.sign_state = signstate.EMPTY
         self.silent_below = 0
 
-    def begin(self, epoch: Epoch, base: tuple[int, bytes]) -> None:
-        """Start an epoch above its base, the final boundary block of the epoch before."""
+    def begin(self, epoch: Epoch, base: tuple[int, bytes], ended: Certificate | None = None) -> None:
+        """Start an epoch above its base, the final boundary block of the epoch before.
+
+        `ended` is that block's certificate where this gadget went through the epoch before: its members are still
+        heard, for evidence alone.
+        """
+        before = None
+        if ended is not None:
+            before = Aftermath(self._heard, ended, self.rounds.current + self._parameters.rounds_ahead_max)
+        self._ended: Aftermath | None = before
         self.members = epoch.validators
         self.rounds = Rounds(self.members.epoch, base)
-        self._leaders = Leaders(self.members.members)
-        self._box = BallotBox(self.members)
-        self._proposals: dict[int, SignedProposal] = {}
-        self._equivocated: set[int] = set()
+        self._session = self._session_of(self.members.epoch)
+        self._heard = Hearing(self._parameters, epoch, self._genesis, self._verify, self._emit)
         self.pending_final: Certificate | None = None
         self._clock = RoundClock(self._parameters)
 
@@ -94,76 +77,55 @@ class Gadget:
     def receive_proposal(self, signed: SignedProposal) -> bool:
         """A leader's proposal, whether it is news; InvalidVoteError if it is not one."""
         proposal = signed.proposal
-        round_ = proposal.round
-        if proposal.epoch != self.members.epoch or not self._is_near(round_, self.rounds.current):
+        if self._ended is not None and proposal.epoch == self._ended.epoch:
+            return self._ended.proposal(signed)
+        if proposal.epoch != self.members.epoch or not self._is_near(proposal.round, self.rounds.current):
             return False
-        known = self._proposals.get(round_)
-        # Each notarise vote brings its proposal along: most arrive again, and need no second check.
-        if known is not None and known.proposal == proposal:
-            return False
-        leader = self._leaders.leader(round_)
-        if not self._is_votable(proposal.height) or proposal.parent_round >= round_:
-            raise InvalidVoteError("a proposal of impossible form")
-        if not self._verify(leader, proposal_payload(self._genesis, proposal), signed.signature):
-            raise InvalidVoteError("a proposal that its leader did not sign")
-        if known is None:
-            self._proposals[round_] = signed
-        elif round_ not in self._equivocated:
-            self._equivocated.add(round_)
-            # In one order, whichever came first, so that all nodes report the same evidence.
-            first, second = sorted((known, signed), key=lambda statement: statement.signature)
-            self._emit(ReportEvidence(DoubleProposal(
-                leader, first.proposal, first.signature, second.proposal, second.signature
-            )))  # fmt: skip
-        return True
+        return self._heard.proposal(signed)
 
     def receive_vote(self, vote: SignedBallot, source: bytes) -> bool:
         """A ballot, whether it is news; InvalidVoteError if it is malformed or not its voter's."""
         ballot = vote.ballot
+        if self._ended is not None and ballot.epoch == self._ended.epoch:
+            return self._ended.vote(vote)
         if ballot.epoch != self.members.epoch or not self._is_near(ballot.round, self.rounds.floor + 1):
             return False
-        if self._box.has_no_use_for(ballot, vote.voter):
+        if not self._heard.is_news(vote):
             return False
-        if vote.voter not in self.members.index or not self._is_well_formed(ballot):
-            raise InvalidVoteError("a ballot of impossible form")
-        if not self._verify(vote.voter, ballot_payload(self._genesis, ballot), vote.signature):
-            raise InvalidVoteError("a ballot that its voter did not sign")
         self._pass_on(vote, source)
         self._count(vote)
         return True
 
     def receive_certificate(self, certificate: Certificate) -> bool:
-        """A certificate of this epoch, whether it is news; InvalidVoteError if it does not verify."""
+        """A certificate, whether it is news; InvalidVoteError if it does not verify."""
         ballot = certificate.ballot
+        if self._ended is not None and ballot.epoch == self._ended.epoch:
+            return self._ended.certificate(certificate)
         if ballot.epoch != self.members.epoch or ballot.round < self.rounds.floor:
             return False
         held = self.rounds.find(ballot.kind, ballot.round)
         if held is not None and (ballot.height, ballot.block) == (held.ballot.height, held.ballot.block):
             return False
-        if not self._is_well_formed(ballot):
-            raise InvalidVoteError("a certificate of impossible form")
-        if not verify_certificate(certificate, self.members, self._genesis, self._verify):
-            raise InvalidVoteError("a certificate that does not verify")
+        self._heard.check(certificate)
         self._hold(certificate)
-        # Counting its votes one by one finds those who also signed what excludes it. Should two
-        # certificates ever conflict, this names more than a third of the stake.
-        keys = signers_of(certificate, self.members) or ()
-        for key, signature in zip(keys, certificate.signatures, strict=True):
-            self._count(SignedBallot(ballot, key, signature))
+        for vote in self._heard.votes_of(certificate):
+            self._count(vote)
         return True
 
     def signed(self, record: signstate.SignedRecord, signature: bytes) -> None:
         """The shell persisted and signed what we asked for: count it and send it."""
         self._clock.postpone()
-        assert self._session is not None  # observers ask for no signature
         match record:
             case Proposal():
                 signed = SignedProposal(record, signature)
                 if record.epoch == self.members.epoch:
-                    self._proposals.setdefault(record.round, signed)
+                    self._heard.proposals.setdefault(record.round, signed)
                 self._emit(Broadcast(Propose(signed)))
             case Ballot():
-                vote = SignedBallot(record, self._session, signature)
+                # The answer may come when the next epoch has begun, in which this node may have another key or none.
+                session = self._session_of(record.epoch)
+                assert session is not None  # observers ask for no signature
+                vote = SignedBallot(record, session, signature)
                 if record.epoch == self.members.epoch and record.round > self.rounds.floor:
                     self._count(vote)
                 self._emit(Broadcast(self._vote_message(vote)))
@@ -199,7 +161,7 @@ class Gadget:
         lock = self.rounds.newest_notarised()
         if lock is not None and lock.ballot.height > self._chain.tree.final.height:
             wanted.append(lock.ballot.block)
-        proposal = self._proposals.get(self.rounds.current)
+        proposal = self._heard.proposals.get(self.rounds.current)
         if proposal is not None:
             wanted.append(proposal.proposal.block)
         return tuple(block for block in wanted if block not in self._chain.tree)
@@ -207,12 +169,10 @@ class Gadget:
     # --- certificates
 
     def _count(self, vote: SignedBallot) -> None:
-        evidence = self._box.add(vote)
-        if evidence is not None:
-            self._emit(ReportEvidence(evidence))
+        self._heard.count(vote)
         ballot = vote.ballot
         if not self.rounds.holds(ballot.kind, ballot.round):
-            certificate = self._box.certificate(ballot)
+            certificate = self._heard.box.certificate(ballot)
             if certificate is not None:
                 self._hold(certificate)
 
@@ -245,8 +205,7 @@ class Gadget:
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))
         assert self._chain.tree.final.height > before, "the final height fell"
-        self._box.prune(certificate.ballot.round)
-        self._proposals = {round_: held for round_, held in self._proposals.items() if round_ >= self.rounds.current}
+        self._heard.prune(certificate.ballot.round, self.rounds.current)
         self.sign_state = signstate.raise_floor(self.sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._emit(Finalise(path, certificate))
 
@@ -288,9 +247,9 @@ class Gadget:
 
     def _propose(self, now_ms: int) -> None:
         round_ = self.rounds.current
-        if not self._clock.is_running or round_ in self._proposals:
+        if not self._clock.is_running or round_ in self._heard.proposals:
             return
-        if self._leaders.leader(round_) != self._session:
+        if self._heard.leaders.leader(round_) != self._session:
             return
         parent = self.rounds.parent_round()
         if parent is None:
@@ -308,9 +267,9 @@ class Gadget:
         self._sign(Proposal(self.members.epoch, round_, parent, height, block))
 
     def _notarise(self, now_ms: int) -> None:
-        signed = self._proposals.get(self.rounds.current)
+        signed = self._heard.proposals.get(self.rounds.current)
         # Votes would part among the blocks of a leader that proposed twice: its round is skipped.
-        if signed is None or self.rounds.current in self._equivocated:
+        if signed is None or self.rounds.current in self._heard.equivocated:
             return
         proposal = signed.proposal
         if not voting.is_linked(self._chain.tree, self.rounds, proposal):
@@ -326,9 +285,9 @@ class Gadget:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)
         is_over = self._clock.has_waited(now_ms, self._timeout_ms())
         # Nobody votes for either proposal: to wait for the timeout stalled the prototype.
-        is_spoilt = self.rounds.current in self._equivocated
+        is_spoilt = self.rounds.current in self._heard.equivocated
         # Brings timeouts that began apart together: without it the prototype stalled.
-        is_given_up = self.members.is_blocking(self._box.weight(ballot))
+        is_given_up = self.members.is_blocking(self._heard.box.weight(ballot))
         if is_over or is_spoilt or is_given_up:
             self._sign(ballot)
 
@@ -356,12 +315,12 @@ class Gadget:
             return
         current = self.rounds.current
         parent = self.rounds.parent_round()
-        if self._leaders.leader(current) == self._session and current in self._proposals:
-            self._emit(Broadcast(Propose(self._proposals[current])))
+        if self._heard.leaders.leader(current) == self._session and current in self._heard.proposals:
+            self._emit(Broadcast(Propose(self._heard.proposals[current])))
         # Votes of rounds whose certificate nobody kept may make it once more.
         gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent is None else [parent]
         for round_ in (*gaps, current):
-            for vote in self._box.votes(round_):
+            for vote in self._heard.box.votes(round_):
                 if vote.voter == self._session:
                     self._emit(Broadcast(self._vote_message(vote)))
                 else:
@@ -381,7 +340,7 @@ class Gadget:
     def _vote_message(self, vote: SignedBallot) -> Vote:
         # The proposal travels with the votes for it: whoever missed it could not join them, and rounds stalled.
         is_notarise = vote.ballot.kind == BallotKind.NOTARISE
-        return Vote(vote, self._proposals.get(vote.ballot.round) if is_notarise else None)
+        return Vote(vote, self._heard.proposals.get(vote.ballot.round) if is_notarise else None)
 
     # --- form
 
@@ -390,11 +349,3 @@ class Gadget:
 
     def _is_near(self, round_: int, lowest: int) -> bool:
         return lowest <= round_ <= self.rounds.current + self._parameters.rounds_ahead_max
-
-    def _is_votable(self, height: int) -> bool:
-        return self.rounds.base[0] < height <= self._boundary()
-
-    def _is_well_formed(self, ballot: Ballot) -> bool:
-        if ballot.kind == BallotKind.SKIP:
-            return (ballot.height, ballot.block) == (0, NO_BLOCK)
-        return self._is_votable(ballot.height)

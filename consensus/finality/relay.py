@@ -106,7 +106,7 @@ class BallotRelay:
 
     def note_vote(self, peer: bytes, vote: SignedBallot) -> None:
         """A peer brings a ballot; its own one shows the round that it is in."""
-        if vote.voter == self._neighbours.key_of(peer):
+        if vote.voter in self._neighbours.keys_of(peer):
             ballot = vote.ballot
             self._note(peer, (ballot.epoch, ballot.round + (ballot.kind == BallotKind.FINALISE)), (0, 0))
 

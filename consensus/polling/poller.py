@@ -4,9 +4,10 @@ Always: polls run only while some block is undecided; a vote for an unknown bloc
 block that its voter prefers at the asked height, or not at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from consensus.events import SendTo
+from consensus.neighbours import Neighbours
 from consensus.parameters import Parameters
 from consensus.polling import sampling
 from consensus.polling.polls import Poll, Polls
@@ -16,33 +17,31 @@ from consensus.wire import PullQuery
 
 
 class Poller:
-    """Drives `Polls` over one chain. `session` is the own key, whose vote is always at hand."""
+    """Drives `Polls` over one chain."""
 
-    def __init__(
-        self, parameters: Parameters, chain: Topological, session: bytes | None, randbelow: sampling.RandBelow
-    ) -> None:
+    def __init__(self, parameters: Parameters, chain: Topological, randbelow: sampling.RandBelow) -> None:
         """No polls yet."""
         self._parameters = parameters
         self._chain = chain
-        self._session = session
         self._randbelow = randbelow
         self.polls = Polls(parameters)
 
-    def start(self, members: ValidatorSet, voters: Mapping[bytes, bytes], now_ms: int) -> list[SendTo]:
-        """Open a poll if one is due: the queries to send. `voters` gives peers by session key."""
+    def start(self, members: ValidatorSet, neighbours: Neighbours, now_ms: int) -> list[SendTo]:
+        """Open a poll if one is due: the queries to send. The own vote is always at hand."""
+        session, voters = neighbours.session, neighbours.voters
         chain = self._chain
         if not chain.is_processing or not self.polls.may_start(now_ms):
             return []
         weights = sampling.draw(self._parameters, members, self._randbelow)
         poll = self.polls.start(weights, voters, now_ms)
-        if self._session is not None and self._session in weights:
-            self.polls.answer(poll.request, self._session, (chain.preference, chain.preference), now_ms)
+        if session is not None and session in weights:
+            self.polls.answer(poll.request, session, (chain.preference, chain.preference), now_ms)
         query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
         return [SendTo(voters[voter], query) for voter in weights if voter in voters]
 
-    def answer(self, request: int, voter: bytes, vote: tuple[bytes, bytes], now_ms: int) -> bool:
-        """Take in chits: (tip, block at the asked height); False if nobody asked for them."""
-        return self.polls.answer(request, voter, vote, now_ms)
+    def answer(self, request: int, keys: Iterable[bytes], vote: tuple[bytes, bytes], now_ms: int) -> bool:
+        """Take in chits of a peer with these keys: (tip, block at the asked height); False if nobody asked for them."""
+        return any([self.polls.answer(request, key, vote, now_ms) for key in keys])  # noqa: C419 - each seat votes
 
     def finish(self, now_ms: int) -> bool:
         """Close the polls that have heard enough and apply them; whether there were any."""

@@ -29,6 +29,11 @@ def compute_thresholds(parameters: Parameters, members: ValidatorSet) -> Thresho
     return sampled_thresholds(sample_size(parameters, members))
 
 
+def terms(parameters: Parameters, members: ValidatorSet) -> tuple[Thresholds, int]:
+    """What this set's polls are measured by, and the height up to which they decide."""
+    return compute_thresholds(parameters, members), parameters.boundary(members.epoch)
+
+
 def sample_size(parameters: Parameters, members: ValidatorSet) -> int:
     """Units in a sample; a set with less stake than that has no more units to give."""
     return min(parameters.sample_units, members.total)

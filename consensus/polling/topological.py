@@ -2,8 +2,9 @@
 
 Always: `accepted` descends from the final block and moves only forward, except when finality
 overrules it. `root` is the last block below which every decision is made, on the preferred
-branch; polls are about the blocks above it. The newest notarised checkpoint (`lock`) overrides
-votes: the preference always goes through it. After avalanchego `snowman/topological.go`.
+branch; polls are about the blocks above it, up to `ceiling`: a later epoch's blocks wait for its
+set. The newest notarised checkpoint (`lock`) overrides votes: the preference always goes through
+it. After avalanchego `snowman/topological.go`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +15,17 @@ from consensus.events import BlockFacts
 from consensus.parameters import Condition, Thresholds
 from consensus.polling.snowflake import Snowflake
 
+NO_CEILING = 2**32  # above every height
+
 
 class Topological:
     """The soft state of the chain above the last final block."""
 
-    def __init__(self, tree: BlockTree, thresholds: Thresholds) -> None:
-        """Start at a final block, which is accepted too."""
+    def __init__(self, tree: BlockTree, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
+        """Start at a final block, which is accepted too. Up to the height `ceiling` polls decide."""
         self.tree = tree
         self.thresholds = thresholds
+        self.ceiling = ceiling
         self.accepted = self.root = self.preference = tree.final.id
         self.lock: bytes | None = None
         self._instances: dict[bytes, Snowflake] = {}
@@ -30,8 +34,8 @@ class Topological:
 
     @property
     def is_processing(self) -> bool:
-        """Whether some block waits to be decided."""
-        return self.preference != self.root
+        """Whether some block waits to be decided, and may be."""
+        return self.preference != self.root and self._is_open(self.root)
 
     def count_processing(self) -> int:
         """How many blocks of the preferred branch are undecided."""
@@ -70,7 +74,7 @@ class Topological:
         parent = self.root
         while True:
             instance = self._instances.get(parent)
-            if instance is None:
+            if instance is None or not self._is_open(parent):
                 break
             children = {child: weights[child] for child in self.tree.children[parent] if child in weights}
             successful = instance.record(children) or successful
@@ -100,6 +104,8 @@ class Topological:
         limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))
         pending = [self.root]
         for parent in pending:
+            if not self._is_open(parent):
+                continue
             children = sorted(self.tree.children[parent])
             if any(
                 _can_cross(total, missing, limits) for total in _run_sums([weights.get(child, 0) for child in children])
@@ -140,9 +146,10 @@ class Topological:
         self._settle()
         return path, overruled
 
-    def restart_confidence(self, thresholds: Thresholds) -> None:
-        """Other validators vote from now on: undecided blocks begin to collect anew."""
+    def restart_confidence(self, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
+        """Other validators vote from now on, up to another height: undecided blocks begin to collect anew."""
         self.thresholds = thresholds
+        self.ceiling = ceiling
         # What was decided stays so: accepted blocks are taken back by finality alone.
         for parent, instance in list(self._instances.items()):
             if not instance.decided:
@@ -150,6 +157,11 @@ class Topological:
         self._settle()
 
     # --- the rules behind it
+
+    def _is_open(self, parent: bytes) -> bool:
+        """Whether those who vote now have a say in which child of a block is accepted."""
+        # A set that is not in office yet, or is no more, would have its successor's blocks accepted by stake long gone.
+        return self.tree[parent].height < self.ceiling
 
     def _transitive(self, votes: Iterable[tuple[bytes, int]]) -> Mapping[bytes, int]:
         """Weights of the voted blocks above the root, each with its descendants' votes."""

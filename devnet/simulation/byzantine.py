@@ -56,7 +56,7 @@ class Equivocator(SimulatedNode):
                 if chance.random() < 0.7:
                     self.world.send(self, other, self._message(statement))
         if chance.random() < 0.7:
-            signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
+            signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
             self._inbox.append(ev.RecordSigned(record, signature))
 
     def _contradiction(self, record: Proposal | Ballot) -> Proposal | Ballot:
@@ -73,10 +73,10 @@ class Equivocator(SimulatedNode):
                 return Ballot(BallotKind.FINALISE, epoch, round_, max(1, other.height), other.id)
 
     def _message(self, record: Proposal | Ballot) -> Propose | Vote:
-        signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
+        signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
         if isinstance(record, Proposal):
             return Propose(SignedProposal(record, signature))
-        return Vote(SignedBallot(record, self.signer.public, signature), None)
+        return Vote(SignedBallot(record, self.keys.at(record.epoch).public, signature), None)
 
 
 class Twin(SimulatedNode):

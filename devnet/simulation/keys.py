@@ -21,6 +21,22 @@ class Signer(NamedTuple):
     sign: Sign
 
 
+class KeyRing(NamedTuple):
+    """The session keys of one node: each serves so many epochs, then the next, and the first again after the last."""
+
+    signers: tuple[Signer, ...]
+    epochs: int = 1
+
+    def at(self, epoch: int) -> Signer:
+        """The key of an epoch."""
+        return self.signers[epoch // self.epochs % len(self.signers)]
+
+    @property
+    def public(self) -> tuple[bytes, ...]:
+        """All of them: what a connection proves."""
+        return tuple(signer.public for signer in self.signers)
+
+
 def fake_signer(number: int) -> Signer:
     """The cheap stand-in for the ed25519 key of validator `number`."""
     public = blake2b(b"fake session key %d" % number, digest_size=32).digest()

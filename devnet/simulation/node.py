@@ -20,7 +20,7 @@ from consensus.machine import Machine
 from consensus.validators import Epoch
 from consensus.votes import Ballot, BallotKind
 from consensus.wire import Certified
-from devnet.simulation.keys import Signer
+from devnet.simulation.keys import KeyRing
 from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
 from devnet.simulation.world import World
 
@@ -53,13 +53,13 @@ class SimulatedNode:
 
     is_honest = True
 
-    def __init__(self, world: "World[SimulatedNode]", number: int, signer: Signer, clock_offset_ms: int) -> None:
+    def __init__(self, world: "World[SimulatedNode]", number: int, keys: KeyRing, clock_offset_ms: int) -> None:
         """A node that has not started yet."""
         genesis = world.genesis_block
         self.world = world
         self.number = number
         self.address = number.to_bytes(4, "big")
-        self.signer = signer
+        self.keys = keys
         self.clock_offset_ms = clock_offset_ms
         self.disk = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
         self.copy = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
@@ -94,7 +94,7 @@ class SimulatedNode:
         self._orphans.clear()
         self._inbox.clear()
         below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
-        self.machine = Machine(world.parameters, world.genesis_hash, self.epochs, world.verify, self.session(), below)
+        self.machine = Machine(world.parameters, world.genesis_hash, self.epochs, world.verify, self.session_of, below)
         undecided = [facts for facts in disk.blocks.values() if facts.height > disk.final.height]
         above = sorted(undecided, key=lambda facts: facts.height)
         recovery = ev.Recovery(
@@ -110,8 +110,8 @@ class SimulatedNode:
         self._run(self.machine.restore(recovery, self.now_ms()))
         for other in self.neighbours():
             if other.machine is not None:
-                self.feed(ev.PeerConnected(other.address, other.session()))
-                other.feed(ev.PeerConnected(self.address, self.session()))
+                self.feed(ev.PeerConnected(other.address, other.proven()))
+                other.feed(ev.PeerConnected(self.address, self.proven()))
 
     def epochs(self, number: int) -> Epoch | None:
         """What this node's final state tells of an epoch: nothing before the epoch is settled."""
@@ -119,9 +119,13 @@ class SimulatedNode:
             return None
         return self.world.epochs(number)
 
-    def session(self) -> bytes | None:
-        """The key that the machine votes for."""
-        return self.signer.public
+    def session_of(self, epoch: int) -> bytes | None:
+        """The key that the machine votes with in an epoch."""
+        return self.keys.at(epoch).public
+
+    def proven(self) -> tuple[bytes, ...]:
+        """The keys that it proves to its peers."""
+        return self.keys.public
 
     def crash(self) -> None:
         """Stop at once; the others notice that the connection ended."""
@@ -296,14 +300,13 @@ class SimulatedNode:
     def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
         """A block as `request` asks; other nonces make other ids."""
         reference = b"" if request.final_ref is None else request.final_ref.block
-        parts = (request.parent, request.slot.to_bytes(8, "big"), self.signer.public, reference, bytes([nonce]))
+        author = self.keys.at(request.epoch).public
+        parts = (request.parent, request.slot.to_bytes(8, "big"), author, reference, bytes([nonce]))
         identity = blake2b(b"".join(parts), digest_size=32).digest()
         referenced = self.blocks[request.parent].referenced_height
         if request.final_ref is not None:
             referenced = request.final_ref.height
-        return BlockFacts(
-            identity, request.parent, request.height, request.slot, self.signer.public, referenced, request.final_ref
-        )
+        return BlockFacts(identity, request.parent, request.height, request.slot, author, referenced, request.final_ref)
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Persist, then sign."""
@@ -315,7 +318,7 @@ class SimulatedNode:
                 return
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
         assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
-        signature = self.signer.sign(signstate.record_payload(self.world.genesis_hash, record))
+        signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
         self.world.note_signed(self, record)
         self._inbox.append(ev.RecordSigned(record, signature))
 

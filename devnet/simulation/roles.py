@@ -11,9 +11,13 @@ Links = frozenset[tuple[int, int]]
 class Follower(SimulatedNode):
     """A full node: it votes for nothing, and passes on what others lack."""
 
-    def session(self) -> bytes | None:
-        """None: it proves no key."""
+    def session_of(self, _epoch: int) -> bytes | None:
+        """It has no key."""
         return None
+
+    def proven(self) -> tuple[bytes, ...]:
+        """It proves none."""
+        return ()
 
 
 def both_ways(pairs: Iterable[tuple[int, int]]) -> Links:

@@ -7,7 +7,7 @@ from random import Random
 from consensus.parameters import DEVNET, Parameters
 from consensus.validators import Epoch, Validator, ValidatorSet
 from devnet.simulation.byzantine import Equivocator, SilentNode, SlowNode, Twin, Withholder
-from devnet.simulation.keys import Signer, fake_signer, real_signer, verify_fake, verify_real
+from devnet.simulation.keys import KeyRing, Signer, fake_signer, real_signer, verify_fake, verify_real
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.roles import Follower, Links, line, ring, sparse, star
 from devnet.simulation.weather import Weather
@@ -116,7 +116,7 @@ def make_world(scenario: Scenario, seed: int) -> World[SimulatedNode]:
     roles += [Follower] * scenario.followers
     most = scenario.clock_offset_max_ms
     world.nodes = [
-        role(world, number, key, world.random.randint(0, most))
+        role(world, number, KeyRing((key,)), world.random.randint(0, most))
         for number, (role, key) in enumerate(zip(roles, keys, strict=True))
     ]
     world.links = links_of(scenario, len(world.nodes), world.random)

@@ -17,10 +17,10 @@ from consensus.events import BlockFacts, Effect, Event, Tick
 from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
 from consensus.parameters import Parameters
 from consensus.signstate import SignedRecord
-from consensus.validators import Epoch, Leaders
+from consensus.validators import Epoch
 from consensus.votes import VerifyEd25519
 from consensus.wire import MESSAGE
-from devnet.simulation.keys import Signer
+from devnet.simulation.keys import KeyRing
 from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
 from devnet.simulation.weather import Weather
 
@@ -48,7 +48,7 @@ class Resident(Protocol):
     """What the world knows of a node, honest or not: whom it may accuse, and how it is reached."""
 
     number: int
-    signer: Signer
+    keys: KeyRing
     is_honest: bool
 
     def feed(self, event: Event) -> None:
@@ -174,11 +174,8 @@ class World(Generic[R]):
     def note_evidence(self, node: R, evidence: DoubleProposal | DoubleBallot) -> None:
         """A node reports an offence, which must verify and must not name an honest key."""
         if node.is_honest:
-            leader = b""
-            if isinstance(evidence, DoubleProposal):
-                members = self.epochs(evidence.first.epoch).validators.members
-                leader = Leaders(members).leader(evidence.first.round)
-            if not verify_votes(evidence, self.genesis_hash, self.verify, leader):
+            members = self.epochs(evidence.first.epoch).validators
+            if not verify_votes(evidence, members, self.genesis_hash, self.verify):
                 self.findings.false_evidence += 1
             self._accuse(evidence.accused, type(evidence).__name__)
 
@@ -194,7 +191,7 @@ class World(Generic[R]):
     def _accuse(self, key: bytes, what: str) -> None:
         self.findings.accused.add(key)
         for node in self.nodes:
-            if node.is_honest and node.signer.public == key:
+            if node.is_honest and key in node.keys.public:
                 self.findings.framed.append(f"{what} against node {node.number}")
 
     def _note(self, node: R, what: bytes, detail: bytes) -> None:

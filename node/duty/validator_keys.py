@@ -23,6 +23,11 @@ from runtime.cryptography.signatures import Scheme
 _LOG = logging.getLogger(__name__)
 
 
+def follow_only(_epoch: int) -> bytes | None:
+    """The session key of a node that only follows the chain: none, in every epoch."""
+    return None
+
+
 class ValidatorKeys:
     """One seat: its stash, its keys, its sign-state."""
 
@@ -39,6 +44,10 @@ class ValidatorKeys:
     def session(self) -> bytes:
         """The public session key."""
         return self._session.public
+
+    def session_of(self, _epoch: int) -> bytes | None:
+        """The session key with which this node votes in an epoch: the same in each, whether it sits then or not."""
+        return self.session
 
     @property
     def session_pair(self) -> KeyPair:

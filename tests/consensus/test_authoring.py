@@ -62,7 +62,7 @@ def test_no_block_ends_an_epoch_before_the_one_before_is_named() -> None:
             slot for slot in range(1_000, 1_100) if proposer(epoch, slot) == epoch.validators.members[0].session
         )
         plan = plan_block(
-            DEVNET, epochs_of(4), epoch.validators.members[0].session, slot, 0, tip, 0, None, lambda _: None
+            DEVNET, epochs_of(4), lambda _: epoch.validators.members[0].session, slot, 0, tip, 0, None, lambda _: None
         )
         assert (plan is not None) == builds
 
@@ -131,7 +131,7 @@ def test_one_block_a_slot_after_the_tips_and_no_more_undecided_ones_than_the_pip
     tip = BlockFacts(b"t" * 32, b"p" * 32, 5, slot - tip_before, b"a" * 32, 0)
     session = epochs_of(4)(0).validators.members[0].session
     request = plan_block(
-        DEVNET, epochs_of(4), session, slot, slot - built_before, tip, processing, None, lambda _: None
+        DEVNET, epochs_of(4), lambda _: session, slot, slot - built_before, tip, processing, None, lambda _: None
     )
     assert (request is not None) == builds
 
@@ -142,6 +142,6 @@ def test_a_heartbeat_comes_when_so_many_slots_went_by(late: int, *, is_heartbeat
     tip = BlockFacts(b"t" * 32, b"p" * 32, 5, slot - late, b"a" * 32, 0)
     session = epochs_of(4)(0).validators.members[0].session
     parameters = replace(DEVNET, heartbeat_slots=2)
-    request = plan_block(parameters, epochs_of(4), session, slot, 0, tip, 0, None, lambda _: None)
+    request = plan_block(parameters, epochs_of(4), lambda _: session, slot, 0, tip, 0, None, lambda _: None)
     assert request is not None
     assert request.heartbeat == is_heartbeat

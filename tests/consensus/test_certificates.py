@@ -110,11 +110,11 @@ def test_double_ballots_are_evidence(first: Ballot, second: Ballot) -> None:
     signer = signers(1)[0]
     made = double_ballot(cast(signer, first), cast(signer, second))
     assert made == double_ballot(cast(signer, second), cast(signer, first))
-    assert verify_votes(made, GENESIS, verify_fake)
+    assert verify_votes(made, members(4, made.first.epoch), GENESIS, verify_fake)
     assert EVIDENCE.decode(EVIDENCE.encode(made)) == made
     forged = replace(made, accused=signers(2)[1].public)
-    assert not verify_votes(forged, GENESIS, verify_fake)
-    assert not verify_votes(made, bytes(32), verify_fake)
+    assert not verify_votes(forged, members(4, made.first.epoch), GENESIS, verify_fake)
+    assert not verify_votes(made, members(4, made.first.epoch), bytes(32), verify_fake)
 
 
 @pytest.mark.parametrize(("first", "second"), COMPATIBLE)
@@ -122,7 +122,7 @@ def test_compatible_ballots_are_no_evidence(first: Ballot, second: Ballot) -> No
     signer = signers(1)[0]
     earlier, later = cast(signer, first), cast(signer, second)
     made = DoubleBallot(signer.public, first, earlier.signature, second, later.signature)
-    assert not verify_votes(made, GENESIS, verify_fake)
+    assert not verify_votes(made, members(4, made.first.epoch), GENESIS, verify_fake)
 
 
 def test_double_proposals() -> None:
@@ -130,10 +130,10 @@ def test_double_proposals() -> None:
     first, second = Proposal(0, 1, 0, 1, LEFT.id), Proposal(0, 1, 0, 1, RIGHT.id)
     signed = [signer.sign(proposal_payload(GENESIS, proposal)) for proposal in (first, second)]
     made = DoubleProposal(signer.public, first, signed[0], second, signed[1])
-    assert verify_votes(made, GENESIS, verify_fake, leader=signer.public)
-    assert not verify_votes(made, GENESIS, verify_fake, leader=signers(2)[1].public)
+    assert verify_votes(made, members(4), GENESIS, verify_fake)
+    assert not verify_votes(replace(made, accused=signers(2)[1].public), members(4), GENESIS, verify_fake)
     same = replace(made, second=first, second_signature=signed[0])
-    assert not verify_votes(same, GENESIS, verify_fake, leader=signer.public)
+    assert not verify_votes(same, members(4), GENESIS, verify_fake)
 
 
 def sealed(root: bytes, slot: int, number: int = 0) -> bytes:

@@ -246,7 +246,7 @@ def test_restart_repeats_votes_and_makes_no_others() -> None:
     shell.run(shell.machine.restore(recovery, START_MS))
     assert shell.signed() == [ballot(BallotKind.NOTARISE, 1, ONE)]
     for number in range(4):
-        shell.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
+        shell.feed(ev.PeerConnected(bytes([number]), (KEYS[number].public,)))
     shell.feed(ev.BlockImported(TWO))
     shell.say(0, Propose(proposal(TWO)))
     accept(shell, TWO)

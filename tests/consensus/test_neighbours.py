@@ -8,15 +8,15 @@ KEYS = [signer.public for signer in signers(4)]
 
 
 def begun(session: bytes | None = None) -> Neighbours:
-    neighbours = Neighbours(session)
-    neighbours.begin(members(4))
+    neighbours = Neighbours()
+    neighbours.begin(members(4), session)
     return neighbours
 
 
 def test_a_validator_that_connects_anew_keeps_its_vote_when_the_old_connection_ends() -> None:
     neighbours = begun()
-    neighbours.connect(b"old", KEYS[1])
-    neighbours.connect(b"new", KEYS[1])
+    neighbours.connect(b"old", (KEYS[1],))
+    neighbours.connect(b"new", (KEYS[1],))
     neighbours.disconnect(b"old")
     assert neighbours.voters == {KEYS[1]: b"new"}
     neighbours.disconnect(b"new")
@@ -25,8 +25,8 @@ def test_a_validator_that_connects_anew_keeps_its_vote_when_the_old_connection_e
 
 def test_a_peer_with_this_nodes_own_key_is_not_polled() -> None:
     neighbours = begun(KEYS[0])
-    neighbours.connect(b"copy", KEYS[0])
-    neighbours.connect(b"other", KEYS[1])
+    neighbours.connect(b"copy", (KEYS[0],))
+    neighbours.connect(b"other", (KEYS[1],))
     assert neighbours.voters == {KEYS[1]: b"other"}
     assert neighbours.linked() == {KEYS[0], KEYS[1]}
 
@@ -40,12 +40,12 @@ def chosen(keys: list[bytes]) -> tuple[Validator, ...]:
 
 
 def test_members_come_first_and_strangers_as_they_arrived() -> None:
-    neighbours = Neighbours(KEYS[0])
-    neighbours.begin(ValidatorSet(0, chosen(KEYS[:3])))
-    for peer, key in ((b"x", None), (b"b", KEYS[2]), (b"y", KEYS[3]), (b"a", KEYS[1])):
-        neighbours.connect(peer, key)
+    neighbours = Neighbours()
+    neighbours.begin(ValidatorSet(0, chosen(KEYS[:3])), KEYS[0])
+    for peer, keys in ((b"x", ()), (b"b", (KEYS[2],)), (b"y", (KEYS[3],)), (b"a", (KEYS[1],))):
+        neighbours.connect(peer, keys)
     assert list(neighbours.in_order()) == [b"b", b"a", b"x", b"y"]
-    neighbours.begin(ValidatorSet(1, chosen(KEYS[2:])))
+    neighbours.begin(ValidatorSet(1, chosen(KEYS[2:])), None)
     assert list(neighbours.in_order()) == [b"b", b"y", b"x", b"a"]
     neighbours.disconnect(b"b")
     assert list(neighbours.in_order()) == [b"y", b"x", b"a"]
@@ -53,10 +53,30 @@ def test_members_come_first_and_strangers_as_they_arrived() -> None:
 
 def test_the_order_is_worked_out_when_somebody_comes_or_goes_alone() -> None:
     """It is asked for twice with every message; with 128 members that was most of what agreement cost."""
-    neighbours = Neighbours(KEYS[0])
-    neighbours.begin(ValidatorSet(0, chosen(KEYS)))
-    neighbours.connect(b"a", KEYS[1])
+    neighbours = Neighbours()
+    neighbours.begin(ValidatorSet(0, chosen(KEYS)), KEYS[0])
+    neighbours.connect(b"a", (KEYS[1],))
     before = neighbours.in_order()
     assert neighbours.in_order() is before
-    neighbours.connect(b"b", None)
+    neighbours.connect(b"b", ())
     assert list(neighbours.in_order()) == [b"a", b"b"]
+
+
+def test_a_peer_votes_with_that_of_its_keys_which_sits() -> None:
+    neighbours = Neighbours()
+    neighbours.begin(ValidatorSet(0, chosen(KEYS[:2])), KEYS[0])
+    neighbours.connect(b"peer", (KEYS[1], KEYS[2]))
+    assert neighbours.voters == {KEYS[1]: b"peer"}
+    neighbours.begin(ValidatorSet(1, chosen(KEYS[2:])), None)
+    assert neighbours.voters == {KEYS[2]: b"peer"}
+    assert neighbours.linked() == {KEYS[2]}
+    neighbours.disconnect(b"peer")
+    assert neighbours.voters == {}
+
+
+def test_a_copy_of_the_key_of_another_epoch_is_polled_in_none_in_which_it_is_this_nodes() -> None:
+    neighbours = Neighbours()
+    neighbours.begin(ValidatorSet(0, chosen(KEYS[:2])), KEYS[0])
+    neighbours.connect(b"copy", (KEYS[2],))
+    neighbours.begin(ValidatorSet(1, chosen(KEYS)), KEYS[2])
+    assert neighbours.voters == {}

@@ -13,7 +13,7 @@ from consensus.polling.snowflake import Snowflake
 from consensus.polling.topological import Topological
 from consensus.votes import Ballot, BallotKind, Proposal, SignedProposal, ballot_payload, proposal_payload, skip_ballot
 from consensus.wire import Certified, Chits, Propose, PullQuery, Vote
-from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, signers
+from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from consensus_shell import KEYS, ONE, SLOT, TWO, Shell, accept, proposal
 from devnet.simulation.keys import verify_fake
 
@@ -91,9 +91,9 @@ def test_votes_of_rounds_that_were_jumped_over_are_repeated() -> None:
 
 def test_whoever_proved_no_key_of_a_member_does_not_vote_in_polls() -> None:
     shell = Shell(me=1).start()
-    sybils = {b"none": None, b"own": signers(9)[8].public}
-    for peer, key in sybils.items():
-        shell.feed(ev.PeerConnected(peer, key))
+    sybils = {b"none": (), b"own": (signers(9)[8].public,)}
+    for peer, keys in sybils.items():
+        shell.feed(ev.PeerConnected(peer, keys))
     shell.feed(ev.BlockImported(ONE))
     for _ in range(20):
         for effect in shell.tick(50):
@@ -109,8 +109,8 @@ def test_whoever_proved_no_key_of_a_member_does_not_vote_in_polls() -> None:
 
 
 def grown() -> tuple[Shell, list[BlockFacts]]:
-    """Member 1 with an epoch of undecided blocks and the next epoch's first one."""
-    shell = Shell(me=1).start()
+    """Member 2 with an epoch of undecided blocks and the next epoch's first one."""
+    shell = Shell(me=2).start()
     blocks: list[BlockFacts] = []
     for number in range(DEVNET.epoch_blocks + 1):
         blocks.append(block(blocks[-1] if blocks else GENESIS_BLOCK, SLOT + number))
@@ -140,7 +140,7 @@ def test_proposals_of_the_old_epoch_do_not_stand_in_the_way_of_the_next() -> Non
     shell.effects.clear()
     shell.tick(DEVNET.soft_wait_ms)
     content = Proposal(1, 1, 0, blocks[-1].height, blocks[-1].id)
-    shell.say(0, Propose(SignedProposal(content, KEYS[0].sign(proposal_payload(GENESIS, content)))))
+    shell.say(1, Propose(SignedProposal(content, KEYS[1].sign(proposal_payload(GENESIS, content)))))
     assert not any(isinstance(effect, ev.ReportEvidence) for effect in shell.effects)
     assert shell.signed() == [Ballot(BallotKind.NOTARISE, 1, 1, blocks[-1].height, blocks[-1].id)]
 
@@ -159,8 +159,7 @@ def double_proposal() -> DoubleProposal:
 @pytest.mark.parametrize("field", ["first_signature", "second_signature"])
 @pytest.mark.parametrize("evidence", [double_vote(), double_proposal()], ids=["votes", "proposals"])
 def test_both_signatures_of_evidence_count(evidence: DoubleBallot | DoubleProposal, field: str) -> None:
-    leader = KEYS[0].public
-    assert verify_votes(evidence, GENESIS, verify_fake, leader)
+    assert verify_votes(evidence, members(4), GENESIS, verify_fake)
     forged = copy(evidence)
     object.__setattr__(forged, field, bytes(64))
-    assert not verify_votes(forged, GENESIS, verify_fake, leader)
+    assert not verify_votes(forged, members(4), GENESIS, verify_fake)

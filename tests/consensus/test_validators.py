@@ -43,20 +43,33 @@ def test_bad_sets_are_refused(listed: tuple[Validator, ...]) -> None:
         ValidatorSet(0, listed)
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=10))
-def test_leaders_take_turns_by_weight(weights: list[int]) -> None:
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=10), st.binary(min_size=32, max_size=32))
+def test_leaders_take_turns_by_weight(weights: list[int], seed: bytes) -> None:
     of = members(len(weights), weights=tuple(weights))
-    leaders = Leaders(of.members)
+    leaders = Leaders(Epoch(of, seed))
     total = sum(weights)
     # Asked out of order, to show that only the round matters.
-    assert leaders.leader(total) == Leaders(of.members).leader(total)
+    assert leaders.leader(total) == Leaders(Epoch(of, seed)).leader(total)
     led = Counter(leaders.leader(round_) for round_ in range(1, total + 1))
     assert led == {member.session: member.weight for member in of.members}
 
 
 def test_equal_weights_lead_in_turn() -> None:
-    leaders = Leaders(members(4).members)
+    leaders = Leaders(Epoch(members(4), bytes(32)))
     assert len({leaders.leader(round_) for round_ in range(5, 9)}) == 4
+
+
+def test_an_epochs_seed_says_where_its_leaders_begin() -> None:
+    """Else whoever has the most stake leads the first round of every epoch: silent, it costs each one a time-out."""
+    first = [Leaders(Epoch(members(4), bytes(31) + bytes([seed]))).leader(1) for seed in range(4)]
+    assert len(set(first)) == 4
+    unequal = members(2, weights=(3, 1))
+    sequence = Leaders(Epoch(unequal, bytes(32)))
+    for seed in (0, 1, 15, 16, 17):
+        leaders = Leaders(Epoch(unequal, seed.to_bytes(32, "big")))
+        assert [leaders.leader(round_) for round_ in range(1, 9)] == [
+            sequence.leader(seed % 16 + round_) for round_ in range(1, 9)
+        ]
 
 
 def test_slots_are_drawn_by_stake() -> None:

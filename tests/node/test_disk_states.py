@@ -83,7 +83,7 @@ class Machinery:
         """Put the sign-state into a state that a crash may leave."""
         assert self.node is not None
         keys = next(self.folder.rglob("sign-state"))
-        file = SignStateFile.load(keys, self.node.chain.genesis, self.node.machine._session or b"")
+        file = SignStateFile.load(keys, self.node.chain.genesis, self.node.machine._session_of(0) or b"")
         assert file is not None
         file._write(change(file), file.final_height)
 
@@ -153,7 +153,7 @@ def test_the_floor_is_raised_to_what_the_database_proves(machinery: Machinery) -
     (machinery.folder / "chains" / SPEC.id / "sign-state").write_bytes(old)
     node = machinery.boot()
     assert node.chain.final_certificate is not None
-    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session or b"")
+    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session_of(0) or b"")
     assert file is not None
     assert file.state.floor_round >= node.chain.final_certificate.ballot.round
     assert goes_on(machinery)
@@ -261,7 +261,7 @@ def test_old_boundaries_are_served_from_the_database(machinery: Machinery, monke
     node.machine._catchup._boundaries.clear()
     sent: list[tuple[object, ...]] = []
     monkeypatch.setattr(type(node.loop._peers), "send", lambda _, *what: sent.append(what))
-    node.loop.feed(ev.PeerConnected(b"late", None), ev.MessageReceived(b"late", NeedCerts(0, 1, 0, 0, b"\0")))
+    node.loop.feed(ev.PeerConnected(b"late", ()), ev.MessageReceived(b"late", NeedCerts(0, 1, 0, 0, b"\0")))
     assert (b"late", Certified((boundary,))) in sent
 
 
@@ -297,7 +297,7 @@ def test_the_sign_state_is_given_to_consensus(machinery: Machinery) -> None:
     machinery.edit(lambda file: open_vote(file, LOST, machinery.height + 1))
     machinery.kill()
     node = machinery.boot()
-    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session or b"")
+    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session_of(0) or b"")
     assert file is not None
     assert LOST in {record.block for record in file.state.ballots}
     assert node.machine._gadget.sign_state.ballots == file.state.ballots
@@ -307,7 +307,7 @@ def test_the_preferred_tip_is_on_the_disk_before_it_is_told(machinery: Machinery
     node = machinery.boot()
     machinery.pass_seconds(3)
     query = PullQuery(0, bytes(32), 1)
-    node.loop.feed(ev.PeerConnected(b"peer", None), ev.MessageReceived(b"peer", query))
+    node.loop.feed(ev.PeerConnected(b"peer", ()), ev.MessageReceived(b"peer", query))
     assert node.paths.preference.read_bytes() == node.machine.tip.id
 
 

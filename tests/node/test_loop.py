@@ -286,7 +286,7 @@ def test_a_node_that_was_down_for_epochs_comes_to_the_same_state(alice: Stage, t
     late.clock.set_ms = alice.clock.set_ms
     alice.transport.connected, late.transport.connected = ["late"], ["alice"]
     alice.loop.peer_up("late", None)
-    late.loop.peer_up("alice", alice.machine._session)
+    late.loop.peer_up("alice", keys_of(alice).session)
     for _ in range(200):
         alice.pass_seconds(0.1)
         late.pass_seconds(0.1)

@@ -1,6 +1,6 @@
 """Small validators, blocks and votes for consensus tests. Signatures are the simulator's fake ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from consensus.certificates import Certificate, make_certificate
@@ -27,6 +27,17 @@ def members(count: int, epoch: int = 0, weights: tuple[int, ...] = ()) -> Valida
     )
 
 
+def set_of(places: Iterable[int], epoch: int) -> ValidatorSet:
+    """These of the signers, each with weight 1."""
+    return ValidatorSet(
+        epoch,
+        tuple(
+            Validator(place.to_bytes(32, "big"), fake_signer(place).public, fake_signer(place).public, 1)
+            for place in sorted(places)
+        ),
+    )
+
+
 def epochs_of(count: int) -> Callable[[int], Epoch]:
     return lambda number: Epoch(members(count, number), number.to_bytes(32, "big"))
 
@@ -48,7 +59,10 @@ def cast(signer: Signer, content: Ballot) -> SignedBallot:
 
 
 def certificate(content: Ballot, count: int, voters: range) -> Certificate:
+    return certificate_by(content, members(count, content.epoch), voters)
+
+
+def certificate_by(content: Ballot, of: ValidatorSet, voters: Iterable[int]) -> Certificate:
     payload = ballot_payload(GENESIS, content)
-    keys = signers(count)
-    signatures = {keys[number].public: keys[number].sign(payload) for number in voters}
-    return make_certificate(content, members(count, content.epoch), signatures)
+    signatures = {fake_signer(number).public: fake_signer(number).sign(payload) for number in voters}
+    return make_certificate(content, of, signatures)

@@ -10,6 +10,7 @@ from consensus.finality.relay import LINKS_DELAY_MS
 from consensus.machine import Machine
 from consensus.parameters import DEVNET
 from consensus.signstate import EMPTY, SignedRecord, SignState, after, record_payload
+from consensus.validators import Epochs
 from consensus.votes import Ballot, Proposal, SignedProposal, proposal_payload
 from consensus.wire import Chits, Message, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, block, cast, epochs_of, signers
@@ -23,15 +24,27 @@ KEYS = signers(4)
 class Shell:
     """Executes what is local at once (signing, building), and collects all effects."""
 
-    def __init__(self, count: int = 4, me: int | None = 0, *, builds: bool = False) -> None:
+    def __init__(
+        self, count: int = 4, me: int | None = 0, *, builds: bool = False, epochs: Epochs | None = None,
+        later: Signer | None = None,
+    ) -> None:  # fmt: skip
+        """`epochs` are those of `count` members for ever; `later` is the key from epoch 1 on, where it is another."""
         self.count = count
         self.signer: Signer | None = None if me is None else KEYS[me]
-        session = None if self.signer is None else self.signer.public
-        self.machine = Machine(DEVNET, GENESIS, epochs_of(count), verify_fake, session, Random(0).randrange)
+        self.later = later or self.signer
+        epochs = epochs or epochs_of(count)
+        self.machine = Machine(DEVNET, GENESIS, epochs, verify_fake, self.session_of, Random(0).randrange)
         self.builds = builds
         self.sign_state = EMPTY
         self.effects: list[ev.Effect] = []
         self.now_ms = START_MS
+
+    def session_of(self, epoch: int) -> bytes | None:
+        signer = self.signer_of(epoch)
+        return None if signer is None else signer.public
+
+    def signer_of(self, epoch: int) -> Signer | None:
+        return self.later if epoch else self.signer
 
     def start(
         self, final: BlockFacts = GENESIS_BLOCK, sign_state: SignState = EMPTY, blocks: tuple[BlockFacts, ...] = ()
@@ -54,7 +67,7 @@ class Shell:
         """All the others are there."""
         for number in range(self.count):
             if self.signer is None or KEYS[number] != self.signer:
-                self.feed(ev.PeerConnected(bytes([number]), KEYS[number].public))
+                self.feed(ev.PeerConnected(bytes([number]), (KEYS[number].public,)))
 
     def feed(self, event: ev.Event) -> list[ev.Effect]:
         first = len(self.effects)
@@ -86,11 +99,14 @@ class Shell:
                 case ev.PersistThenSign(record) if self.signer is not None:
                     assert isinstance(record, Proposal | Ballot)
                     self.sign_state = after(self.sign_state, record)
-                    answers.append(ev.RecordSigned(record, self.signer.sign(record_payload(GENESIS, record))))
+                    signer = self.signer_of(record.epoch)
+                    assert signer is not None  # it has one in every epoch
+                    answers.append(ev.RecordSigned(record, signer.sign(record_payload(GENESIS, record))))
                 case ev.Build() if self.builds and self.signer is not None:
-                    parent = self.machine.facts_of(effect.parent)
+                    parent, author = self.machine.facts_of(effect.parent), self.session_of(effect.epoch)
                     assert parent is not None
-                    answers.append(ev.BlockBuilt(block(parent, effect.slot, self.signer.public, effect.final_ref)))
+                    assert author is not None  # as above
+                    answers.append(ev.BlockBuilt(block(parent, effect.slot, author, effect.final_ref)))
                 case _:
                     pass
 

@@ -11,6 +11,7 @@ from consensus.machine import Machine
 from consensus.signstate import EMPTY
 from node.clock import Clock
 from node.duty.duty import ValidatorDuty
+from node.duty.validator_keys import follow_only
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.ledger import Ledger
 from node.ledger.listener import Listener
@@ -58,9 +59,9 @@ class Stage:
     def __init__(self, chain: Chain, duty: ValidatorDuty | None, folder: Path) -> None:
         self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
         self.chain = chain
-        session = duty.keys.session if duty else None
+        session_of = duty.keys.session_of if duty else follow_only
         self.machine = Machine(
-            chain.parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session, secrets.randbelow
+            chain.parameters, chain.genesis, chain.epochs, signatures.verify_ed25519, session_of, secrets.randbelow
         )
         self.peers = Peers(self.transport)
         self.sync = Sync(chain, self.peers, self.clock.now_ms, self.machine.is_welcome, lambda _: None)

@@ -108,7 +108,7 @@ def _environment(found: _Found, value: Tree) -> None:
         elif name in found.environment:
             env[name] = found.environment[name]
             why = "its value is the one that you gave, and every bidder can read it"
-            found.carrying.leave(f"that environment {name} is yours alone", why, matters=False)
+            found.carrying.leave(f"environment {name} as a secret", why, matters=False)
         else:
             why = "it has no value here: --env NAME takes that of your environment, which every bidder can read then"
             found.carrying.leave(f"environment {name}", why)

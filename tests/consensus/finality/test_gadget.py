@@ -114,8 +114,8 @@ def test_votes_of_rounds_below_the_final_one_are_dropped() -> None:
     shell.say(2, vote(2, skip_ballot(0, 1)))
     shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, 2, ONE), 4, range(3)),)))
     assert shell.machine.final == ONE
-    assert shell.machine._gadget._box.votes(1) == []
-    assert {KEYS[0].public} < {signed.voter for signed in shell.machine._gadget._box.votes(2)}
+    assert shell.machine._gadget._heard.box.votes(1) == []
+    assert {KEYS[0].public} < {signed.voter for signed in shell.machine._gadget._heard.box.votes(2)}
 
 
 @pytest.mark.parametrize("kind", [BallotKind.NOTARISE, BallotKind.FINALISE])

@@ -127,13 +127,13 @@ def test_who_voted_to_finalise_still_learns_the_outcome(final: int, round_: int,
 
 def crowd(strangers: int) -> BallotRelay:
     """A node of four members among so many strangers, who say that they reach nobody."""
-    neighbours = Neighbours(KEYS[1].public)
-    neighbours.begin(members(4))
+    neighbours = Neighbours()
+    neighbours.begin(members(4), KEYS[1].public)
     relay = BallotRelay(neighbours)
     relay.begin(members(4), 0)
     for number in range(strangers):
         peer = b"stranger %d" % number
-        neighbours.connect(peer, None)
+        neighbours.connect(peer, ())
         relay.connect(peer, 0)
         relay.note_need(peer, needing(b"\0"))
     return relay
@@ -212,7 +212,7 @@ def test_peers_are_told_of_new_links_once_and_after_a_moment() -> None:
 
 def test_a_key_that_is_no_members_is_no_voter() -> None:
     shell = Shell(me=1).start()
-    shell.feed(ev.PeerConnected(b"sybil", signers(9)[8].public))
+    shell.feed(ev.PeerConnected(b"sybil", (signers(9)[8].public,)))
     shell.effects.clear()
     shell.tick(LINKS_DELAY_MS)
     assert all(effect.message == needing(EVERYBODY) for effect in shell.effects if isinstance(effect, ev.SendTo))

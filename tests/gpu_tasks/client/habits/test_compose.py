@@ -115,7 +115,7 @@ def test_what_is_lost_is_said_whatever_stands_before_it() -> None:
 def test_of_your_environment_what_you_name_goes_along_and_is_said() -> None:
     found = compose(one("environment: [TOKEN, OTHER=1]"), env={"TOKEN": "t", "HOME": "/me"})
     assert found.task.environment == {"TOKEN": "t", "OTHER": "1"}
-    assert "that environment TOKEN is yours alone" in found.unneeded
+    assert "environment TOKEN as a secret" in found.unneeded
 
 
 def test_a_variable_in_the_name_of_an_image_that_is_not_used_is_no_loss() -> None:

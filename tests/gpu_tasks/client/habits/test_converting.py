@@ -77,7 +77,7 @@ def test_a_file_that_asks_for_your_secrets_does_not_get_them(tmp_path: Path) -> 
     assert "! 'environment CLOUD_SECRET_KEY': it has no value here: --env NAME takes" in found.stderr
     given = convert(tmp_path, "compose", text, "--env", "CLOUD_SECRET_KEY", env=secret)
     assert '"CLOUD_SECRET_KEY": "hidden"' in given.stdout
-    assert "- 'that environment CLOUD_SECRET_KEY is yours alone'" in given.stderr
+    assert "- 'environment CLOUD_SECRET_KEY as a secret'" in given.stderr
     refused = convert(tmp_path, "compose", text, "--env", "NOBODY_HAS")
     assert (refused.exit_code, "your environment has none" in refused.stderr) == (2, True)
 

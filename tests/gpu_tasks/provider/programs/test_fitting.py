@@ -1,6 +1,7 @@
 """A request as a container of this machine: nothing of it is left out, nothing more than it asks for is given."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,7 @@ FULL = replace(
 
 
 def fitted(gpus: tuple[str, ...] = GPUS, policy: ContainerPolicy = POLICY) -> ContainerSpec:
-    return spec_of(FULL, policy, "task-1", gpus, 77)
+    return spec_of(FULL, policy, "task-1", gpus, 77, Path("archive.tar"))
 
 
 def test_all_that_is_asked_for_is_there() -> None:
@@ -41,7 +42,7 @@ def test_all_that_is_asked_for_is_there() -> None:
 
 def test_as_many_gpus_go_in_as_are_asked_for() -> None:
     assert fitted().gpus == GPUS[:1]
-    assert spec_of(replace(FULL, gpus=0), POLICY, "task-1", GPUS, 77).gpus == ()
+    assert spec_of(replace(FULL, gpus=0), POLICY, "task-1", GPUS, 77, Path("archive.tar")).gpus == ()
     with pytest.raises(UnfitProgramError, match="wants 1 GPUs, and the device has 0"):
         fitted(gpus=())
 

@@ -1,0 +1,119 @@
+"""What is said in one epoch of the gadget: proposals and votes, verified with its set, counted, watched for offences.
+
+Always: nothing counts whose signature by a member of this very epoch was not checked; of two statements that exclude
+each other the evidence is reported, once for each proposal's round and once for each voter.
+"""
+
+from collections.abc import Callable, Iterator
+
+from consensus.certificates import Certificate, signers_of, verify_certificate
+from consensus.events import Effect, ReportEvidence
+from consensus.evidence import DoubleProposal
+from consensus.finality.ballotbox import BallotBox
+from consensus.parameters import Parameters
+from consensus.validators import Epoch, Leaders
+from consensus.votes import (
+    NO_BLOCK,
+    Ballot,
+    BallotKind,
+    SignedBallot,
+    SignedProposal,
+    VerifyEd25519,
+    ballot_payload,
+    proposal_payload,
+)
+
+Emit = Callable[[Effect], None]
+
+
+class InvalidVoteError(Exception):
+    """A message that no honest peer sends: wrong form, wrong signer, wrong signature."""
+
+
+class Hearing:
+    """One epoch's statements. Whoever asks has seen that they are of this epoch, and of a round that counts."""
+
+    def __init__(self, parameters: Parameters, epoch: Epoch, genesis: bytes, verify: VerifyEd25519, emit: Emit) -> None:
+        """Nothing is said yet."""
+        self.members = epoch.validators
+        self.leaders = Leaders(epoch)
+        self.box = BallotBox(self.members)
+        self.proposals: dict[int, SignedProposal] = {}
+        self.equivocated: set[int] = set()
+        self._lowest = parameters.boundary(self.members.epoch - 1) + 1
+        self._highest = parameters.boundary(self.members.epoch)
+        self._genesis = genesis
+        self._verify = verify
+        self._emit = emit
+
+    def proposal(self, signed: SignedProposal) -> bool:
+        """A leader's proposal, whether it is news; InvalidVoteError if it is not one."""
+        proposal = signed.proposal
+        round_ = proposal.round
+        known = self.proposals.get(round_)
+        # Each notarise vote brings its proposal along: most arrive again, and need no second check.
+        if known is not None and known.proposal == proposal:
+            return False
+        leader = self.leaders.leader(round_)
+        if not self._is_votable(proposal.height) or proposal.parent_round >= round_:
+            raise InvalidVoteError("a proposal of impossible form")
+        if not self._verify(leader, proposal_payload(self._genesis, proposal), signed.signature):
+            raise InvalidVoteError("a proposal that its leader did not sign")
+        if known is None:
+            self.proposals[round_] = signed
+        elif round_ not in self.equivocated:
+            self.equivocated.add(round_)
+            # In one order, whichever came first, so that all nodes report the same evidence.
+            first, second = sorted((known, signed), key=lambda statement: statement.signature)
+            self._emit(ReportEvidence(DoubleProposal(
+                leader, first.proposal, first.signature, second.proposal, second.signature
+            )))  # fmt: skip
+        return True
+
+    def is_news(self, vote: SignedBallot) -> bool:
+        """Whether a ballot is worth counting; InvalidVoteError if it is malformed or not its voter's."""
+        ballot = vote.ballot
+        if self.box.has_no_use_for(ballot, vote.voter):
+            return False
+        if vote.voter not in self.members.index or not self.is_well_formed(ballot):
+            raise InvalidVoteError("a ballot of impossible form")
+        if not self._verify(vote.voter, ballot_payload(self._genesis, ballot), vote.signature):
+            raise InvalidVoteError("a ballot that its voter did not sign")
+        return True
+
+    def count(self, vote: SignedBallot) -> None:
+        """Count a verified ballot; say so if it contradicts an earlier one of its voter."""
+        evidence = self.box.add(vote)
+        if evidence is not None:
+            self._emit(ReportEvidence(evidence))
+
+    def check(self, certificate: Certificate) -> None:
+        """InvalidVoteError unless more than two thirds of this set signed something of the right form."""
+        if not self.is_well_formed(certificate.ballot):
+            raise InvalidVoteError("a certificate of impossible form")
+        if not verify_certificate(certificate, self.members, self._genesis, self._verify):
+            raise InvalidVoteError("a certificate that does not verify")
+
+    def votes_of(self, certificate: Certificate) -> Iterator[SignedBallot]:
+        """The ballots in a checked certificate.
+
+        Counting them one by one finds those who also signed what excludes it. Should two certificates ever conflict,
+        this names more than a third of the stake.
+        """
+        keys = signers_of(certificate, self.members) or ()
+        for key, signature in zip(keys, certificate.signatures, strict=True):
+            yield SignedBallot(certificate.ballot, key, signature)
+
+    def prune(self, below: int, current: int) -> None:
+        """A round is final: votes of earlier ones, and proposals of those before the current one, are settled."""
+        self.box.prune(below)
+        self.proposals = {round_: held for round_, held in self.proposals.items() if round_ >= current}
+
+    def is_well_formed(self, ballot: Ballot) -> bool:
+        """Whether a ballot is about a block of this epoch, or skips."""
+        if ballot.kind == BallotKind.SKIP:
+            return (ballot.height, ballot.block) == (0, NO_BLOCK)
+        return self._is_votable(ballot.height)
+
+    def _is_votable(self, height: int) -> bool:
+        return self._lowest <= height <= self._highest
