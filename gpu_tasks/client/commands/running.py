@@ -110,6 +110,8 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         posted = await submission.send(client, key, is_followed=True)
         if given["detach"]:
             session.output.facts({"task": posted.unit})
+            if secrets:
+                note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
             return
         note(f"task 0x{posted.unit.hex()}; `ogpu logs -f` shows its lines while it runs")
         ended = await follow_task(

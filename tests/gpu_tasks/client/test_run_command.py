@@ -50,6 +50,19 @@ def test_a_command_line_is_a_job(tmp_path: Path) -> None:
         assert "two files have one name" in refusal(ogpu(tmp_path, url, *JOB, *both, "--dry-run", "--", "true"))
 
 
+@pytest.mark.usefixtures("stored_nowhere")
+def test_who_does_not_wait_is_told_that_the_program_waits_for_its_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2")
+    monkeypatch.setattr(running, "DEFAULT_FOLDER", tmp_path / "postings")
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, *JOB, "--yes", "--detach", "--secret", "TOKEN", "--", "true")
+    task = answer(done)["task"]
+    assert f"`ogpu secrets {task} NAME...`" in done.stderr
+    assert "hunter2" not in done.output
+
+
 def ended(exit_code: int | None) -> Task:
     """A job that ran."""
     result = None if exit_code is None else TaskResult(b"r" * 32, bytes(32), exit_code)

@@ -252,14 +252,23 @@ def test_the_hash_names_the_request_its_intervals_and_its_classes() -> None:
 
 
 def test_a_request_holds_what_the_file_says_and_no_secret() -> None:
-    text = with_run(LEASE, "command: [serve], env: {B: b, A: a}, secrets: [TOKEN], ports: [80, 22], network: outbound")
+    text = with_run(
+        LEASE, "command: [serve], env: {B: b, A: a}, secrets: [TOKEN, KEY], ports: [80, 22], network: outbound"
+    )
     source = read_any_task((text + "  limits: {keep: 60s}\n").encode(), "task.yaml")
     asked = source.prepared({}, bytes(32), SLOT_MS)
     request = REQUEST.decode(asked.request)
     assert [(each.name, each.value) for each in request.environment] == [("A", "a"), ("B", "b")]
-    assert (request.command, request.secrets, request.ports) == (("serve",), ("TOKEN",), (22, 80))
+    assert (request.command, request.secrets, request.ports) == (("serve",), ("KEY", "TOKEN"), (22, 80))
     assert (request.network, request.is_lease, request.keep_blocks) == (ContainerNetwork.OUTBOUND, True, 60)
     assert request.limits.memory_bytes == 512 << 20
+
+
+def test_copies_have_no_secrets_which_are_one_winner_s() -> None:
+    copies = "  verify: {copies: 3}\n"
+    assert read(LEAST + copies).task.copies == 3
+    with pytest.raises(TaskFileError, match="handed to one winner"):
+        read(with_run(LEAST, "secrets: [TOKEN]") + copies)
 
 
 def test_inputs_are_named_by_their_last_part_and_bounded(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import customer_bond, escrow
+from gpu_tasks.market.training.orders import JURORS, CheckedBy
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.selection import select
@@ -58,6 +59,18 @@ def test_why_a_device_could_not_bid(changes: dict[str, Any], why: Hindrance | No
     plan = planned(TASK, replace(device(1), **changes), classes=(DeviceClass.CPU, DeviceClass.CONSUMER))
     assert [each.hindrance for each in plan.devices] == [why]
     assert plan.is_served == (why is None)
+
+
+def test_of_copies_one_place_is_sold_and_the_others_are_drawn_among_owners() -> None:
+    def plan(*devices: BiddingDevice) -> TaskPlan:
+        task = replace(TASK, slots=3)
+        return plan_of(task, ALL, NUMBERS, devices, frozenset(), checked_by=CheckedBy.REPLICATED)
+
+    assert not plan(*(device(number, owner=1) for number in range(3))).is_served
+    found = plan(*(device(number) for number in range(3)))
+    assert (found.is_served, found.has_rival, found.has_standby) == (True, True, False)
+    assert found.prepaid == NUMBERS.step_fee * looks(AUCTIONS, 3 + JURORS)
+    assert found.starts_from == 2 * (NUMBERS.commit + BEACON_DELAY) + NUMBERS.reveal + NUMBERS.start
 
 
 def test_an_owner_counts_for_as_many_devices_as_it_can_cover() -> None:

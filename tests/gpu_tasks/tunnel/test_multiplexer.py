@@ -127,6 +127,17 @@ def test_bytes_go_both_ways_and_the_end_is_told() -> None:
     play(scene)
 
 
+def test_a_stream_whose_server_forgets_it_is_over() -> None:
+    async def forgets(_stream: TunnelStream, _wanted: StreamPurpose) -> None: ...
+
+    async def scene(ends: Ends) -> None:
+        stream = await ends.customer.open(PORT)
+        assert (await stream.end).code == 0
+        assert ends.customer.is_idle
+
+    play(scene, forgets)
+
+
 async def _send(stream: TunnelStream, content: bytes) -> None:
     await stream.write(content)
     await stream.end_input()

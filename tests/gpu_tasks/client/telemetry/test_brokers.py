@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from blob_servers import serving
 from genesis import dev_accounts
 from gpu_tasks.client.telemetry.brokers import BrokerBook, ToldSlot
+from gpu_tasks.client.telemetry.following import TaskHearings
+from gpu_tasks.client.telemetry.hearing import BrokerTrouble
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
@@ -44,6 +47,31 @@ def with_endpoint(folder: Path, endpoint: str, body: Callable[[BrokerBook], Awai
     folder.mkdir()
     with chain_with(folder, plant) as url:
         asyncio.run(asyncio.wait_for(main(url), 60))
+
+
+@pytest.mark.parametrize("state", TaskState)
+def test_who_is_heard_of_has_a_slot_by_now_and_has_it_still(state: TaskState) -> None:
+    address, nobody = BrokerAddress("mqtt", "127.0.0.1", 1884), cast("Any", None)
+    slots = asyncio.run(BrokerBook(nobody, nobody, address).slots({TASK: told(state, ALICE, BOB)}))
+    over = {TaskState.ENDED, TaskState.ASKING, TaskState.VOLUNTEERING}
+    before = {TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING}
+    expected = [ToldSlot(TASK, 0, ALICE, address), ToldSlot(TASK, 1, BOB, address)]
+    assert slots == ([] if state in over | before else expected)
+
+
+def test_a_trouble_that_comes_again_is_said_again_and_one_that_lasts_once() -> None:
+    async def main() -> list[str | None]:
+        hearings = TaskHearings(cast("Any", None), cast("Any", None), (TASK,))
+        slot, found = ToldSlot(TASK, 0, ALICE, None), []
+        for problem in ("none", "none", None, "none", "another"):
+            await hearings._say_if_new(slot, problem, BrokerTrouble.NO_BROKER)
+        while not hearings._queue.empty():
+            heard = hearings._queue.get_nowait()
+            assert heard is not None
+            found.append(heard.problem)
+        return found
+
+    assert asyncio.run(main()) == ["none", "none", "another"]
 
 
 def test_the_provider_names_its_broker(tmp_path: Path) -> None:

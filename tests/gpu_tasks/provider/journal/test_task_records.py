@@ -18,6 +18,7 @@ from gpu_tasks.provider.journal.task_records import (
     MilestoneFound,
     ProgramBegun,
     ResultFound,
+    ResultSalted,
     TaskEntry,
     TaskRecord,
     TaskSending,
@@ -39,6 +40,7 @@ LIFE: list[TaskRecord] = [
     MilestoneFound(TASK, 1, FIRST, Usage(1, 2, 3, 4, 5, 6)),
     TaskSending(TASK, 1, TaskSent.MILESTONE),
     MilestoneFound(TASK, 1, SECOND, Usage(2, 0, 0, 9, 9, 9)),
+    ResultSalted(TASK, 1, b"z" * 32),
     ResultFound(TASK, 1, TaskResult(b"e" * 32, b"f" * 32, 3), Usage(7, 0, 0, 1, 1, 1)),
     TaskSending(TASK, 1, TaskSent.FINISH),
 ]

@@ -128,6 +128,30 @@ def test_a_program_with_a_gpu_has_used_that(at: list[float], monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("at")
+def test_secrets_are_given_once_and_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(*_: object) -> AskedProgram:
+        return AskedProgram(replace(PROGRAM, secrets=("TOKEN",)), GIVEN)
+
+    monkeypatch.setattr(house_module, "open_program", asked)
+
+    async def scene(house: ProgramHouse, engine: FakeEngine) -> None:
+        key = (TASKS[0], 1)
+        await house.prepare(PARTS, key, TASK, b"c")
+        assert (house.lacks_secrets(key), house.waiting(TASKS[0])) == (True, key)
+        for given in ({}, {"TOKEN": b"x", "MORE": b"y"}):
+            with pytest.raises(ProgramError, match="waits for TOKEN"):
+                house.give_secrets(key, given)
+        house.give_secrets(key, {"TOKEN": b"x"})
+        assert (house.lacks_secrets(key), house.waiting(TASKS[0])) == (False, None)
+        with pytest.raises(ProgramError, match="waits for no secrets"):
+            house.give_secrets(key, {"TOKEN": b"other"})
+        await house.begin(key)
+        assert [dict(spec.secrets) for spec in engine.started] == [{"TOKEN": b"x"}]
+
+    play(scene)
+
+
+@pytest.mark.usefixtures("at")
 def test_what_the_engine_does_not_remove_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(house: ProgramHouse, engine: FakeEngine) -> None:
         key = (TASKS[0], 1)

@@ -17,6 +17,8 @@ from gpu_tasks.market.training.replica_events import ReplicasCompared, Volunteer
 from gpu_tasks.market.training.tasks import Task, TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.task_records import ResultFound, ResultSalted
 from gpu_tasks.provider.watching.watch import NobodyWatches
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
@@ -237,6 +239,27 @@ def test_a_program_of_which_no_container_can_be_begun_loses_what_who_dies_does(t
             engine.end()
         ended = await village.until(task, TaskState.ENDED)
         assert [slot.outcome for slot in ended.slots] == [*[TaskOutcome.ON_TIME] * 2, TaskOutcome.DIED]
+
+    replicas(tmp_path, scene)
+
+
+def test_a_salt_is_in_the_journal_before_the_result_that_nobody_could_be_bound_to_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, append = list[type[Any]](), Journal.append
+
+    def noted(journal: Journal, record: Any) -> None:
+        written.append(type(record))
+        append(journal, record)
+
+    monkeypatch.setattr(Journal, "append", noted)
+
+    async def scene(village: Renting) -> None:
+        _, found = await running(village)
+        for engine in engines(village, found):
+            engine.end()
+        await village.block()
+        assert [kind for kind in written if kind in (ResultSalted, ResultFound)] == [ResultSalted, ResultFound] * 3
 
     replicas(tmp_path, scene)
 

@@ -62,6 +62,8 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
     async def scene(village: Renting) -> None:
         task, miner, engine = await begun(village)
         assert miner is village.miners[0], "the cheapest"
+        ready = [each.daemon.working.selling.programs.has((task, 1)) for each in village.miners]
+        assert ready == [True, False, False, False], "who stands by makes it ready once it is asked"
         (spec,) = engine.started
         assert isinstance(spec.image, ImageByDigest)
         assert (spec.image.repository, spec.command, spec.limits.memory_bytes) == (REPOSITORY, ("run",), 64 << 20)
@@ -79,6 +81,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         assert slot.result.metric == 3
         blob = miner.daemon.parts.store.get(slot.result.blob)
         assert blob is not None
+        assert any(each.daemon.parts.store.get(slot.result.blob) for each in village.miners[1:]), "others keep it too"
         left = decode_left(CUSTOMER_SEAL.open(blob))
         archive = left.outputs
         assert [(line.text, line.is_error) for line in left.lines] == [("hello", False)]
@@ -89,6 +92,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         assert len(paid) == 2
         entry = miner.daemon.parts.journal.tasks[task, 1]
         assert entry.paid == sum(net(each) for each in paid)
+        assert entry.usages[1].cpu_ms > 0, "of the interval, by its attestation"
         assert engine.removed == [spec.container_id]
         assert len(village.node.chain.happened(TaskAttested)) == 2, "it is stated by attestations, which cost nothing"
         assert village.node.failed == []

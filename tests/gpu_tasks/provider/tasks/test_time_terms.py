@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, asked_price
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.time_terms import INTERVAL_BLOCKS_LEAST, check_program, program_offer
@@ -62,3 +62,25 @@ def test_a_task_that_pays_less_than_the_policy_asks_is_let_pass() -> None:
     dear = BidPolicy(("container",), price_of("1 oGPU/block"))
     with pytest.raises(UnfitError, match=f"it pays {PRICE // OGPU} oGPU at most"):
         program_offer(sold(), dear, SLOT_MS)
+
+
+def test_the_last_block_and_the_shortest_interval_are_bid_for() -> None:
+    check_program(sold(milestones=40 // INTERVAL_BLOCKS_LEAST), MEANS, 5)
+    check_program(sold(), MEANS, 11)
+
+
+def sought(price: int) -> Task:
+    """Copies that are drawn among those who offer a device at a price."""
+    winner = Slot(b"w" * 32, b"d" * 32, price, 40, 7)
+    task = sold(state=TaskState.VOLUNTEERING, slots=(winner,), bids=BIDS_MAX)
+    return replace(task, order=replace(task.order, checked_by=CheckedBy.REPLICATED))
+
+
+def test_a_device_is_offered_at_the_price_of_the_award_however_many_have_bid() -> None:
+    asked = asked_price(POLICY, 100, SLOT_MS, sold().rules.settlement_fee)
+    task = sought(asked + 1)
+    check_program(task, MEANS, 5)
+    assert program_offer(task, POLICY, SLOT_MS).price == asked + 1
+    assert program_offer(sought(asked), POLICY, SLOT_MS).price == asked
+    with pytest.raises(UnfitError, match="and the policy asks for"):
+        program_offer(sought(asked - 1), POLICY, SLOT_MS)

@@ -25,11 +25,13 @@ class Room:
 
     def __init__(self) -> None:
         self.copied = 0
+        self.copied_out = 0
 
     async def copy_in(self, _path: str, _folder: Path) -> None:
         self.copied += 1
 
     async def copy_out(self, _path: str, sink: BinaryIO) -> None:
+        self.copied_out += 1
         sink.write(bytes(1 << 20))
 
 
@@ -127,3 +129,16 @@ def test_a_copy_that_stands_still_gives_its_place_up(
 
     asyncio.run(main())
     assert not list(tmp_path.iterdir())
+
+
+def test_who_has_gone_while_it_waited_for_a_place_is_not_served(tmp_path: Path) -> None:
+    async def main() -> None:
+        room, spool, wire = Room(), CopySpool(tmp_path), Wire()
+        async with spool.place(room, Wire(2).stream):  # type: ignore[arg-type]  # a room is told apart by itself
+            serving_it = asyncio.create_task(serve_stream(room, spool, wire.stream, OUT_OF))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            wire.stream.ended(StreamEnd(1, 0, "the other side hung up"))
+        await asyncio.wait_for(serving_it, 20)
+        assert room.copied_out == 0
+
+    asyncio.run(main())

@@ -1,7 +1,10 @@
 """Secrets: handed by the customer alone to the program that waits for them, once, and on no disk."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +18,20 @@ from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.programs.results import NOTHING
+from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST
-from gpu_tasks.tunnel.frames import HANDED, HANDED_BYTES_MAX, SECRETS_BYTES_MAX, HandedSecret, RunProgram, TakeSecrets
-from gpu_tasks.tunnel.multiplexer import TunnelError
+from gpu_tasks.tunnel.frames import (
+    HANDED,
+    HANDED_BYTES_MAX,
+    SECRETS_BYTES_MAX,
+    HandedSecret,
+    RunProgram,
+    StreamBytes,
+    StreamEnd,
+    TakeSecrets,
+)
+from gpu_tasks.tunnel.multiplexer import TunnelError, TunnelStream
 from renting_village import INTERVAL, INTERVALS, PROGRAM, Renting, play
 
 NAMES = ("PASSWORD", "TOKEN")
@@ -186,3 +199,19 @@ def test_several_who_compute_the_same_are_handed_none(tmp_path: Path) -> None:
         assert "which are handed to one winner" in str(village.miners[0].heard.events)
 
     play(tmp_path, scene, 5, is_of_one_price=True)
+
+
+def test_secrets_of_which_the_end_did_not_come_are_not_taken(tmp_path: Path) -> None:
+    taken: list[object] = []
+
+    async def ignored(_: object) -> None: ...
+
+    async def main() -> None:
+        stream = TunnelStream(1, ignored)
+        stream.take(StreamBytes(1, 0, HANDED.encode((HandedSecret("TOKEN", b"half of"),))))
+        stream.ended(StreamEnd(1, 0, "the other side hung up"))
+        room = cast("Any", SimpleNamespace(take_secrets=taken.append))
+        await serve_stream(room, CopySpool(tmp_path), stream, TakeSecrets())
+
+    asyncio.run(main())
+    assert taken == []

@@ -20,6 +20,7 @@ from gpu_tasks.client.tunnel.forwarding import forward
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.tunnel import ports, tunnel_door
+from gpu_tasks.provider.tunnel.program_access import PROGRAMS_OF_ROOM_MAX
 from gpu_tasks.provider.tunnel.serving import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import READY, SealedLine, TunnelName
@@ -285,6 +286,33 @@ def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
                 await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
             with pytest.raises(TunnelError, match="as many tunnels are open"):
                 await exits.enter_async_context(entered.tunnel())
+        door = entered.village.miner(entered.stash).daemon.tunnels
+        for _ in range(500):
+            if not door.count:
+                break
+            await asyncio.sleep(0.01)
+        assert door.count == 0
+        async with entered.tunnel() as tunnel:
+            assert await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
+
+    enter(tmp_path, scene)
+
+
+def test_programs_beside_the_container_s_own_are_bounded_and_those_that_are_over_count_no_more(tmp_path: Path) -> None:
+    async def scene(entered: Entered) -> None:
+        async with entered.tunnel() as tunnel:
+
+            async def begun(*command: str) -> Any:
+                return await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
+
+            for _ in range(PROGRAMS_OF_ROOM_MAX + 1):
+                assert "no such program" in (await (await begun("missing")).end).problem
+            running = [await begun(*ECHO) for _ in range(PROGRAMS_OF_ROOM_MAX)]
+            assert all([await each.read() for each in running])
+            assert "programs run beside" in (await (await begun(*ECHO)).end).problem
+            await running[0].end_input()
+            assert (await running[0].end).code == 7
+            assert await (await begun(*ECHO)).read()
 
     enter(tmp_path, scene)
 
