@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from devnet.launcher.cli import ogpu_devnet
 from gpu_tasks.client.cli import main as ogpu
@@ -109,3 +110,15 @@ def test_a_command_of_another_place_is_an_error_of_ours() -> None:
     assert (
         import_module("wallet.commands.money").send is DeferredCommand("send", "wallet.commands.money:send", "").load()
     )
+
+
+@pytest.mark.parametrize("option", ["--json", "--url"])
+@pytest.mark.parametrize(("program", "command"), [("ogpu", "services"), ("ogpu-provider", "status")])
+def test_an_option_of_the_program_behind_its_command_is_shown_its_place(
+    program: str, command: str, option: str
+) -> None:
+    refused = CliRunner().invoke(PROGRAMS[program], [command, option], prog_name=program)
+    assert refused.exit_code == 2
+    assert f"{option} stands before the command: {program} {option} … {command}" in refused.stderr
+    unknown = CliRunner().invoke(PROGRAMS[program], [command, "--jsonn"], prog_name=program)
+    assert "No such option" in unknown.stderr

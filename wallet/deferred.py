@@ -31,7 +31,14 @@ class DeferredCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """The context of the command itself: click goes on with whose context it is."""
-        return self.load().make_context(info_name, args, parent, **extra)
+        try:
+            return self.load().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            if parent is not None and any(name in option.opts for option in parent.command.params):
+                before = f"{parent.command_path} {name} … {info_name}"
+                raise click.UsageError(f"{name} stands before the command: {before}", error.ctx) from None
+            raise
 
 
 def add_deferred(group: click.Group, module: str, commands: Mapping[str, tuple[str, str]]) -> None:

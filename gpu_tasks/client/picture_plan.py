@@ -49,6 +49,11 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
     selling = [name for name, each in services.items() if each.is_open and each.terms.workload == form.workload_id]
     if number is None and len(selling) == 1:
         number = selling[0]
+    if not selling:
+        offered = f"`ogpu create-service --workload {form.name}` offers one"
+        raise PictureSaleError(
+            f"no service here sells {form.name}; {offered}, and providers decide whether they serve it"
+        )
     if number not in selling:
         have = ", ".join(map(str, selling)) or "none"
         raise PictureSaleError(f"name a service that sells {form.name} with --service; open here: {have}")

@@ -14,7 +14,7 @@ from gpu_tasks.market.training.numbers import task_rules
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice
+from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice, TaskPlan
 from runtime.frame.runtime import constant_value
 from runtime.pallets.staking.stakers import may_be_elected
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -28,6 +28,13 @@ def slot_ms(client: ChainClient) -> int:
     """How long a slot of this chain is: its rules say so, and no node is asked."""
     period: int = constant_value(Timestamp, Timestamp.minimum_period, client.runtime)
     return 2 * period
+
+
+def standby_of(plan: TaskPlan) -> str:
+    """Whether somebody would stand by, in words."""
+    if plan.is_of_replicas:
+        return "none: of copies most decide"
+    return "yes" if plan.has_standby else "perhaps none"
 
 
 def sells_tasks(client: ChainClient) -> bool:

@@ -88,6 +88,8 @@ class TaskPlan:
     """Whether a loser would be left to set the price; else the winners are paid the greatest price."""
     has_standby: bool
     """Whether somebody who is no winner would be left to take over, whoever wins."""
+    is_of_replicas: bool
+    """Nobody stands by for these."""
     locked: int
     """Held until the task ends, and its deposit until its record is dropped."""
     prepaid: int
@@ -143,6 +145,7 @@ def plan_of(
         is_served=bool(serving),
         has_rival=len(serving) > 1 or any(len(field) > sold for field in serving),
         has_standby=bool(serving) and not is_of_replicas and all(_owners(field) > terms.slots for field in serving),
+        is_of_replicas=is_of_replicas,
         locked=whole + customer_bond(numbers.rules, terms.price_max) * terms.slots + numbers.deposit,
         prepaid=prepaid,
         most=whole + prepaid,

@@ -12,6 +12,7 @@ import click
 
 from gpu_tasks.client.commands.tasks import ANY_SLOT_MS
 from gpu_tasks.client.habits.compose import from_compose as compose_draft
+from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.habits.foreign import Foreign, ForeignFileError
 from gpu_tasks.client.habits.sbatch import SCRIPT_BYTES_MAX
 from gpu_tasks.client.habits.sbatch import from_sbatch as sbatch_draft
@@ -24,7 +25,7 @@ from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 from wallet.output import harmless
-from wallet.session import explained
+from wallet.session import WalletSession, explained
 
 _OPTIONS = (
     click.argument("file", type=click.Path(path_type=Path)),
@@ -116,7 +117,7 @@ def _convert(
 
     def body() -> None:
         found = convert(_bytes_of(path, bytes_max))
-        text = _text_of(found, given)
+        draft = _draft_of(found, given)
         for each in found.carrying.left_out:
             click.echo(harmless(str(each)), err=True)
         if found.carrying.more:
@@ -124,9 +125,11 @@ def _convert(
         if given["strict"] and found.carrying.losses:
             raise ForeignFileError("--strict: what is marked with ! would be lost, and nothing was written")
         if given["out"] is None:
-            click.echo(text, nl=False)
+            session = click.get_current_context().find_object(WalletSession)
+            is_json = session is not None and session.output.as_json
+            click.echo(draft.json_text() if is_json else draft.text(), nl=False)
         else:
-            written = OutputFile(given["out"], given["force"]).write("task.yaml", text.encode())
+            written = OutputFile(given["out"], given["force"]).write("task.yaml", draft.text().encode())
             click.echo(f"written to {written}", err=True)
         if found.hints:
             click.echo(f"submit it with `ogpu submit {harmless(' '.join(found.hints))} FILE`", err=True)
@@ -134,17 +137,17 @@ def _convert(
     explained(body)
 
 
-def _text_of(found: Foreign, given: dict[str, Any]) -> str:
-    """The file with what was said beside it; ForeignFileError where that is no task."""
+def _draft_of(found: Foreign, given: dict[str, Any]) -> ProgramDraft:
+    """The file to be, with what was said beside it; ForeignFileError where that is no task."""
     env = {**found.draft.env, **_named_variables(given)}
-    text = replace(found.draft, env=env, classes=given["classes"] or found.draft.classes).text()
+    draft = replace(found.draft, env=env, classes=given["classes"] or found.draft.classes)
     try:
-        source = read_any_task(text.encode(), "the task")
+        source = read_any_task(draft.text().encode(), "the task")
         if isinstance(source, ContainerSource):
             intervals_of(source.file, ANY_SLOT_MS)
     except TaskFileError as error:
         raise ForeignFileError(f"what it comes to is no task: {error}") from None
-    return text
+    return draft
 
 
 def _named_variables(given: dict[str, Any]) -> dict[str, str]:

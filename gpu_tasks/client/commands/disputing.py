@@ -74,9 +74,8 @@ def dispute(
         require_result(found)
         last = found.finished_at + found.windows.dispute
         if await client.height(await client.finalized()) >= last:
-            raise TaskError(
-                f"the time to dispute it was over after block {last}: it is paid unless an audit finds it wrong"
-            )
+            then = "" if is_replicated(found.order) else " unless an audit finds it wrong"
+            raise TaskError(f"the time to dispute it was over after block {last}: it is paid{then}")
         bonds = _bonds(found)
         covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
         _require_own_segment(found, named)

@@ -68,7 +68,7 @@ def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
             session.output.facts({"copied": len(names), "to": str(here), "files": ", ".join(names[:10])})
         else:
             size = await copy_in(tunnel, here, path)
-            session.output.facts({"copied": str(here), "to": f"{task}:{path}", "bytes": size})
+            session.output.facts({"copied": str(here), "to": f"{task}:/{path}", "bytes": size})
 
     if not source.startswith("0x") and not here.exists():
         raise click.UsageError(f"{here} is not there")
@@ -97,7 +97,8 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
             await tunnel.ended.wait()
             raise TunnelError("the provider hung up: has the task ended? `ogpu describe` says")
 
-    _enter(session, task, key_text, work)
+    with contextlib.suppress(KeyboardInterrupt):  # how it is ended
+        _enter(session, task, key_text, work)
 
 
 @click.command()

@@ -67,7 +67,8 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
     async def body(client: ChainClient) -> None:
         final = await client.finalized()
         by_chain = [condition for condition in query if not condition.field.is_claimed]
-        found = matching(by_chain, await market_view.offers(client, final))
+        offers = await market_view.offers(client, final)
+        found = matching(by_chain, offers)
         has_claims = is_asked or asks_for_claims(query)
         if has_claims:
             # who the chain's own facts rule out is not asked
@@ -75,6 +76,10 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
             found = matching(query, found)
             _name_left_out(left_out)
         _show_offers(session.output, found[:limit], has_claims=has_claims)
+        if not found:
+            note(
+                f"none of the {len(offers)} offers of now suits; `ogpu search offers` without conditions shows them all"
+            )
         if len(found) > limit:
             note(f"{len(found) - limit} more, dearer ones are not shown: raise --limit, or ask for less")
 

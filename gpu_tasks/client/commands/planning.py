@@ -73,7 +73,7 @@ def _facts(answer: TaskPlan, funds: int | None, slot_ms: int) -> dict[str, Any]:
         "served": answer.is_served,
         "could_bid": answer.able,
         "price_is_set_by": "the best loser" if answer.has_rival else "nobody: the greatest price is paid",
-        "standby": "yes" if answer.has_standby else "perhaps none",
+        "standby": planning.standby_of(answer),
         "collateral_of_a_bid": Grains(answer.terms.collateral_min),
         "locked": Grains(answer.locked),
         "prepaid": Grains(answer.prepaid),

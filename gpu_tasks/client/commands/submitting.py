@@ -348,7 +348,7 @@ def _facts(plan: TaskPlan, cost: PostingCost, available: int) -> dict[str, Any]:
     return {
         "could_bid": plan.able,
         "price_is_set_by": "the best loser" if plan.has_rival else "nobody: the greatest price is paid",
-        "standby": "yes" if plan.has_standby else "perhaps none",
+        "standby": planning.standby_of(plan),
         **amounts,
         "spendable": Grains(available),
     }

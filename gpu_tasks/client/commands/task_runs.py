@@ -172,7 +172,7 @@ async def show_result(
         if runs_program(task.order):
             outputs = await fetch_outputs(blobs, key, task, providers, place)
             archive = None if out is None else out.write(file_name_of(task_id), outputs)
-            session.output.facts(_program_facts(task_id, task, stated_outputs(task, place)[0], outputs, archive))
+            session.output.facts(program_facts(task_id, task, place, outputs, archive))
             return
         found = await fetch_result(blobs, key, task, providers)
     written = None if out is None else out.write(file_name_of(task_id), found.run.state)
@@ -185,13 +185,13 @@ async def show_result(
         note("--out FILE writes the last state of the run, which was checked, into a file")
 
 
-def _program_facts(
-    task_id: bytes, task: Task, stated: TaskResult, outputs: bytes, out: Path | None
-) -> dict[str, object]:
+def program_facts(task_id: bytes, task: Task, place: int | None, outputs: bytes, out: Path | None) -> dict[str, object]:
+    """What a program left, and who states it: all of its slots, or the one at `place`."""
+    stated, slots = stated_outputs(task, place)[0], task.slots if place is None else task.slots[place : place + 1]
     return {
         "task": task_id,
         "state": stages.progress(task),
-        "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),
+        "providers": ", ".join(ss58.encode(slot.provider) for slot in slots),
         "exit_code": stated.metric,
         "outputs": ", ".join(names_in(outputs)) or "none",
         "hash": stated.root,

@@ -45,8 +45,12 @@ def events(
         account = None if key_text is None else session.account(key_text)
         wanted = EventFilter(account, [unit_id_of_text(text) for text in about])
         streams.append(EventStream(session.connect, wanted, first, is_followed, note))
+        is_told = False
         async for each in streams[0].told():
+            is_told = True
             _print(session.output, each)
+        if not is_told:
+            note(f"nothing of the kind has happened in these blocks, up to {streams[0].next_block - 1}")
 
     try:
         session.run_connecting(body)

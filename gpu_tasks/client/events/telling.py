@@ -49,7 +49,8 @@ class ToldEvent:
     def says(self) -> str:
         """For people."""
         shown = {name: _in_words(value) for name, value in _leaves(values(self.event))}
-        template = SENTENCES.get(type(self.event).__name__)
+        name = type(self.event).__name__
+        template = SENTENCES.get(f"{name}: {shown.get('outcome')}", SENTENCES.get(name))
         if template is None:
             about = (type(self.event).__doc__ or type(self.event).__name__).strip().split("\n")[0].rstrip(".")
             told = ", ".join(f"{name} {text}" for name, text in shown.items())

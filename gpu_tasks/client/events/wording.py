@@ -1,6 +1,7 @@
 """Each kind of event as a sentence, with the names of its fields where their values go.
 
-An event that stands here nowhere is told by what its pallet says of it, with all of its fields.
+One of an outcome has it behind a colon. An event that stands here nowhere is told by what its pallet says of it, with
+all of its fields.
 """
 
 SENTENCES = {
@@ -53,6 +54,7 @@ SENTENCES = {
     "TaskAmended": "task {task} is amended: {price_max} at most, {more_blocks} more blocks",
     "CloseOffered": "its customer offers to end task {task}: {pay} for each slot, {back} of its collateral back",
     "SlotSettled": "slot {place} of task {task} has ended ({outcome}): {provider} earned {earned}, lost {lost}",
+    "SlotSettled: interval paid": "an interval of slot {place} of task {task} is paid: {provider} earned {earned}",
     "TaskEnded": "task {task} has ended ({outcome}), after {auctions} auctions",
     "ReplicasSought": "task {task} seeks {wanted} devices more, at {price} each, up to block {until}",
     "Volunteered": "{provider} offers device {device} to compute task {task} too",

@@ -52,6 +52,30 @@ class ProgramDraft:
 
     def text(self) -> str:
         """The file."""
+        lines = [
+            f"apiVersion: {API_VERSION}",
+            f"kind: {LEASE if self.is_lease else JOB}",
+            "metadata:",
+            f"  name: {quoted(plain_name(self.name))}",
+            "spec:",
+        ]
+        for title, keys in self._sections():
+            lines += [f"  {title}:", *(f"    {key}: {value}" for key, value in keys.items())]
+        return "\n".join(lines) + "\n"
+
+    def json_text(self) -> str:
+        """The same file as JSON, which is YAML too."""
+        sections = self._sections()
+        file = {
+            "apiVersion": API_VERSION,
+            "kind": LEASE if self.is_lease else JOB,
+            "metadata": {"name": plain_name(self.name)},
+            "spec": {title: {key: json.loads(value) for key, value in keys.items()} for title, keys in sections},
+        }
+        return json.dumps(file, indent=2) + "\n"
+
+    def _sections(self) -> list[tuple[str, dict[str, str]]]:
+        """What stands below `spec`, as far as something is said; each value is JSON."""
         interval = self.interval or ("" if self.copies else _interval_for(self.time))
         run = [("image", quoted(self.image)), ("archive", quoted_if(self.archive)),
                ("command", listed(self.command)), ("env", table(self.env)),
@@ -69,17 +93,8 @@ class ProgramDraft:
             ("limits", limits),
             ("verify", [("copies", number_if(self.copies))]),
         ]
-        lines = [
-            f"apiVersion: {API_VERSION}",
-            f"kind: {LEASE if self.is_lease else JOB}",
-            "metadata:",
-            f"  name: {quoted(plain_name(self.name))}",
-            "spec:",
-        ]
-        for title, keys in sections:
-            said = [f"    {key}: {value}" for key, value in keys if value]
-            lines += [f"  {title}:", *said] if said else []
-        return "\n".join(lines) + "\n"
+        said = [(title, {key: value for key, value in keys if value}) for title, keys in sections]
+        return [(title, keys) for title, keys in said if keys]
 
 
 def plain_name(text: str) -> str:

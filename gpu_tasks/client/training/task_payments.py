@@ -21,6 +21,7 @@ from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, Ta
 from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.market.training.time_paid import interval_flows
 from gpu_tasks.tasks.auction_check import selection_of
 from gpu_tasks.tasks.task_check import AuctionRecords
 from runtime.pallets.pots import TREASURY
@@ -142,6 +143,9 @@ def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, hel
     party = PartySum(role, shift.provider)
     if not shift.is_over:
         party.why = "nothing yet: it works on it"
+        if is_by_time(found.task.order) and (paid := interval_flows(found.task, shift.slot)):
+            party.paid, _ = found.take(paid)
+            party.why = "intervals so far: it works on it"
         return party
     flows = None if shift.outcome is None else _flows(found, shift, records, held)
     if shift.outcome is TaskOutcome.LIED and not is_replicated(found.task.order):

@@ -18,6 +18,7 @@ from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option
 from wallet.keypair import Keypair
+from wallet.output import Grains
 
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
@@ -34,10 +35,16 @@ def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run
     For a new offer the stash locks a deposit (the chain's parameter `offer_deposit`), which withdrawing gives back.
     """
 
-    def chosen(own: list[DeviceStatus]) -> list[Call]:
-        return [InferenceMarket.offer(device=device_named(device, own).id, service=service, ask=ask)]
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        own = await own_devices(client, key)
+        await check_service(client, service)
+        status = device_named(device, own)
+        call = InferenceMarket.offer(device=status.id, service=service, ask=ask)
+        if service in {number for number, _ in status.offers}:
+            return only(call)
+        return [Planned(call, facts={"stash_locks": Grains(await client.read(InferenceMarket.offer_deposit.item))})]
 
-    _change(options, chosen, dry_run=dry_run, service=service)
+    make(options.session, lambda: options.key, plan, dry_run=dry_run)
 
 
 @click.command("withdraw-offer")
@@ -89,15 +96,12 @@ def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:
     return own if text is None else [device_named(text, own)]
 
 
-def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool, service: int | None = None) -> None:
-    """Make the calls that were chosen among the provider's own devices; a `service` must be one that can be offered."""
+def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool) -> None:
+    """Make the calls that were chosen among the provider's own devices."""
     session = options.session
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        own = await own_devices(client, key)
-        if service is not None:
-            await check_service(client, service)
-        calls = chosen(own)
+        calls = chosen(await own_devices(client, key))
         if not calls:
             session.output.facts({"changed": False, "calls": "none was missing"})
         return only(*calls)

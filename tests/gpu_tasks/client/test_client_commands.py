@@ -242,7 +242,9 @@ def test_offers_are_searched_and_priced() -> None:
         assert (offer["class"], offer["state"]) == ("cpu", "free")
         ask = offer["price"]["ogpu"]
         assert as_json(ogpu("--json", "search", "offers", f"price={ask}", "state=free")) == [offer]
-        assert as_json(ogpu("--json", "search", "offers", f"price<{ask}")) == []
+        nothing = ogpu("--json", "search", "offers", f"price<{ask}")
+        assert as_json(nothing) == []
+        assert "none of the 1 offers of now suits" in nothing.stderr
         shown = offer["device"][:10]
         assert f" {shown} " in ogpu("search", "offers", f"device={shown}").output
         refused = ogpu("search", "offers", "clas=cpu")

@@ -289,3 +289,13 @@ def test_nobody_foresees_which_pixels_are_looked_at() -> None:
     first, second = noting.seeds
     assert first != second
     assert bytes(32) not in noting.seeds
+
+
+def test_where_nobody_sells_tiles_it_says_how_that_is_begun(tmp_path: Path) -> None:
+    (tmp_path / "scene.txt").write_text(SCENE)
+    with chain_with(tmp_path, lambda _: None) as url:
+        refused = picture(url, tmp_path)
+    assert refused.exit_code == 2, refused.output
+    assert (
+        "no service here sells render-tile; `ogpu create-service --workload render-tile` offers one" in refused.stderr
+    )

@@ -5,15 +5,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from genesis.chain import runtime_of
 from genesis.parameters import CONSENSUS
 from genesis.presets import load_spec
-from gpu_tasks.client.planning import auction_numbers, bidding_devices, slot_ms
+from gpu_tasks.client.planning import auction_numbers, bidding_devices, slot_ms, standby_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.tasks.plan import AuctionNumbers
+from gpu_tasks.tasks.plan import AuctionNumbers, TaskPlan
 from runtime.frame.api import Apis
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -92,3 +94,12 @@ def test_a_slot_is_as_long_as_the_chain_s_rules_say() -> None:
     spec = load_spec("dev")
     client = SimpleNamespace(runtime=runtime_of(spec))
     assert slot_ms(cast("ChainClient", client)) == CONSENSUS[spec.parameters].slot_ms
+
+
+@pytest.mark.parametrize(
+    ("is_of_replicas", "has_standby", "says"),
+    [(True, False, "none: of copies most decide"), (False, True, "yes"), (False, False, "perhaps none")],
+)
+def test_nobody_is_said_to_stand_by_for_copies(is_of_replicas: bool, has_standby: bool, says: str) -> None:
+    plan = SimpleNamespace(is_of_replicas=is_of_replicas, has_standby=has_standby)
+    assert standby_of(cast(TaskPlan, plan)) == says

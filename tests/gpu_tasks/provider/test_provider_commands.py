@@ -240,7 +240,10 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert "does not offer service 5; it offers: 0" in eve.refusal("withdraw-offer", device, "--service", "5")
     eve.answer("withdraw-offer", device[:10], "--service", "0")
     assert eve.answer("status")["devices"][0]["asks"] == []
-    eve.answer("offer", device[:10], "--service", "0", "--ask", "0.5")
+    offer = ("offer", device[:10], "--service", "0", "--ask", "0.5")
+    assert eve.answer(*offer, "--dry-run")["stash_locks"]["ogpu"] == "0.1", "the fee alone is the provider key's"
+    eve.answer(*offer)
+    assert "stash_locks" not in eve.answer(*offer, "--dry-run"), "for another price nothing more is locked"
     assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
 
     assert f"`ogpu-provider unregister` {device}" in eve.refusal("withdraw-bond", "--stash", "//Eve")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as units
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training import events as tasks
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Milestone
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
@@ -25,6 +26,7 @@ from runtime.pallets.balances import Balances
 EVENTS = [
     event for pallet in (InferenceMarket, TrainingMarket, Courts, Devices, Attestations) for event in pallet.events
 ]
+INTERVAL_AND_END = (TaskOutcome.INTERVAL_PAID, TaskOutcome.TIME_OVER)
 ALICE, TASK = b"a" * 31 + b"\xff", b"\x12" * 32
 
 
@@ -63,7 +65,15 @@ def test_every_event_has_a_sentence_and_a_row(event: type[Any]) -> None:
 
 
 def test_sentences_are_of_events_that_there_are() -> None:
-    assert set(SENTENCES) <= {event.__name__ for event in EVENTS}
+    assert {name.partition(":")[0] for name in SENTENCES} <= {event.__name__ for event in EVENTS}
+
+
+def test_an_interval_that_is_paid_is_no_end_of_its_slot() -> None:
+    settled = sample(tasks.SlotSettled)
+    said = [ToldEvent(9, bytes(32), 2, replace(settled, outcome=outcome)).says() for outcome in INTERVAL_AND_END]
+    assert said[0].startswith("an interval of slot 7 of task 0x")
+    assert "is paid" in said[0]
+    assert "has ended (time over)" in said[1]
 
 
 def test_a_sentence_is_short_and_a_row_whole() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,12 @@ SCRIPT = (
 OF_SCRIPT = ["--image", IMAGE]
 
 
-def convert(folder: Path, kind: str, text: str, *words: str, env: dict[str, str] | None = None) -> Result:
+def convert(
+    folder: Path, kind: str, text: str, *words: str, env: dict[str, str] | None = None, before: Sequence[str] = ()
+) -> Result:
     file = folder / {"sbatch": "job.sh", "compose": "compose.yaml", "sdl": "deploy.yaml"}[kind]
     file.write_text(text)
-    return CliRunner(env=env).invoke(main, [f"from-{kind}", str(file), "--max-price", "2 oGPU", *words])
+    return CliRunner(env=env).invoke(main, [*before, f"from-{kind}", str(file), "--max-price", "2 oGPU", *words])
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,20 @@ def test_what_is_written_passes_the_check(tmp_path: Path, kind: str, text: str, 
     assert checked.exit_code == 0, checked.output
     shown = convert(tmp_path, kind, text, *more)
     assert shown.stdout == (tmp_path / "task.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "more"), [("compose", COMPOSE, []), ("sdl", SDL, []), ("sbatch", SCRIPT, OF_SCRIPT)]
+)
+def test_as_json_it_is_the_same_task(tmp_path: Path, kind: str, text: str, more: list[str]) -> None:
+    plain = convert(tmp_path, kind, text, *more)
+    programs = convert(tmp_path, kind, text, *more, before=["--json"])
+    assert json.loads(programs.stdout)["kind"] in {"Job", "Lease"}
+    facts = []
+    for written in (plain, programs):
+        (tmp_path / "task.yaml").write_text(written.stdout)
+        facts.append(CliRunner().invoke(main, ["--json", "check", str(tmp_path / "task.yaml")]).stdout)
+    assert facts[0] == facts[1] != ""
 
 
 def test_no_file_is_written_over(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from gpu_tasks.client.commands.task_runs import program_facts
 from gpu_tasks.client.training.program_outputs import (
     NAMES_SHOWN,
     NOTHING,
@@ -26,6 +27,7 @@ from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState
 from priced_tasks import a_task
+from runtime.cryptography import ss58
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
@@ -61,6 +63,16 @@ def test_outputs_and_lines_come_in_one_blob() -> None:
     assert asyncio.run(fetch_outputs(blobs, KEY, task, {})) == FILES
     left = asyncio.run(fetch_lines(blobs, KEY, task, {}, 0))
     assert (left.lines, left.left_out) == (LINES, 5)
+
+
+def test_of_one_replica_its_own_provider_is_named() -> None:
+    sink = io.BytesIO()
+    tarfile.open(fileobj=sink, mode="w").close()
+    task, _ = left_by(b"", sink.getvalue())
+    other = replace(task.slots[0], provider=b"q" * 32)
+    task = replace(task, slots=(task.slots[0], other), order=replace(task.order, checked_by=CheckedBy.REPLICATED))
+    named = [program_facts(bytes(32), task, place, sink.getvalue(), None)["providers"] for place in (None, 1)]
+    assert named == [f"{ss58.encode(b'p' * 32)}, {ss58.encode(b'q' * 32)}", ss58.encode(b"q" * 32)]
 
 
 def test_other_outputs_than_were_stated_are_refused() -> None:

@@ -193,6 +193,14 @@ def test_what_is_shown_of_time_is_what_moved(scene: Callable[[], Scene]) -> None
     assert wrong(chain, books, found) == []
 
 
+def test_while_it_runs_what_was_paid_for_intervals_is_shown() -> None:
+    chain, books = sold(6 * OGPU + 1)
+    give(chain, chain.keys[0], 1, 2)
+    (provider,) = (each for each in account(chain, TaskEvents()).parties if each.account == chain.keys[0].stash)
+    assert provider.paid == chain.wealth(chain.keys[0].stash) - books.before[chain.keys[0]] > 0
+    assert (provider.lost, provider.why) == (0, "intervals so far: it works on it")
+
+
 @pytest.mark.parametrize("scene", KNOWN)
 def test_what_no_event_tells_of_time_is_right_or_said_to_be_unknown(scene: Callable[[], Scene]) -> None:
     chain, books = scene()
