@@ -208,6 +208,7 @@ class Daemon:
             await self._report_offences()
             await self._resume_devices(view.height)
             self.parts.store.sweep(time.time())
+            await self.working.selling.programs.tidy()
             await self.parts.workshop.end_idle()
 
     async def _look_whether_it_drains(self, view: View) -> None:

@@ -14,7 +14,6 @@ from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.training.orders import REPLICAS
 from gpu_tasks.tasks import quantities
 from gpu_tasks.tasks.container_request import (
-    GPUS_MAX,
     INPUT_FILES_MAX,
     NAME_BYTES_MAX,
     PORTS_MAX,
@@ -44,6 +43,8 @@ from gpu_tasks.tasks.quantities import SPAN_PATTERN, QuantityError, TimeSpan
 from gpu_tasks.tasks.yaml_tree import FileNode
 
 JOB, LEASE = "Job", "Lease"
+GPU_CLASSES = tuple(name for name in CLASS_NAMES if name != "cpu")
+GPUS_REFUSED = "a device is one GPU; give it to one, or a TrainingTask to several devices that work together"
 REPLICAS_REFUSED = "more than one replica never runs in containers; give it to one device, or a TrainingTask to several"
 CPU_THOUSANDTHS_MAX = 512_000
 BYTES_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
@@ -152,6 +153,14 @@ def one_replica(text: str) -> int:
     return 1
 
 
+def gpus_of(text: str) -> int:
+    """As many as a device has, or none."""
+    found = quantities.whole(text)
+    if found not in (0, 1):
+        raise QuantityError(f"is 0 or 1: {GPUS_REFUSED}")
+    return found
+
+
 def copies_of(text: str) -> int:
     """One, or as many as can have a majority."""
     found = quantities.whole(text)
@@ -195,9 +204,10 @@ def _run(*, is_lease: bool) -> KeySection:
     return KeySection((*keys, ports) if is_lease else keys)
 
 
+_GPUS = Word(gpus_of, {"type": "integer", "minimum": 0, "maximum": 1}, needs_no_quotes=True)
 _RESOURCES = KeySection(
     (
-        FileKey("gpus", whole_word(0, GPUS_MAX), "GPUs of the device that go in", "0"),
+        FileKey("gpus", _GPUS, "GPUs of the device that go in: a device is one", "0"),
         _CLASSES,
         FileKey("cpu", Word(cpu_of, {"type": ["string", "number"], "pattern": CPU_PATTERN}), "cores", "1"),
         FileKey("memory", quantity_word(bytes_of, BYTES_PATTERN), "with all that it writes to memory", "512Mi"),
@@ -265,6 +275,10 @@ def _check(spec: dict[str, Any], reading: FileReading) -> None:
         of_registry = "names a registry's image, and `archive` another; leave one out, or give the archive's id alone"
         text = of_registry if run["archive"] else of_archive
         reading.refuse(reading.lines["spec.run.image"], "spec.run.image", text)
+    resources = spec["resources"]
+    if resources["gpus"] and resources["classes"] and not set(resources["classes"]) & set(GPU_CLASSES):
+        text = f"are none that have a GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
+        reading.refuse(reading.lines["spec.resources.classes"], "spec.resources.classes", text)
     names = [path.rpartition("/")[2] for path in run["inputs"] or ()]
     for name in names:
         if _INPUT.fullmatch(name) is None:
@@ -295,7 +309,7 @@ def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:
         network=NETWORKS[run["network"]],
         ports=run.get("ports") or (),
         gpus=resources["gpus"],
-        classes=tuple(sorted(CLASS_NAMES[name] for name in resources["classes"] or CLASS_NAMES)),
+        classes=_classes(resources["classes"], resources["gpus"]),
         cpu_thousandths=resources["cpu"],
         memory_bytes=resources["memory"],
         disk_bytes=resources["disk"],
@@ -308,3 +322,9 @@ def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:
         keep=limits.get("keep"),
         copies=1 if is_lease else spec["verify"]["copies"],
     )
+
+
+def _classes(named: tuple[str, ...] | None, gpus: int) -> tuple[DeviceClass, ...]:
+    """Those that suit: of a task that wants a GPU none without one, whose owners would never bid."""
+    suit = GPU_CLASSES if gpus else CLASS_NAMES
+    return tuple(sorted(CLASS_NAMES[name] for name in named or suit if name in suit))

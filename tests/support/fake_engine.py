@@ -106,6 +106,8 @@ class FakeEngine:
         self.removed: list[str] = []
         self.images: dict[str, bytes] = {}
         """Archives that it loaded."""
+        self.released: list[str] = []
+        """Whose images may go."""
         self.left: dict[str, bytes] = {"words": b"14\n"}
         self.cpu_ms = 0
         self.trouble: ContainerError | None = None
@@ -116,6 +118,12 @@ class FakeEngine:
         if isinstance(spec.image, ImageArchive) and spec.image.sha256 not in self.images:
             assert isinstance(spec.image.content, Path)
             self.images[spec.image.sha256] = spec.image.content.read_bytes()
+
+    async def release(self, spec: ContainerSpec) -> None:
+        self.released.append(spec.container_id)
+
+    async def tidy(self) -> None:
+        pass
 
     async def has_image(self, spec: ContainerSpec) -> bool:
         return spec.image.sha256 in self.images

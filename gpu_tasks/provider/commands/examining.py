@@ -8,7 +8,7 @@ import click
 
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.commands.containing import engine_option, offers_containers, policy_of
+from gpu_tasks.provider.commands.containing import ENGINE_FOLDER, engine_option, offers_containers, policy_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, hardware_of, made_base_path
 from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
@@ -16,6 +16,7 @@ from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad
 from gpu_tasks.provider.doctor.machine import (
     container_diagnoses,
     hardware_diagnoses,
+    image_diagnosis,
     system_diagnoses,
     worker_diagnoses,
 )
@@ -56,9 +57,10 @@ async def _diagnoses(
     walls, offered = walls_for(wish), hardware_of(options)
     found = system_diagnoses(made_base_path(options.base_path), walls.sandbox, walls.problem)
     found += hardware_diagnoses(offered)
-    found += container_diagnoses(
-        await look_at_engine(engine_address), are_offered=offers_containers(policy_of(options))
-    )
+    policy = policy_of(options)
+    found += container_diagnoses(await look_at_engine(engine_address), are_offered=offers_containers(policy))
+    if offers_containers(policy):
+        found.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
     if is_possible(backend, offered):
         found += await worker_diagnoses(offered, FORMS, options.make_workers(backend, walls.sandbox))
     else:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
+from gpu_tasks.provider.execution.containers.image_book import BOOK_FILE, read_book, told
+from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
@@ -65,6 +68,16 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
 def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
     """What Docker can do here; what is missing is a problem for who offers containers, and a warning for others."""
     return [_ability(item, are_offered=are_offered) for item in ability.items]
+
+
+def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
+    """How much of their room the images of tasks take, by the book of the daemon that brought them."""
+    name = "Docker, images of tasks"
+    try:
+        images = list(read_book(folder / BOOK_FILE).values())
+    except OSError as error:
+        return weak(name, f"{folder} cannot be read: {error.strerror}", "run this as the daemon's user")
+    return good(name, told(images, policy.image_disk_bytes, policy.image_age_seconds, time.time()))
 
 
 def _ability(item: AbilityItem, *, are_offered: bool) -> Diagnosis:

@@ -53,6 +53,14 @@ class ProgramEngine(Protocol):
         """Bring its image; ContainerRefusedError, ContainerError."""
         ...
 
+    async def release(self, spec: ContainerSpec) -> None:
+        """Its image may go: it is not started, or was removed; ContainerError."""
+        ...
+
+    async def tidy(self) -> None:
+        """Remove images that nobody used for long; ContainerError."""
+        ...
+
     async def has_image(self, spec: ContainerSpec) -> bool:
         """Whether its image need not be brought; ContainerError."""
         ...
@@ -294,6 +302,14 @@ class ProgramHouse:
             except ContainerError as error:
                 raise ProgramError(str(error)) from None
         self._programs.pop(key, None)
+        with contextlib.suppress(ContainerError):
+            await self._running_engine().release(program.spec)
+
+    async def tidy(self) -> None:
+        """Have the engine remove images that nobody used for long; what it fails at is tried again."""
+        if self._engine is not None:
+            with contextlib.suppress(ContainerError):
+                await self._engine.tidy()
 
     @contextlib.asynccontextmanager
     async def _laid(

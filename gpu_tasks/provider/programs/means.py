@@ -29,6 +29,10 @@ class ProgramMeans:
     processes: int = 1_024
     keep_seconds: int = 3_600
     """For so long a lease's workspace is kept after its end, if its customer asks for it."""
+    image_disk_bytes: int = 20 << 30
+    """Of all images that were brought for tasks."""
+    image_age_seconds: int = 7 * 86_400
+    """An image of tasks that none used for so long goes; 0: it stays until its room is wanted."""
 
     @property
     def has_images(self) -> bool:
@@ -46,5 +50,11 @@ class ProgramMeans:
             workspace_bytes=self.disk_bytes,
         )
         return ContainerPolicy(
-            images=self.images, any_archive=self.any_archive, outbound=self.outbound, greatest=limits, gpus=gpus
+            images=self.images,
+            any_archive=self.any_archive,
+            outbound=self.outbound,
+            greatest=limits,
+            gpus=gpus,
+            image_disk_bytes=self.image_disk_bytes,
+            image_age_seconds=self.image_age_seconds,
         )

@@ -23,7 +23,18 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
 SPANS_MAX = 32
 KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs", "containers")
-CONTAINER_KEYS = ("images", "any_archive", "outbound", "cpu", "memory", "disk", "processes", "keep")
+CONTAINER_KEYS = (
+    "images",
+    "any_archive",
+    "outbound",
+    "cpu",
+    "memory",
+    "disk",
+    "processes",
+    "keep",
+    "image_disk",
+    "image_age",
+)
 ID_PREFIX = "sha256:"
 NOT_KEPT = "none"
 KEEP_SECONDS_MAX = 30 * 86_400
@@ -121,6 +132,8 @@ def _containers(given: Any) -> ProgramMeans:
             disk_bytes=bytes_of(_text(given, "disk", _size_text(least.disk_bytes))),
             processes=whole(_text(given, "processes", str(least.processes))),
             keep_seconds=keep_of(_text(given, "keep", _keep_text(least.keep_seconds))),
+            image_disk_bytes=bytes_of(_text(given, "image_disk", _size_text(least.image_disk_bytes))),
+            image_age_seconds=keep_of(_text(given, "image_age", _keep_text(least.image_age_seconds)), "images"),
         )
     except QuantityError as error:
         raise PolicyError(f"containers: it {error}") from None
@@ -139,13 +152,13 @@ def image_named(text: str) -> str:
     return text
 
 
-def keep_of(text: str) -> int:
-    """Seconds for which a workspace is kept, 0 for `none`; QuantityError."""
+def keep_of(text: str, what: str = "workspaces") -> int:
+    """Seconds for which something is kept, 0 for `none`; QuantityError."""
     if text == NOT_KEPT:
         return 0
     found = span(text)
     if found.blocks or not 1_000 <= found.milliseconds <= 1_000 * KEEP_SECONDS_MAX:
-        raise QuantityError(f"keeps workspaces for {text}; write `1h`, at most 30 days, or `{NOT_KEPT}`")
+        raise QuantityError(f"keeps {what} for {text}; write `1h`, at most 30 days, or `{NOT_KEPT}`")
     return found.milliseconds // 1_000
 
 
@@ -174,6 +187,8 @@ def text_of(policy: BidPolicy) -> str:
             "disk": _size_text(policy.containers.disk_bytes),
             "processes": str(policy.containers.processes),
             "keep": _keep_text(policy.containers.keep_seconds),
+            "image_disk": _size_text(policy.containers.image_disk_bytes),
+            "image_age": _keep_text(policy.containers.image_age_seconds),
         },
     }
     return json.dumps(fields, indent=2) + "\n"

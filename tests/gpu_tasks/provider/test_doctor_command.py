@@ -71,6 +71,9 @@ def test_the_engine_is_looked_at_where_run_would_open_it(
     assert (asked, rows["Docker, engine"]["grade"]) == ([ENGINE], "warning")
     operator.answer("policy", "--kind", "container", "--image", "ghcr.io/a/b")
     assert examined(operator, *options, code=1)["Docker, engine"]["grade"] == "problem", "its policy offers containers"
+    assert rows.keys().isdisjoint({"Docker, images of tasks"})
+    told = examined(operator, *options, code=1)["Docker, images of tasks"]["says"]
+    assert told.startswith("0 brought for tasks, 0.00 of 20.00 GiB")
 
 
 def test_a_node_that_is_away_is_said(tmp_path: Path) -> None:

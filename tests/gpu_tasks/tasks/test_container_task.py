@@ -113,7 +113,8 @@ def test_what_runs_is_read_strictly(run: str, says: str) -> None:
         ("resources: {memory: 512}", "write it like `512Mi`"),
         ("resources: {memory: 1Ki}", "1Mi to 4096Gi"),
         ("resources: {disk: 5Ti}", "1Mi to 4096Gi"),
-        ("resources: {gpus: 17}", "0 to 16"),
+        ("resources: {gpus: 2}", "is 0 or 1: a device is one GPU"),
+        ("resources: {gpus: 1, classes: [cpu]}", "are none that have a GPU"),
         ("resources: {processes: 15}", "16 to 65,536"),
         ("resources: {classes: [cpu, gpu]}", "there is no class 'gpu'"),
         ("limits: {keep: 1h}", "there is no key 'keep'"),
@@ -125,6 +126,13 @@ def test_limits_are_read_strictly(section: str, says: str) -> None:
     with pytest.raises(TaskFileError) as caught:
         read(LEAST + f"  {section}\n")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("classes", ["", ", classes: [cpu, consumer, datacenter]"])
+def test_who_wants_a_gpu_asks_devices_that_have_one(classes: str) -> None:
+    asked = prepared(LEAST + f"  resources: {{gpus: 1{classes}}}\n")
+    assert asked.classes == (DeviceClass.CONSUMER, DeviceClass.DATACENTER)
+    assert prepared(LEAST).classes == tuple(DeviceClass)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,8 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
             raise ContainerError(
                 "limit a container", f"the engine made {name} {got.get(name)!r}", "see `ogpu-provider doctor`"
             )
+    if _gpus_of(got) != _gpus_of(wanted):
+        raise ContainerError("give a container a GPU", f"the engine gives {_gpus_of(got)}", "report this")
     open_doors = [
         name
         for name in ("Privileged", "PublishAllPorts", "Binds", "CapAdd", "Devices", "VolumesFrom", "PortBindings")
@@ -118,6 +120,12 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     volumes = {mount["Source"] for mount in wanted["Mounts"]}
     if any(mount.get("Type") != "tmpfs" and mount.get("Name") not in volumes for mount in found.get("Mounts") or []):
         raise ContainerError("limit a container", "the engine mounted what nobody asked for", "report this")
+
+
+def _gpus_of(host: Mapping[str, Any]) -> list[tuple[list[str], int]]:
+    """Which devices go in, and how many beside those that are named."""
+    requests = host.get("DeviceRequests") or []
+    return [(list(each.get("DeviceIDs") or []), int(each.get("Count") or 0)) for each in requests]
 
 
 def _closed() -> dict[str, Any]:

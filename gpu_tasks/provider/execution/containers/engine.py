@@ -16,6 +16,7 @@ from gpu_tasks.provider.execution.containers.ability import ContainerAbility, lo
 from gpu_tasks.provider.execution.containers.cleaning import Leftovers, remove_leftovers
 from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS, DockerDoor, open_door
 from gpu_tasks.provider.execution.containers.holder import holder_archive
+from gpu_tasks.provider.execution.containers.image_book import BOOK_FILE, ImageBook
 from gpu_tasks.provider.execution.containers.images import Images
 from gpu_tasks.provider.execution.containers.inside import Inside
 from gpu_tasks.provider.execution.containers.labels import owner_of
@@ -89,7 +90,16 @@ class ContainerEngine:
         """Bring its image, so that it can start at once; errors as `start`."""
         check_spec(spec, self._policy)
         self._check_ability(spec)
-        await self._images.ready(spec.image, spec.limits.image_bytes, has_command=bool(spec.command))
+        await self._image_ready(spec)
+
+    async def release(self, spec: ContainerSpec) -> None:
+        """What was made ready is not started, or is removed: its image may go."""
+        self._images.keeping.release(spec.container_id)
+        await self._images.keeping.tidy()
+
+    async def tidy(self) -> None:
+        """Remove images that nobody used for long; ContainerError."""
+        await self._images.keeping.tidy()
 
     async def has_image(self, spec: ContainerSpec) -> bool:
         """Whether its image is here; ContainerError."""
@@ -145,6 +155,7 @@ class ContainerEngine:
         finally:
             await asyncio.wait({container.end}, timeout=KILL_SECONDS)
         self._containers.pop(container.spec.container_id, None)
+        self._images.keeping.release(container.spec.container_id)
 
     async def close(self) -> None:
         """Remove every container, and hang up."""
@@ -162,7 +173,7 @@ class ContainerEngine:
             raise ContainerRefusedError("open the network to a container", why, "ask without a network")
 
     async def _started(self, spec: ContainerSpec) -> RunningContainer:
-        image_id = await self._images.ready(spec.image, spec.limits.image_bytes, has_command=bool(spec.command))
+        image_id = await self._image_ready(spec)
         try:
             await self._parts.make(spec, image_id)
             return await self._begin(spec)
@@ -170,6 +181,10 @@ class ContainerEngine:
             with contextlib.suppress(ContainerError):
                 await asyncio.shield(self._parts.remove(spec.container_id))
             raise
+
+    async def _image_ready(self, spec: ContainerSpec) -> str:
+        most, name = spec.limits.image_bytes, spec.container_id
+        return await self._images.ready(spec.image, most, has_command=bool(spec.command), used_by=name)
 
     async def _begin(self, spec: ContainerSpec) -> RunningContainer:
         name, holder = self._parts.task_name(spec.container_id), self._parts.holder_name(spec.container_id)
@@ -273,7 +288,8 @@ async def open_engine(
         networks = Networks(door, owner)
         leftovers = await remove_leftovers(door, owner, networks, workspaces)
         holder_image = await _holder_image(door, ability.machine)
-        images = Images(door, policy, ability.machine)
+        images = Images(door, policy, ability.machine, ImageBook(folder / BOOK_FILE))
+        await images.keeping.settle()
         parts = ContainerParts(door, owner, workspaces, networks, policy, holder_image)
         engine = ContainerEngine(door, ability, images, parts, policy, folder / "container-logs")
     except BaseException:

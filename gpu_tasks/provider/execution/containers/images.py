@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any, BinaryIO
 
 import docker
 
-from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
 from gpu_tasks.provider.execution.containers.image_archive import CheckedArchive, check_archive
+from gpu_tasks.provider.execution.containers.image_book import ImageBook
+from gpu_tasks.provider.execution.containers.image_keeping import ImageKeeping
 from gpu_tasks.provider.execution.containers.image_rules import (
     check_allowed,
     check_config,
@@ -25,46 +26,62 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError, Con
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ImageArchive, ImageByDigest
 
 PULL_SECONDS = 1_800.0
+BROUGHT_AT_ONCE_MAX = 4
+"""Each may take as much of the disk as one image may."""
 
 
 class Images:
     """The images of one engine, as the policy lets strangers use them."""
 
-    def __init__(self, door: DockerDoor, policy: ContainerPolicy, machine: str) -> None:
-        """`machine` is the engine's architecture, as it names it."""
+    def __init__(self, door: DockerDoor, policy: ContainerPolicy, machine: str, book: ImageBook | None = None) -> None:
+        """`machine` is the engine's architecture, as it names it; what is brought for tasks stands in the book."""
         self._door = door
         self._policy = policy
         self._machine = machine
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._bringing = asyncio.Semaphore(BROUGHT_AT_ONCE_MAX)
+        self.keeping = ImageKeeping(door, policy, book or ImageBook(None))
 
-    async def ready(self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True) -> str:
-        """The id of an image that may be run, and starts; ContainerRefusedError, ContainerError."""
+    async def ready(
+        self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True, used_by: str = ""
+    ) -> str:
+        """The id of an image that may be run, and starts; ContainerRefusedError, ContainerError, OSError.
+
+        It stays as long as the container that uses it is not let go of.
+        """
         check_allowed(image, self._policy)
         # Two at once would bring one image twice; another image does not wait.
-        async with self._turns.setdefault(image.sha256, asyncio.Lock()):
+        async with self.keeping.turn(image.sha256):
             found = await self._find(image)
             if found is None:
-                found = await self._bring(image, size_max)
-                try:
-                    return self._checked(image, found, size_max, has_command)
-                except ContainerRefusedError:
-                    await self._remove(str(found["Id"]))
-                    raise
-            return self._checked(image, found, size_max, has_command)
+                async with self._bringing:
+                    image_id = await self._brought(image, size_max, has_command)
+            else:
+                image_id = self._checked(image, found, size_max, has_command)
+            if used_by:
+                self.keeping.hold(reference_of(image), used_by)
+        await self.keeping.tidy()
+        return image_id
+
+    async def _brought(self, image: ImageByDigest | ImageArchive, size_max: int, has_command: bool) -> str:
+        """Bring it, within what is left of the room: written down before."""
+        reference, found = reference_of(image), None
+        most = min(size_max, await self.keeping.begin(reference, _size_known(image)))
+        try:
+            found = await self._bring(image, most)
+        finally:
+            self.keeping.end(reference, found)
+        try:
+            return self._checked(image, found, most, has_command)
+        except ContainerRefusedError:
+            await self.keeping.send_away(reference)
+            raise
 
     async def has(self, image: ImageByDigest | ImageArchive) -> bool:
         """Whether it need not be brought; ContainerError."""
         return await self._find(image) is not None
 
-    async def _remove(self, image_id: str) -> None:
-        with contextlib.suppress(ContainerError):
-            await self._door.call("remove an image", lambda client: client.remove_image(image_id))
-
     async def _find(self, image: ImageByDigest | ImageArchive) -> dict[str, Any] | None:
-        name = image.reference if isinstance(image, ImageByDigest) else f"sha256:{image.sha256}"
-        with contextlib.suppress(GoneError):
-            return await self._door.call("look for an image", lambda client: client.inspect_image(name))
-        return None
+        return await self.keeping.inspected(reference_of(image))
 
     async def _bring(self, image: ImageByDigest | ImageArchive, size_max: int) -> dict[str, Any]:
         if isinstance(image, ImageByDigest):
@@ -96,6 +113,21 @@ class Images:
         if isinstance(image, ImageByDigest) and image.reference not in (found.get("RepoDigests") or []):
             raise refused(f"the engine does not know it as {image.reference}", "pull it again")
         return str(found["Id"])
+
+
+def reference_of(image: ImageByDigest | ImageArchive) -> str:
+    """As an engine knows it."""
+    return image.reference if isinstance(image, ImageByDigest) else f"sha256:{image.sha256}"
+
+
+def _size_known(image: ImageByDigest | ImageArchive) -> int:
+    """What an image will take, where that is known before it is there."""
+    if isinstance(image, ImageByDigest):
+        return 0
+    try:
+        return len(image.content) if isinstance(image.content, bytes) else image.content.stat().st_size
+    except OSError:
+        return 0
 
 
 def load(client: docker.APIClient, archive: CheckedArchive) -> None:

@@ -151,6 +151,10 @@ class ContainerPolicy:
     """Those that containers may be given."""
     name_servers: tuple[str, ...] = ("9.9.9.9", "1.1.1.1")
     """Public ones: those of this machine's network are out of reach."""
+    image_disk_bytes: int = 20 * GIB
+    """Of all images that were brought for tasks."""
+    image_age_seconds: int = 7 * 86_400
+    """One that no program used for so long goes; 0: it stays until its room is wanted."""
 
 
 def _no(why: str, then: str) -> ContainerRefusedError:

@@ -51,6 +51,8 @@ policies = st.builds(
         disk_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
         processes=st.integers(16, 65_536),
         keep_seconds=st.integers(0, 30 * 86_400),
+        image_disk_bytes=st.integers(1, 4_096).map(lambda mebibytes: mebibytes << 20),
+        image_age_seconds=st.integers(0, 30 * 86_400),
     ),
 )
 
@@ -77,6 +79,8 @@ def test_a_policy_is_read_as_it_was_written(policy: BidPolicy) -> None:
         ('{"keep": "2 blocks"}', "keeps workspaces for 2 blocks"),
         ('{"keep": "31d"}', "at most 30 days"),
         ('{"keep": "soon"}', "is a time"),
+        ('{"image_disk": "20"}', "is a size"),
+        ('{"image_age": "31d"}', "keeps images for 31d"),
     ],
 )
 def test_what_programs_may_use_is_read_strictly(containers: str, says: str) -> None:

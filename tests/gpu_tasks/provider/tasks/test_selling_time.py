@@ -94,6 +94,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         assert entry.paid == sum(net(each) for each in paid)
         assert entry.usages[1].cpu_ms > 0, "of the interval, by its attestation"
         assert engine.removed == [spec.container_id]
+        assert engine.released == [spec.container_id], "its image may go"
         assert len(village.node.chain.happened(TaskAttested)) == 2, "it is stated by attestations, which cost nothing"
         assert village.node.failed == []
 

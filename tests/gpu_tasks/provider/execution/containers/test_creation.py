@@ -49,8 +49,21 @@ def test_secrets_are_in_nothing_that_the_engine_is_told() -> None:
 
 def test_gpus_are_asked_for_by_their_identifiers() -> None:
     (request,) = config(replace(SPEC, gpus=("GPU-1", "GPU-2")))["HostConfig"]["DeviceRequests"]
-    assert request["DeviceIDs"] == ["GPU-1", "GPU-2"]
-    assert "Count" not in request
+    assert request == {
+        "Driver": "nvidia", "DeviceIDs": ["GPU-1", "GPU-2"], "Capabilities": [["gpu", "compute", "utility"]],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[], [{"DeviceIDs": ["GPU-2"]}], [{"DeviceIDs": ["GPU-1", "GPU-2"]}], [{"DeviceIDs": ["GPU-1"], "Count": -1}],
+     [{"DeviceIDs": ["GPU-1"]}, {"Count": 1}]],
+)  # fmt: skip
+def test_other_gpus_than_those_that_were_asked_for_are_found(given: list[dict[str, Any]]) -> None:
+    asked = config(replace(SPEC, gpus=("GPU-1",)))
+    check_made(asked, [], found(DeviceRequests=asked["HostConfig"]["DeviceRequests"]))
+    with pytest.raises(ContainerError, match="give a container a GPU"):
+        check_made(asked, [], found(DeviceRequests=given))
 
 
 def test_the_holder_has_no_network_and_next_to_nothing() -> None:

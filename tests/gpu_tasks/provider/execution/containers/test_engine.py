@@ -13,7 +13,7 @@ import pytest
 
 from devnet.launcher.dockerd import own_engine, why_no_engine
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.made_images import MadeImage, busybox_files
+from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 
 docker = pytest.importorskip("docker", reason="the library docker is not installed")
 
@@ -264,3 +264,35 @@ def test_what_this_machine_can_do(address: str) -> None:
     # Whether outbound can be had is the machine's: rules that another engine left count.
     network = next(item for item in ability.items if item.name == "network")
     assert network.standing is (AbilityStanding.LIMITED if ability.why_no_outbound else AbilityStanding.GOOD)
+
+
+def test_images_of_tasks_go_when_their_room_is_wanted_and_the_operators_stay(tmp_path: Path, address: str) -> None:
+    made = [MadeImage((ImageFile("a", bytes([number]) * 3 * MIB),), {"Cmd": ["x"]}).archive() for number in range(4)]
+    client = docker.APIClient(base_url=address, version="auto", timeout=60)
+    policy = replace(POLICY, image_disk_bytes=8 * MIB)
+
+    async def bring() -> None:
+        engine = await open_engine(tmp_path, policy, address, WorkspaceKind.MEMORY)
+        try:
+            for number, image in enumerate(made):
+                spec = replace(task(), image=image, container_id=f"task-{number}")
+                assert not await engine.has_image(spec)
+                await engine.ready(spec)
+                if number == 0:
+                    client.tag(f"sha256:{image.sha256}", "operator/own", "1")
+                await engine.release(spec)
+        finally:
+            await engine.close()
+
+    asyncio.run(bring())
+    there = {image["Id"].removeprefix("sha256:") for image in client.images()}
+    assert there & {image.sha256 for image in made} == {made[0].sha256, made[2].sha256, made[3].sha256}
+    client.remove_image("operator/own:1")
+    with_engine(tmp_path, address, nothing)
+    for image in made[2:]:
+        client.remove_image(f"sha256:{image.sha256}")
+    client.close()
+
+
+async def nothing(_: ContainerEngine) -> None:
+    """An engine is opened and closed."""

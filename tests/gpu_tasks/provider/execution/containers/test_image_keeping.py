@@ -1,0 +1,283 @@
+"""Images that were brought for tasks, and when they go: against a fake of an engine's images."""
+
+import asyncio
+import io
+import json
+import platform
+import tarfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devnet.launcher.made_images import ImageFile, MadeImage
+
+pytest.importorskip("docker", reason="the library docker is not installed")
+
+from gpu_tasks.provider.execution.containers import image_keeping
+from gpu_tasks.provider.execution.containers.docker_door import GoneError
+from gpu_tasks.provider.execution.containers.image_archive import check_archive
+from gpu_tasks.provider.execution.containers.image_book import (
+    BroughtImage,
+    ImageBook,
+    read_book,
+    told,
+)
+from gpu_tasks.provider.execution.containers.images import Images
+from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
+from gpu_tasks.provider.execution.containers.spec import (
+    MIB,
+    ContainerPolicy,
+    ImageArchive,
+    ImageByDigest,
+)
+
+T = TypeVar("T")
+ROOM = 10 * MIB
+PULLED = ImageByDigest("hub.test/a", "7" * 64)
+
+
+class FakeEngineImages:
+    """Implements what of a `DockerDoor`, and of its client, is used: images alone."""
+
+    def __init__(self) -> None:
+        self.images: dict[str, dict[str, Any]] = {}
+        self.in_use: set[str] = set()
+        self.on_pull: Callable[[], None] = lambda: None
+        self.pulled_bytes = 4 * MIB
+        self.command = ["x"]
+
+    async def call(self, what: str, work: Callable[[Any], T]) -> T:
+        await asyncio.sleep(0)
+        return work(self)
+
+    wait = call
+
+    def has(self, name: str, size: int = MIB, **more: Any) -> None:
+        config = {"Cmd": self.command}
+        found = {"Id": name, "Os": "linux", "Architecture": machine(), "Config": config, "Size": size}
+        self.images[name] = found | {"RepoTags": [], "RepoDigests": [name] if "@" in name else []} | more
+
+    def inspect_image(self, name: str) -> dict[str, Any]:
+        if name not in self.images:
+            raise GoneError("look for an image", "there is none")
+        return self.images[name]
+
+    def remove_image(self, name: str) -> None:
+        self.inspect_image(name)
+        if name in self.in_use:
+            raise ContainerError("remove an image", "a container uses it", "wait")
+        del self.images[name]
+
+    def load_image(self, pieces: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+        content = b"".join(pieces)
+        config = next(name for name in json_names(content) if name != "manifest.json")
+        self.has(f"sha256:{config}", len(content))
+        return iter(())
+
+    def pull(self, reference: str, **_: Any) -> Iterator[dict[str, Any]]:
+        self.on_pull()
+        self.has(reference, self.pulled_bytes)
+        yield {"status": "Downloading", "id": "1", "progressDetail": {"total": self.pulled_bytes}}
+
+
+def machine() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def json_names(content: bytes) -> list[str]:
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return [name.removesuffix(".json") for name in archive.getnames() if name.endswith(".json")]
+
+
+def archive(number: int, size: int = 3 * MIB) -> ImageArchive:
+    made = MadeImage((ImageFile("a", bytes([number]) * size),), {"Cmd": ["x"]}).archive()
+    assert isinstance(made.content, bytes)
+    check_archive(io.BytesIO(made.content), made.sha256, size * 2, platform.machine())
+    return made
+
+
+def keeping(
+    engine: FakeEngineImages, book: Path | None = None, *, age: int = 0, images: tuple[str, ...] = ("hub.test/a",)
+) -> Images:
+    policy = ContainerPolicy(images, any_archive=True, image_disk_bytes=ROOM, image_age_seconds=age)
+    door: Any = engine
+    return Images(door, policy, platform.machine(), ImageBook(book))
+
+
+def play(scene: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await scene()
+
+    asyncio.run(run())
+
+
+def test_the_longest_unused_goes_when_its_room_is_wanted(tmp_path: Path) -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        images = keeping(engine, tmp_path / "b.json")
+        brought = [archive(number) for number in range(5)]
+        for number, image in enumerate(brought[:3]):
+            await images.ready(image, ROOM, used_by=f"c{number}")
+            images.keeping.release(f"c{number}")
+        assert len(engine.images) == 3
+        await images.ready(brought[0], ROOM, used_by="again")
+        await images.ready(brought[3], ROOM)
+        left = {name.removeprefix("sha256:") for name in engine.images}
+        assert left == {brought[0].sha256, brought[2].sha256, brought[3].sha256}, "the one that was used again stays"
+        assert set(read_book(tmp_path / "b.json")) == set(engine.images)
+
+    play(scene)
+
+
+def test_what_programs_use_stays_and_what_finds_no_room_beside_them_is_not_brought() -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        images = keeping(engine, age=1)
+        for number in range(3):
+            await images.ready(archive(number), ROOM, used_by=f"c{number}")
+        with pytest.raises(ContainerError, match="programs that run or are bid for"):
+            await images.ready(archive(3), ROOM, used_by="c3")
+        await images.keeping.tidy(ROOM)
+        assert len(engine.images) == 3
+        images.keeping.release("c1")
+        await images.ready(archive(3), ROOM, used_by="c3")
+        assert f"sha256:{archive(1).sha256}" not in engine.images
+
+    play(scene)
+
+
+def test_what_nobody_used_for_long_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        images = keeping(engine, age=100)
+        await images.ready(archive(1), ROOM, used_by="c1")
+        await images.ready(archive(2), ROOM)
+        later = time.time() + 101
+        monkeypatch.setattr(image_keeping, "time", SimpleNamespace(time=lambda: later))
+        await images.keeping.tidy()
+        assert list(engine.images) == [f"sha256:{archive(1).sha256}"]
+
+    play(scene)
+
+
+def test_what_the_operator_has_is_never_removed() -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        engine.has(PULLED.reference)
+        images = keeping(engine, age=1)
+        await images.ready(PULLED, ROOM)
+        await images.ready(archive(1), ROOM)
+        name = f"sha256:{archive(1).sha256}"
+        engine.images[name]["RepoTags"] = ["mine:latest"]
+        images.keeping._age_seconds = -1
+        await images.keeping.tidy(ROOM)
+        assert set(engine.images) == {PULLED.reference, name}, "it was there before, or has got a name since"
+        assert not images.keeping._book.images
+
+    play(scene)
+
+
+def test_what_a_container_of_another_daemon_has_is_tried_later() -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        images = keeping(engine)
+        await images.ready(PULLED, ROOM)
+        engine.in_use.add(PULLED.reference)
+        await images.keeping.tidy(ROOM)
+        assert PULLED.reference in images.keeping._book.images
+        engine.in_use.clear()
+        await images.keeping.tidy(ROOM)
+        assert not engine.images
+
+    play(scene)
+
+
+def test_an_image_is_written_down_before_it_is_brought_and_found_by_the_next_daemon(tmp_path: Path) -> None:
+    async def scene() -> None:
+        engine, book = FakeEngineImages(), tmp_path / "b.json"
+
+        def die() -> None:
+            assert read_book(book)[PULLED.reference].bytes == 0
+            engine.has(PULLED.reference, 5 * MIB)
+            raise KeyboardInterrupt
+
+        engine.on_pull = die
+        with pytest.raises(KeyboardInterrupt):
+            await keeping(engine, book).ready(PULLED, ROOM)
+        later = keeping(engine, book)
+        await later.keeping.settle()
+        assert later.keeping._book.images[PULLED.reference].bytes == 5 * MIB
+        del engine.images[PULLED.reference]
+        last = keeping(engine, book)
+        await last.keeping.settle()
+        assert read_book(book) == {}
+
+    play(scene)
+
+
+def test_one_that_is_refused_or_too_large_is_sent_away() -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        images = keeping(engine)
+        engine.pulled_bytes = ROOM + 1
+        with pytest.raises(ContainerRefusedError, match="the limit is"):
+            await images.ready(PULLED, 2 * ROOM)
+        assert PULLED.reference in images.keeping._book.images, "an engine may have it all the same"
+        await images.keeping.tidy()
+        assert not engine.images
+        engine.pulled_bytes, engine.command = MIB, []
+        with pytest.raises(ContainerRefusedError, match="no program"):
+            await images.ready(PULLED, ROOM, has_command=False)
+        assert not engine.images
+        assert not images.keeping._book.images
+
+    play(scene)
+
+
+def test_a_pull_that_comes_after_nobody_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        engine = FakeEngineImages()
+        images = keeping(engine)
+
+        def break_off() -> None:
+            raise ContainerError("pull an image", "not here after 1800 s", "try later")
+
+        engine.on_pull = break_off
+        with pytest.raises(ContainerError, match="not here"):
+            await images.ready(PULLED, ROOM)
+        assert images.keeping._book.images[PULLED.reference].bytes == 0
+        engine.has(PULLED.reference, 2 * MIB)
+        await images.keeping.tidy()
+        assert images.keeping._book.images[PULLED.reference].bytes == 2 * MIB
+        engine.images.clear()
+        images.keeping._book.note(BroughtImage(PULLED.reference, 0, 0.0))
+        await images.keeping.tidy()
+        assert not images.keeping._book.images
+
+    play(scene)
+
+
+@given(st.binary(max_size=200) | st.builds(lambda value: json.dumps(value).encode(), st.recursive(
+    st.none() | st.integers() | st.text() | st.floats(), lambda inner: st.lists(inner) | st.dictionaries(
+        st.sampled_from(["reference", "bytes", "used_at", "x"]), inner))))  # fmt: skip
+def test_a_damaged_book_is_empty_or_a_book(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.mktemp("book") / "b.json"
+    path.write_bytes(data)
+    book = ImageBook(path)
+    book.note(BroughtImage("sha256:1", 5, 1.0))
+    assert read_book(path)["sha256:1"].bytes == 5
+
+
+def test_a_book_is_told() -> None:
+    images = [BroughtImage("a", 3 << 30, 100.0), BroughtImage("b", 1 << 29, 100.0 + 86_400)]
+    assert told(images, 20 << 30, 7 * 86_400, 100.0 + 2 * 86_400) == (
+        "2 brought for tasks, 3.50 of 20.00 GiB, one unused for 2.0 days; unused ones go after 7.0 days"
+    )
+    assert told([], 20 << 30, 0, 0.0) == "0 brought for tasks, 0.00 of 20.00 GiB; unused ones stay"
