@@ -7,6 +7,7 @@ In reading order:
 * `program_left`: what a program leaves: its outputs, and its last lines
 * `placement`: which blob stores keep a blob
 * `endpoint`: where a blob store answers, and where nobody may be sent
+* `name_lookup`: names to addresses, in threads that nobody waits for
 * `side_by_side`: trying several at once, with one deadline
 * `slow_stores`: which stores were slow of late
 * `transfer_rates`: how fast blobs came and went lately

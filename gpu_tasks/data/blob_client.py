@@ -21,6 +21,7 @@ import aiohttp
 
 from gpu_tasks.data.endpoint import public_socket, reachable_endpoint
 from gpu_tasks.data.inventory import INVENTORY_BYTES_MAX
+from gpu_tasks.data.name_lookup import NameResolver
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
 from gpu_tasks.data.slow_stores import SlowStores
@@ -40,6 +41,8 @@ BYTES_PER_SECOND_MIN = 64 * 1024
 TRANSFERS_MAX = 32
 """At once: each may hold a blob."""
 TRANSFERS_OF_STORE_MAX = 4
+INVENTORIES_MAX = 512
+"""At once, beside: each is small, and who drips must not have others left out of what ends in a fixed time."""
 ERROR_TEXT_BYTES_MAX = 512
 PART_BYTES = 64 * 1024
 TELEMETRY_PATH = "/telemetry"
@@ -72,6 +75,7 @@ class BlobClient:
         self._is_private = private
         self._session: aiohttp.ClientSession | None = None
         self._slots = asyncio.Semaphore(TRANSFERS_MAX)
+        self._inventory_slots = asyncio.Semaphore(INVENTORIES_MAX)
         self._slots_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # those in use
         self._slow = SlowStores()
         self.rates = TransferRates()
@@ -79,7 +83,11 @@ class BlobClient:
     async def __aenter__(self) -> Self:
         """Open the pool."""
         # What is connected to is looked at, not what a name said before: names change their minds.
-        connector = aiohttp.TCPConnector(socket_factory=None if self._is_private else public_socket)
+        connector = aiohttp.TCPConnector(
+            socket_factory=None if self._is_private else public_socket,
+            resolver=NameResolver(),
+            limit=TRANSFERS_MAX + INVENTORIES_MAX,
+        )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=GRACE_SECONDS)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return self
@@ -131,7 +139,8 @@ class BlobClient:
 
     async def inventory_of(self, endpoint: str) -> bytes:
         """What a provider says that its machine has, unread; BlobError, also where that is more than it may be."""
-        return await self._request("GET", endpoint, INVENTORY_PATH, None, most=INVENTORY_BYTES_MAX)
+        most, slots = INVENTORY_BYTES_MAX, self._inventory_slots
+        return await self._request("GET", endpoint, INVENTORY_PATH, None, most=most, slots=slots)
 
     async def _tried(
         self,
@@ -165,7 +174,7 @@ class BlobClient:
 
     async def _request(
         self, verb: str, endpoint: str, path: str, body: bytes | None, grace: float | None = None,
-        most: int = BLOB_BYTES_MAX,
+        most: int = BLOB_BYTES_MAX, slots: asyncio.Semaphore | None = None,
     ) -> bytes:  # fmt: skip
         """The body of a good answer; `BlobError` for every other end."""
         if self._session is None:
@@ -173,7 +182,7 @@ class BlobClient:
         loop, seconds = asyncio.get_running_loop(), (grace or GRACE_SECONDS) + len(body or b"") / BYTES_PER_SECOND_MIN
         try:
             url = reachable_endpoint(endpoint, private=self._is_private).url + path
-            async with self._slot(endpoint), asyncio.timeout(seconds) as limit:
+            async with self._slot(endpoint, slots or self._slots), asyncio.timeout(seconds) as limit:
                 data, began = None if body is None else BytesIO(body), loop.time()
                 async with self._session.request(verb, url, data=data, allow_redirects=False) as answer:
                     if answer.status not in (200, 201):
@@ -189,12 +198,12 @@ class BlobClient:
             raise BlobError(f"cannot be reached ({_in_words(error)})") from error
 
     @contextlib.asynccontextmanager
-    async def _slot(self, endpoint: str) -> AsyncIterator[None]:
+    async def _slot(self, endpoint: str, slots: asyncio.Semaphore) -> AsyncIterator[None]:
         """A part of what may run at once; one store that drips holds a few transfers up, and not all."""
         of_store = self._slots_of.get(endpoint)
         if of_store is None:
             of_store = self._slots_of[endpoint] = asyncio.Semaphore(TRANSFERS_OF_STORE_MAX)
-        async with of_store, self._slots:
+        async with of_store, slots:
             yield
 
 

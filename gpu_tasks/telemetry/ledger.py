@@ -62,6 +62,8 @@ class TelemetryLedger:
     """The session and the number of the newest message of each channel."""
     _joined: set[ChannelLine] = field(default_factory=set)
     """Channels of which nothing but a kept message was heard: what was told between it and the next was not for us."""
+    _since: set[ChannelLine] = field(default_factory=set)
+    """Channels that were heard since the reader subscribed: what is new of them was not kept for it."""
 
     def take(
         self, topic: str, raw: bytes, teller: bytes | None, now_ms: int, *, is_retained: bool = False
@@ -81,6 +83,10 @@ class TelemetryLedger:
             return HeardMessage(problem=NOT_ITS)
         return self._in_order(message, now_ms, is_retained=is_retained)
 
+    def subscribed(self) -> None:
+        """From here on the broker hands over what it kept, once for each channel, and then what is told."""
+        self._since.clear()
+
     def newest(self, provider_key: bytes, subject: TaskSubject, channel: Channel, session: int) -> int:
         """The number of the newest message of a channel in a session; 0 where none was heard."""
         known, number = self._last.get((provider_key, subject, channel), (0, 0))
@@ -91,6 +97,7 @@ class TelemetryLedger:
         before = self._last.get(line)
         here = (message.session, message.number)
         if before == here:
+            self._since.add(line)
             return None  # a broker that was not heard to have taken a message gets it again
         if before is not None and here < before:
             return HeardMessage(problem=f"replayed: number {message.number} was told before number {before[1]}")
@@ -102,7 +109,9 @@ class TelemetryLedger:
         self._joined.discard(line)
         if before is None and is_retained:
             self._joined.add(line)
-        late = 0 if is_retained else max(0, now_ms - message.told_at_ms)
+        # A broker that holds everything back may call all of it kept: of each channel one message is.
+        late = 0 if is_retained and line not in self._since else max(0, now_ms - message.told_at_ms)
+        self._since.add(line)
         return HeardMessage(message, missing, message.dropped, late if late > LATE_MS else 0)
 
 

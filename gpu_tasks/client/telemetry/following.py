@@ -69,7 +69,8 @@ class TaskHearings:
             if slot.broker is not None:
                 wanted.setdefault(slot.broker, {})[slot.task, slot.place] = slot
                 self._heard_at.setdefault((slot.task, slot.place), time.monotonic())
-                await self._notice_silence(slot)
+        # side by side: whoever is silent may take its time to answer too
+        await asyncio.gather(*(self._notice_silence(slot) for slot in slots if slot.broker is not None))
         for broker, told in wanted.items():
             self._listen_at(broker, told)
         for broker in [broker for broker in self._listeners if broker not in wanted]:

@@ -78,6 +78,7 @@ class BrokerListener:
         self.again.clear()
         filters = {topics.task(slot.task) for slot in self.slots.values()}
         filters |= {topics.of(ProviderSubject(slot.stash), Channel.STATUS) for slot in self.slots.values()}
+        ledger.subscribed()
         await connection.subscribe([(each, 1) for each in sorted(filters)])
         changed = asyncio.create_task(self.again.wait())
         reading = asyncio.create_task(self._read(connection, ledger))

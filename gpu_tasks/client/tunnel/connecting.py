@@ -14,6 +14,7 @@ import aiohttp
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import TUNNEL_PATH
 from gpu_tasks.data.endpoint import EndpointError, public_socket, reachable_endpoint
+from gpu_tasks.data.name_lookup import NameResolver
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.orders import is_replicated
@@ -42,7 +43,7 @@ async def open_tunnel(
     stash = runner_of(task)
     endpoint = reachable_endpoint(provider.endpoint.decode("ascii", errors="replace"), private=is_private).url
     path = TUNNEL_PATH.format(task=task_id.hex())
-    connector = aiohttp.TCPConnector(socket_factory=None if is_private else public_socket)
+    connector = aiohttp.TCPConnector(socket_factory=None if is_private else public_socket, resolver=NameResolver())
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         try:

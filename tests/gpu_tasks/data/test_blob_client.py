@@ -125,6 +125,21 @@ def test_many_fetches_from_one_store_that_drips_leave_room_for_others() -> None:
     play(body, True, False)
 
 
+def test_who_drips_leaves_nobody_s_inventory_out() -> None:
+    """All of them are asked within a fixed time: 74 that drip, of 32 at once, were all that it had room for."""
+
+    async def body(client: BlobClient, stores: list[Store]) -> None:
+        stuck = [asyncio.create_task(client.inventory_of(store.url)) for store in stores[:-1]]
+        while sum(store.open for store in stores) < len(stuck):
+            await asyncio.sleep(0.01)
+        assert await client.inventory_of(stores[-1].url) == BLOB
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+    play(body, *[True] * (blob_client.TRANSFERS_MAX + 1), False)
+
+
 def test_why_a_store_cannot_be_reached_is_said_in_words() -> None:
     """Nothing of Python's way to write a failed connection: `[Connect call failed ('127.0.0.1', 9)]`."""
 

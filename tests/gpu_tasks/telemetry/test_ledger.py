@@ -98,6 +98,20 @@ def test_what_comes_late_is_said_unless_it_was_kept(late: int, said: int) -> Non
     assert heard(ledger(), TELLER.told(1), now_ms=2_000 + late, kept=True).late_ms == 0
 
 
+def test_who_calls_everything_kept_is_late_all_the_same() -> None:
+    """A broker keeps one message of a channel: what it hands over an hour later was held back."""
+    book, later = ledger(), 2_000 + LATE_MS + 1
+    book.subscribed()
+    assert heard(book, TELLER.told(1), now_ms=later, kept=True).late_ms == 0
+    assert heard(book, TELLER.told(2), now_ms=later, kept=True).late_ms == LATE_MS + 1
+    assert heard(book, TELLER.told(1, channel=Channel.LOG), now_ms=later, kept=True).late_ms == 0
+    book.subscribed()  # who was away has what was kept meanwhile
+    assert heard(book, TELLER.told(5), now_ms=later, kept=True).late_ms == 0
+    book.subscribed()
+    assert book.take(*TELLER.told(5), STASH, later, is_retained=True) is None
+    assert heard(book, TELLER.told(6), now_ms=later, kept=True).late_ms == LATE_MS + 1
+
+
 def test_a_flipped_bit_is_forged() -> None:
     topic, raw = TELLER.told(1)
     for place in range(0, len(raw), 7):
