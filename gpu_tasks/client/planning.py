@@ -89,6 +89,7 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
         DeviceClass.CONSUMER: await client.read(Devices.consumer_bond_min.item, at=at),
         DeviceClass.DATACENTER: await client.read(Devices.datacenter_bond_min.item, at=at),
     }
+    proven = await market_reads.proven_devices(client, {status.id: status.device.kind for status in statuses}, at)
     return [
         BiddingDevice(
             device=status.id,
@@ -101,6 +102,7 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
             is_paused=status.device.is_paused,
             is_busy=status.device.assignment is not None,
             spendable=spendable[status.device.owner],
+            has_proven=status.id in proven,
         )
         for status in statuses
     ]

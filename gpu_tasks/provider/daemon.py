@@ -4,6 +4,7 @@
          -> seats  -> case: check or execute, commit, open            (duties.judging)
          -> auctions -> bid: prepare, measure, promise                (tasks.bidding)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
+         -> roll calls: compute, commit, show, look at others' rows    (duties.roll_calls)
          -> what is final: note the endings, appeal                   (duties.endings)
          -> what the node saw: report double proposals                (duties.offences)
 
@@ -36,9 +37,12 @@ from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.resuming import Resumer
+from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
+from gpu_tasks.provider.execution.starting import NUMPY
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.programs.house import ProgramEngine, ProgramHouse
@@ -58,6 +62,7 @@ from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
 ENDINGS_EVERY_BLOCKS = 4
 TASKS_FOLDER = "tasks"
+ROLL_CALLS_FOLDER = "roll-calls"
 
 LOG = logging.getLogger("ogpu.provider")
 IMAGES_FOLDER = "images"
@@ -82,6 +87,8 @@ class Settings:
     engine: ProgramEngine | None = None
     """What runs programs in containers."""
     why_no_engine: str = ""
+    make_chains: MakeChains = field(default_factory=lambda: chains_with(NUMPY))
+    """What computes the chains of roll calls."""
 
 
 class Daemon:
@@ -132,7 +139,8 @@ class Daemon:
         spool = settings.base_path / TUNNEL_FOLDER
         self.tunnels = TunnelDoor(containers, identity.seal_key, identity.genesis, identity.stash, spool)
         self.server = BlobServer(store, resealer, states, settings.broker, inventory.told, self.tunnels)
-        self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine)
+        self.roll_calls = RollCallDuty(self.parts, settings.base_path / ROLL_CALLS_FOLDER, settings.make_chains)
+        self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine, self.roll_calls.why_not)
         self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))
         self.judging_tasks = TaskJudgeDuty(self.parts)
         self.side_earnings = SideEarnings(self.parts)
@@ -160,6 +168,7 @@ class Daemon:
             exits.push_async_callback(self.racing.book.tasks.close)
             exits.push_async_callback(self.judging.book.tasks.close)
             exits.push_async_callback(self.judging_tasks.book.tasks.close)
+            exits.push_async_callback(self.roll_calls.close)
             exits.push_async_callback(self.bidding.tasks.close)
             exits.push_async_callback(self.working.steps.tasks.close)
             exits.push_async_callback(self.working.selling.telling.close)
@@ -225,12 +234,12 @@ class Daemon:
             self.parts.telemetry.tell("drained", height=view.height)
 
     async def _tasks(self, view: View) -> None:
-        """What is due first: bids and work that are there; then new ones."""
-        for step in (self.working.step, self.bidding.step):
+        """What is due first: roll calls, whose blocks count; bids and work that are there; then new ones."""
+        for step in (self.roll_calls.step, self.working.step, self.bidding.step):
             try:
                 await step(view)
             except ChainError as error:
-                LOG.info("tasks are looked at later: %s", error)
+                LOG.info("tasks and roll calls are looked at later: %s", error)
 
     @contextlib.contextmanager
     def _telling(self, unit: bytes) -> Iterator[None]:

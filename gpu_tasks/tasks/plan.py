@@ -29,6 +29,7 @@ class Hindrance(Enum):
     NO_CANDIDATE = "of an owner who does not offer to mine"
     BOND = "with too small a bond for its class"
     PAUSED = "paused"
+    UNPROVEN = "that proved too little for its class at the last roll call"
     BUSY = "at work"
     FUNDS = "of an owner who cannot lock the collateral"
 
@@ -48,6 +49,8 @@ class BiddingDevice:
     is_busy: bool
     spendable: int
     """What its owner can lock, for all of its devices together."""
+    has_proven: bool = True
+    """What its class claims, at the last roll call; or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,7 @@ def _hindrance(device: BiddingDevice, classes: Sequence[DeviceClass], own: froze
         Hindrance.BOND: device.bond < device.bond_min,
         Hindrance.PAUSED: device.is_paused,
         Hindrance.BUSY: device.is_busy,
+        Hindrance.UNPROVEN: not device.has_proven,
     }
     return next((why for why, is_so in applies.items() if is_so), None)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from chain_computers import HereComputer
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
@@ -28,7 +29,15 @@ from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, Identity, View
+from gpu_tasks.provider.chain.port import (
+    BidName,
+    ChainError,
+    DoubleHeaderEvidence,
+    Identity,
+    Inspection,
+    RollCallView,
+    View,
+)
 from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -37,10 +46,11 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.programs.house import ProgramEngine
 from gpu_tasks.provider.tasks.machine import HostMachine
-from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import WorkloadForm
+from heard import Heard
+from rolled_chain import inspections_of, roll_call_of
 from runtime.cryptography.signatures import Scheme, verify
-from runtime.encoding.types import GRAINS_PER_OGPU, Signed
+from runtime.encoding.types import GRAINS_PER_OGPU, Signed, Unsigned
 from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
@@ -60,25 +70,6 @@ BIDDING = (TaskState.COMMITTING, TaskState.REVEALING)
 def fake_processor(name: str) -> Hardware:
     """A machine without a GPU, and another identifier than the one in the chain's genesis."""
     return Hardware(CPU_NAME, f"CPU-{name}", DeviceClass.CPU, 0, None)
-
-
-class Heard:
-    """Telemetry that is kept."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, dict[str, Detail]]] = []
-
-    def tell(self, event: str, **fields: Detail) -> None:
-        self.events.append((event, fields))
-
-    def names(self) -> list[str]:
-        return [name for name, _ in self.events]
-
-    def reasons(self, event: str) -> list[str]:
-        return [str(fields["why"]) for name, fields in self.events if name == event]
-
-    def problems(self, event: str) -> list[Detail]:
-        return [fields["problem"] for name, fields in self.events if name == event and "problem" in fields]
 
 
 @dataclass
@@ -108,7 +99,7 @@ class FakeNode:
         waiting = [signed for _, signed in sorted(self.attestations.items())]
         ready = [signed for signed in waiting if not bound[Attestations].problem(signed)]
         if ready:
-            bound.dispatch(Attestations.attach(attestations=tuple(ready)), _unsigned())
+            bound.dispatch(Attestations.attach(attestations=tuple(ready)), Unsigned())
             self.attached += ready
         self.attestations.clear()
 
@@ -127,12 +118,6 @@ class FakeNode:
 
     def courts(self) -> CourtsApi:
         return CourtsApi(self.apis, self.chain.state, bytes(32), verify)
-
-
-def _unsigned() -> Any:
-    from runtime.encoding.types import Unsigned  # noqa: PLC0415
-
-    return Unsigned()
 
 
 class FakeChain:
@@ -199,6 +184,14 @@ class FakeChain:
 
     async def own_devices(self) -> list[DeviceStatus]:
         return list(self._reach().devices_of(self.keys.stash))
+
+    async def roll_call(self, devices: Sequence[bytes]) -> RollCallView:
+        self._reach()
+        return roll_call_of(self.node.chain, devices)
+
+    async def inspections(self) -> tuple[Inspection, ...]:
+        self._reach()
+        return inspections_of(self.node.chain, self.keys.stash)
 
     async def slot_ms(self) -> int:
         return SLOT_MS
@@ -277,6 +270,7 @@ class Miner:
             self.daemon.bidding.tasks,
             self.daemon.working.steps.tasks,
             self.daemon.judging_tasks.book.tasks,
+            self.daemon.roll_calls.book.tasks,
         ):
             while tasks._tasks:
                 await asyncio.sleep(0.001)
@@ -306,6 +300,7 @@ class Village:
         self.machine = HostMachine()
         self.kinds: dict[str, type[Daemon]] = {}  # by name, of who is no honest one
         self.engines: dict[str, ProgramEngine] = {}  # by name, of who runs containers
+        self.chains: dict[str, HereComputer] = {}  # by name, of who answers roll calls in a way of its own
         self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
@@ -332,7 +327,8 @@ class Village:
         workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
         engine = self.engines.get(keys.name)
-        settings = Settings(self.base / keys.name, blob_port=port, machine=self.machine, engine=engine)
+        chains, base = self.chains.get(keys.name, HereComputer()).make, self.base / keys.name
+        settings = Settings(base, blob_port=port, machine=self.machine, engine=engine, make_chains=chains)
         daemon = self.kinds.get(keys.name, Daemon)(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))

@@ -35,7 +35,6 @@ from gpu_tasks.market.capacity.events import (
 )
 from gpu_tasks.market.capacity.proofs import (
     INSPECTORS,
-    OBJECTIONS_TO_END,
     ROLL_CALL_BOND,
     ROW_DOMAIN,
     ROWS_DRAWN,
@@ -49,6 +48,7 @@ from gpu_tasks.market.capacity.proofs import (
     is_sound,
     operations,
     roll_call_hold,
+    stands,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
@@ -277,7 +277,7 @@ class Capacity(Pallet, index=16):
             return 0
         # who withdraws has no proofs any more, so this says too whether it is enrolled
         proof = self.proofs[device, last.number if self._is_over(last) else last.number - 1]
-        return proof.rate if proof is not None and _stands(proof) else 0
+        return proof.rate if proof is not None and stands(proof) else 0
 
     def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
         """Whether a device has proven what its class claims, or need not: the one place where this is decided."""
@@ -368,14 +368,10 @@ class Capacity(Pallet, index=16):
 
     def _answered(self, device: bytes, number: int) -> bool:
         proof = self.proofs[device, number]
-        return proof is not None and _stands(proof)
+        return proof is not None and stands(proof)
 
     def _forget(self, device: bytes, before: int) -> None:
         """Drop what a device showed at roll calls before this one."""
         for number, _ in list(self.proofs.under(device)):
             if number < before:
                 del self.proofs[device, number]
-
-
-def _stands(proof: CapacityProof) -> bool:
-    return proof.is_open and len(proof.objections) < OBJECTIONS_TO_END

@@ -97,3 +97,8 @@ def drawn_rows(seed: bytes, device: DeviceId, rows: int) -> list[int]:
 def drawn_inspectors(seed: bytes, device: DeviceId, entrants: list[tuple[bytes, int]]) -> list[bytes]:
     """Who may object to a device's rows: validators in office, by weight."""
     return [entrants[place][0] for place in lottery(seed, b"inspect" + device, entrants, INSPECTORS)]
+
+
+def stands(proof: CapacityProof) -> bool:
+    """Whether what was shown proves anything: the rows are under the root, and no two inspectors found them wrong."""
+    return proof.is_open and len(proof.objections) < OBJECTIONS_TO_END

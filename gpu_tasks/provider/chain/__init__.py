@@ -4,6 +4,8 @@ In reading order:
 
 * `side_pay`: what judging and standing by paid, read in the block that paid it
 * `port`: what a daemon needs of a chain
+* `roll_calls`: the newest roll call, and whose rows are to be looked at
+* `offences`: double proposals that a node saw
 * `seldom`: warnings, once in a while
 * `heads`: when to look at the chain
 * `devices`: the own devices, proved one by one

@@ -23,15 +23,15 @@ from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
-from gpu_tasks.provider.chain import side_pay, task_records
+from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
-from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, View
+from gpu_tasks.provider.chain.offences import offences
+from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, Inspection, RollCallView, View
 from gpu_tasks.provider.chain.seldom import Seldom
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
-from runtime.pallets.staking.double_headers import double_proposal
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.errors import WalletError, in_words
 from wallet.keypair import Keypair
@@ -50,8 +50,6 @@ By times in a row that it was mute: a moment costs no race, and one that is slow
 """
 RECONNECT_SECONDS = (0.5, 0.5, 0.5, 1.0, 2.0)
 """Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
-EVIDENCE_MAX = 128
-"""So many pairs of headers of one answer are looked at."""
 PROVIDERS_KEPT_BLOCKS = 16
 """So long a proved list of all providers is used again: it only says where blobs may lie."""
 
@@ -286,6 +284,15 @@ class LiveChain:
         """See `ChainPort`."""
         return await self._asked(self._devices.read(self.client))
 
+    async def roll_call(self, devices: Sequence[bytes]) -> RollCallView:
+        """See `ChainPort`."""
+        return await self._asked(roll_calls.roll_call(self.client.unverified(), devices))
+
+    async def inspections(self) -> tuple[Inspection, ...]:
+        """See `ChainPort`."""
+        at = await self._asked(self.client.finalized())
+        return await self._asked(roll_calls.inspections(self.client, self.stash, at))
+
     async def slot_ms(self) -> int:
         """See `ChainPort`."""
         return task_records.slot_ms(self.client)
@@ -324,20 +331,7 @@ class LiveChain:
 
     async def offences(self) -> list[DoubleHeaderEvidence]:
         """See `ChainPort`."""
-        return await self._asked(self._offences())
-
-    async def _offences(self) -> list[DoubleHeaderEvidence]:
-        """Those that are offences: a report of what is none would cost its fee, for each name that a node makes up."""
-        found = await self.client.rpc.call("ogpu_inspect", "offences")
-        pairs = [
-            DoubleHeaderEvidence(bytes.fromhex(pair["first"][2:]), bytes.fromhex(pair["second"][2:]))
-            for pair in found[:EVIDENCE_MAX]
-        ]
-        if not pairs:
-            return []
-        seats = await self.client.read(TrustStake.seats)
-        keys = {seat.stash: seat.session_key for seat in seats}
-        return [pair for pair in pairs if double_proposal(pair.first, pair.second, self.genesis_hash, keys.get)]
+        return await self._asked(offences(self.client))
 
     async def is_tombstoned(self, stash: bytes) -> bool:
         """See `ChainPort`."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.kinds import AnyAttestation
+from gpu_tasks.market.capacity.proofs import CapacityProof, Enrolment
+from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
-from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.side_pay import SidePayment
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
 from runtime.blocks.block import HEADER
 from runtime.blocks.digest import find_author
 from runtime.encoding.codec import DecodeError
@@ -46,6 +49,47 @@ class View:
     def __post_init__(self) -> None:
         """Nothing is newer unless somebody says so."""
         object.__setattr__(self, "newest", max(self.newest, self.height))
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenRates:
+    """What stands of some devices, and what they need, in thousand millions of operations a slot."""
+
+    in_force: bool
+    rates_min: tuple[int, ...]
+    """The least of each class."""
+    proven: Mapping[bytes, int]
+
+    def why_not(self, device: bytes, kind: DeviceClass) -> str:
+        """Why the chain gives a device no work; empty if it may."""
+        has, needs = self.proven.get(device, 0), self.rates_min[kind]
+        if not self.in_force or has >= needs:
+            return ""
+        return f"it has proven {has:,} of the {needs:,} thousand million operations a slot of class {kind.name.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class RollCallView:
+    """The newest roll call, when the next one is, and how some devices stand; None and 0 for what there is not."""
+
+    called: RollCall | None
+    planned: int
+    enrolled: Mapping[bytes, Enrolment]
+    """Those of the devices that are."""
+    proofs: Mapping[bytes, CapacityProof]
+    """What those have shown at the newest roll call."""
+    rates: ProvenRates
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The rows that a device has shown, of which this provider has to say whether they are right."""
+
+    device: bytes
+    number: int
+    challenge: ChainChallenge
+    places: tuple[int, ...]
+    digests: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +165,17 @@ class ChainPort(Protocol):
 
     async def providers(self) -> dict[bytes, Provider]:
         """All providers by stash; where their stores are, as of some blocks ago."""
+        ...
+
+    async def roll_call(self, devices: Sequence[bytes]) -> RollCallView:
+        """The newest roll call and some devices at it, at the best block: its commits count from the fifth on.
+
+        A node that lies about it costs work in vain, or what keeping a commit to itself costs anyway.
+        """
+        ...
+
+    async def inspections(self) -> tuple[Inspection, ...]:
+        """Rows that this provider was drawn to look at, and has not objected to; in the final state."""
         ...
 
     async def slot_ms(self) -> int:

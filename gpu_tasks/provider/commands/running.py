@@ -35,6 +35,7 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.execution.chain_process import chains_with
 from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import is_known, is_possible
@@ -95,7 +96,7 @@ def run(
                 log.tell("no_containers", **{word: containers.why_not})
             settings = Settings(
                 options.base_path, blob_host, port, keep_paused=keep_paused, engine=containers.engine,
-                why_no_engine=containers.why_not,
+                why_no_engine=containers.why_not, make_chains=chains_with(backend),
             )  # fmt: skip
             broadcast = broker.broadcast(identity, workshop, partial(_tell_broker, log), private=chain.is_development)
             if broadcast is None:

@@ -6,6 +6,8 @@ In reading order:
 * `races`: what chain and journal ask for next in a race; pure
 * `cases`: the same for a seat in a case; pure
 * `appealing`: which verdicts have to be appealed; pure
+* `roll_steps`: what chain and disk ask for at a roll call; pure
+* `kept_rows`: the hashes of a chain's rows on disk
 * `keyed_tasks`: long work beside the loop
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
@@ -13,6 +15,7 @@ In reading order:
 * `racing`: taking the steps of a race
 * `verdicts`: finding the right result of a unit before the courts
 * `judging`: taking the steps of a case
+* `roll_calls`: taking the steps of roll calls
 * `endings`: what became of races and cases
 * `side_earnings`: what judging and standing by brought, noted as it ends
 * `resuming`: devices that a missed race paused are offered again

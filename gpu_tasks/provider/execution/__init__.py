@@ -12,6 +12,8 @@ In reading order:
 * `executor`: a worker process, from outside
 * `bench`: one device: its workers and its meter
 * `starting`: which backend computes on which hardware
+* `chain_worker`: the process that computes for roll calls, from inside
+* `chain_process`: the same, from outside
 * `line`: who is next on a device: races before judgements
 * `workshop`: all devices side by side
 * `containers`: strangers' programs, in containers that they cannot leave

@@ -43,6 +43,12 @@ def limits_for(backend: str) -> Limits:
     return Limits()
 
 
+def chain_limits_for(backend: str) -> Limits:
+    """The limits of a process that answers roll calls: all threads of the machine, for its throughput is measured."""
+    given = limits_for(backend)
+    return Limits(address_mib=given.address_mib and 16_384, processes=4_096, open_files=max(256, given.open_files))
+
+
 def apply(limits: Limits) -> None:
     """Limit this process."""
     _set(resource.RLIMIT_CPU, limits.cpu_seconds_life)

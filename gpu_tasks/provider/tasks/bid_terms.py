@@ -101,14 +101,16 @@ def check_price(task: Task, policy: BidPolicy, slot_ms: int) -> None:
     _check_price(task, policy, MILESTONE_BLOCKS * task.milestones, slot_ms)
 
 
-def check_device(task: Task, device: Device) -> None:
-    """UnfitError for a device that cannot bid for the task now."""
+def check_device(task: Task, device: Device, why_not: str = "") -> None:
+    """UnfitError for a device that cannot bid for the task now; `why_not` is what stands of it at roll calls."""
     if not task.order.classes >> device.kind & 1:
         raise UnfitError(f"it takes no device of class {device.kind.name.lower()}")
     if device.is_paused:
         raise UnfitError("the device is paused")
     if device.assignment is not None:
         raise UnfitError("the device is at work")
+    if why_not:
+        raise UnfitError(why_not)
 
 
 def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, means: Means) -> BidOffer:

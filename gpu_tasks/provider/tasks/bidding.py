@@ -8,10 +8,12 @@ and there is one in an auction; whatever is not bid for has its reason in the lo
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.terms import TaskTerms
@@ -65,9 +67,16 @@ class BidDuty:
     """Looks at auctions; what becomes of its bids is `working`'s."""
 
     def __init__(
-        self, parts: Parts, book: TaskBook, programs: ProgramHouse, policy: PolicySource, machine: HostMachine
+        self,
+        parts: Parts,
+        book: TaskBook,
+        programs: ProgramHouse,
+        policy: PolicySource,
+        machine: HostMachine,
+        why_not: Callable[[bytes, DeviceClass], str] = lambda *_: "",
     ) -> None:
-        """Nothing is bid for yet."""
+        """Nothing is bid for yet. `why_not` says why the chain would take no bid with a device."""
+        self._why_not = why_not
         self.parts = parts
         self.book = book
         self.tasks = KeyedTasks()
@@ -150,7 +159,7 @@ class BidDuty:
             if status.id not in self.parts.workshop.devices:
                 continue
             try:
-                check_device(task, status.device)
+                check_device(task, status.device, self._why_not(status.id, status.device.kind))
             except UnfitError as error:
                 reason = str(error)
                 continue

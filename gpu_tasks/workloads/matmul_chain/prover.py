@@ -48,9 +48,14 @@ def row_path(digests: Sequence[bytes], row: int) -> tuple[bytes, ...]:
     return merkle_path(ROW_DOMAIN, digests, row)
 
 
+def hashes_of(arithmetic: ChainArithmetic, asked: ChainChallenge, rows: Sequence[int]) -> list[bytes]:
+    """The hashes of some rows, as they are named; costs so many rows, however many the chain has."""
+    return list(_hashes(arithmetic, asked, rows))
+
+
 def wrong_rows(arithmetic: ChainArithmetic, asked: ChainChallenge, shown: Sequence[tuple[int, bytes]]) -> list[int]:
     """Those of the rows shown whose hash is not right; costs `len(shown)` rows, however many the chain has."""
-    right = _hashes(arithmetic, asked, [row for row, _ in shown])
+    right = hashes_of(arithmetic, asked, [row for row, _ in shown])
     return [row for (row, digest), expected in zip(shown, right, strict=True) if digest != expected]
 
 

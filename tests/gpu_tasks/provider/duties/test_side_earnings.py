@@ -11,7 +11,7 @@ from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.side_earnings import WATCHED_BLOCKS, SideEarnings
 from gpu_tasks.provider.earnings import EarningsBook, payments
-from provider_chain import Heard
+from heard import Heard
 
 CASE, TASK, DEVICE = b"c" * 32, b"t" * 32, b"d" * 32
 

@@ -23,8 +23,8 @@ from gpu_tasks.provider.tasks.bidding import PREPARED_MAX, TRIES_MAX, BidDuty
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.workloads.train_int8.form import TrainingForm
+from heard import Heard
 from priced_tasks import a_task
-from provider_chain import Heard
 from task_chain import PRICE
 from task_village import StillMachine
 

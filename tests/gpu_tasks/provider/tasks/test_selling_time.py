@@ -34,7 +34,8 @@ from gpu_tasks.tasks.container_request import (
     ImagePart,
     RegistryImage,
 )
-from provider_chain import CUSTOMER_SEAL, Heard
+from heard import Heard
+from provider_chain import CUSTOMER_SEAL
 from renting_village import INTERVAL, INTERVALS, PROGRAM, REPOSITORY, Renting, play
 from runtime.cryptography.hashing import blake2_256
 from task_chain import net

@@ -20,8 +20,8 @@ from gpu_tasks.provider.tasks import working
 from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
+from heard import Heard
 from priced_tasks import a_task
-from provider_chain import Heard
 
 NO_PROGRAMS = ProgramHouse(None, ContainerPolicy(), dict)
 

@@ -1,0 +1,87 @@
+"""What the chain says of roll calls, as far as one provider answers, or looks at others'.
+
+Always: `standing_at` says of a device what `Capacity.proven` says in the state that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpu_tasks.data.market_reads import entries
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import (
+    CapacityProof,
+    Enrolment,
+    device_seed,
+    drawn_inspectors,
+    drawn_rows,
+    stands,
+)
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.provider.chain.port import Inspection, ProvenRates, RollCallView
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.client import ChainClient
+
+
+async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | None = None) -> RollCallView:
+    """The newest roll call, and some devices at it."""
+    called: RollCall | None = await client.read(Capacity.current, at=at)
+    planned: int = await client.read(Capacity.planned, at=at)
+    in_force: bool = await client.read(Capacity.in_force, at=at)
+    least = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
+    rates = tuple([await client.read(parameter.item, at=at) for parameter in least])
+    found = await client.read_many(Capacity.enrolments, list(devices), at=at)
+    enrolled = {device: entry for device, entry in zip(devices, found, strict=True) if entry is not None}
+    if called is None or not enrolled:
+        return RollCallView(called, planned, enrolled, {}, ProvenRates(in_force, rates, dict.fromkeys(devices, 0)))
+    names = [(device, number) for device in enrolled for number in (called.number - 1, called.number)]
+    proofs = dict(zip(names, await client.read_many(Capacity.proofs, names, at=at), strict=True))
+    height = await client.height(at)
+    standing = {device: standing_at(called, height, proofs, device) for device in devices}
+    current = {device: proof for (device, number), proof in proofs.items() if number == called.number and proof}
+    return RollCallView(called, planned, enrolled, current, ProvenRates(in_force, rates, standing))
+
+
+def standing_at(
+    called: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device: bytes
+) -> int:
+    """What stands of a device's throughput after block `height`."""
+    proof = proofs.get((device, called.number if times.is_over(called, height) else called.number - 1))
+    return proof.rate if proof is not None and stands(proof) else 0
+
+
+async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Inspection, ...]:
+    """Rows that a stash was drawn to look at, and has not objected to."""
+    called: RollCall | None = await client.read(Capacity.current, at=at)
+    seats = {seat.stash: seat.weight for seat in await client.read(TrustStake.seats, at=at)}
+    if called is None or stash not in seats or called.inspectors_seed == bytes(32):
+        return ()
+    enrolled = {device: entry for (device,), entry in await entries(client, Capacity.enrolments, at=at)}
+    mine = [device for device, entry in enrolled.items() if is_drawn(called, device, entry, seats, stash)]
+    proofs = await client.read_many(Capacity.proofs, [(device, called.number) for device in mine], at=at)
+    shown = await client.read_many(Capacity.shown, mine, at=at)
+    return tuple(
+        inspection_of(called, device, proof, digests)
+        for device, proof, digests in zip(mine, proofs, shown, strict=True)
+        if proof is not None and proof.is_open and stash not in proof.objections
+    )
+
+
+def is_drawn(called: RollCall, device: bytes, enrolled: Enrolment, seats: Mapping[bytes, int], stash: bytes) -> bool:
+    """Whether a stash was drawn to look at a device's rows."""
+    others = [(seat, weight) for seat, weight in sorted(seats.items()) if seat != enrolled.owner]
+    return enrolled.since < called.at and stash in drawn_inspectors(called.inspectors_seed, device, others)
+
+
+def inspection_of(called: RollCall, device: bytes, proof: CapacityProof, digests: Sequence[bytes]) -> Inspection:
+    """What has to be computed again of a device."""
+    places = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
+    return Inspection(device, called.number, challenge_of(called, device, proof), places, tuple(digests))
+
+
+def challenge_of(called: RollCall, device: bytes, work: CapacityProof | Enrolment) -> ChainChallenge:
+    """What a device computes at a roll call."""
+    shape = ChainShape(work.shape.size, work.shape.rows, work.shape.rounds)
+    return ChainChallenge(device_seed(called.seed, device), shape)

@@ -1,0 +1,182 @@
+"""Roll calls: each enrolled device of this machine computes its chain, commits, shows rows; others' are looked at.
+
+Always: all devices of the machine compute at once, each in a process beside its workers, whether it is at work or not;
+the rows are on the disk before their root is committed; nobody is objected to but for rows that were computed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, Enrolment, ShownRow, drawn_rows
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallView, View
+from gpu_tasks.provider.chain.roll_calls import challenge_of
+from gpu_tasks.provider.duties.kept_rows import DIGEST_BYTES, KeptRows
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.roll_steps import RollStep, can_inspect, is_called, next_step
+from gpu_tasks.provider.duties.sending import StepBook, StepMessage
+from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
+from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.workshop import JUDGES_BENCH
+from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
+from runtime.cryptography.merkle import merkle_paths
+
+IDLE_LOOK_BLOCKS = 12
+"""So often is looked where no device is enrolled, and no roll call goes on."""
+WARM_BLOCKS = 30
+"""So long before a roll call its processes are started: PyTorch takes seconds to load, and these count."""
+INSPECT_EVERY_BLOCKS = 5
+
+
+class RollCallDuty:
+    """Takes the steps of all devices, and of an inspector."""
+
+    def __init__(self, parts: Parts, folder: Path, make: MakeChains) -> None:
+        """Rows are kept in `folder`; `make` gives what computes them on a piece of hardware."""
+        self.parts = parts
+        self.book: StepBook[RollStep] = StepBook(parts)
+        self.view: RollCallView | None = None
+        """As it was looked at last: who may work goes by it."""
+        self._kept = KeptRows(folder)
+        self._make = make
+        self._computers: dict[str, ChainComputer] = {}
+        self._rows: dict[ChainChallenge, ChainRows] = {}
+        self._judged: dict[tuple[bytes, int], bool] = {}
+        self._looks_at = 0
+
+    async def step(self, view: View) -> None:
+        """Do what the newest roll call asks for now; ChainError if the node does not take it."""
+        self.book.look(view)
+        if view.newest < self._looks_at:
+            return
+        devices = self._devices()
+        seen = self.view = await self.parts.chain.roll_call(tuple(devices))
+        called = seen.called
+        is_on = called is not None and not times.is_over(called, view.newest)
+        self._looks_at = view.newest + (1 if is_on or seen.enrolled else IDLE_LOOK_BLOCKS)
+        if called is not None and is_on:
+            for device, enrolled in seen.enrolled.items():
+                if is_called(called, enrolled):
+                    await self._take(called, device, enrolled, seen, view.newest)
+            if can_inspect(called, view.newest) and view.newest % INSPECT_EVERY_BLOCKS == 0:
+                self.book.tasks.start(("inspect", called.number), self._inspect())
+        elif not 0 < seen.planned - view.newest <= WARM_BLOCKS:
+            await self._rest()
+        if 0 < seen.planned - view.newest <= WARM_BLOCKS:
+            for device in seen.enrolled:
+                self.book.tasks.start(("warm", device), self._warm(devices[device]))
+
+    def why_not(self, device: bytes, kind: DeviceClass) -> str:
+        """Why the chain would give a device no work, as it was looked at last; empty if it would."""
+        return "" if self.view is None else self.view.standings.why_not(device, kind)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self.book.tasks.close()
+        await self._end_computers()
+
+    # ----------------------------------------------------------------------------------------------------- own devices
+
+    def _devices(self) -> Mapping[bytes, Hardware]:
+        return {device: piece for device, piece in self.parts.workshop.devices.items() if device != JUDGES_BENCH}
+
+    async def _take(
+        self, called: RollCall, device: bytes, enrolled: Enrolment, seen: RollCallView, newest: int
+    ) -> None:
+        proof = seen.proofs.get(device)
+        challenge = challenge_of(called, device, enrolled if proof is None else proof)
+        rows = self._known(challenge)
+        step = next_step(called, proof, None if rows is None else rows.root, newest)
+        key = (device, called.number)
+        if step is RollStep.COMPUTE:
+            self.book.tasks.start((key, challenge.seed), self._compute(device, called.number, challenge))
+        elif step is RollStep.COMMIT and rows is not None and self.book.is_due(key, step):
+            call = Capacity.commit(device=device, root=rows.root)
+            await self.book.send(StepMessage(call, "roll_call_commit", {"device": device, "number": called.number}))
+        elif step is RollStep.SHOW and rows is not None and self.book.is_due(key, step):
+            shown = await asyncio.to_thread(_shown, called, device, challenge.shape.rows, rows)
+            call = Capacity.show_rows(device=device, rows=shown)
+            await self.book.send(StepMessage(call, "roll_call_rows", {"device": device, "number": called.number}))
+
+    def _known(self, challenge: ChainChallenge) -> ChainRows | None:
+        """The rows of a challenge, if they were computed, by this process or an earlier one."""
+        if challenge not in self._rows:
+            found = self._kept.load(challenge)
+            if found is None:
+                return None
+            self._rows[challenge] = found
+        return self._rows[challenge]
+
+    async def _compute(self, device: bytes, number: int, challenge: ChainChallenge) -> None:
+        tell = self.parts.telemetry.tell
+        tell("roll_call", device=device, number=number)
+        try:
+            rows = await self._computer(self._devices()[device]).rows(ChainWork(challenge))
+            await asyncio.to_thread(self._kept.keep, challenge, rows)
+            self._rows[challenge] = rows
+        except (ExecutionError, KeyError, OSError) as error:
+            tell("roll_call_failed", device=device, number=number, problem=str(error))
+
+    async def _warm(self, hardware: Hardware) -> None:
+        try:
+            await self._computer(hardware).start()
+        except ExecutionError as error:
+            self.parts.telemetry.tell("roll_call_failed", problem=str(error))
+
+    # ------------------------------------------------------------------------------------------------- others' devices
+
+    async def _inspect(self) -> None:
+        """Compute the rows that this provider was drawn to look at, and object to those that are wrong."""
+        try:
+            for shown in await self.parts.chain.inspections():
+                key = (shown.device, shown.number)
+                if key not in self._judged:
+                    self._judged[key] = await self._is_right(shown)
+                if not self._judged[key] and self.book.is_due(key, RollStep.OBJECT):
+                    call = Capacity.object(device=shown.device)
+                    told: dict[str, Detail] = {"device": shown.device, "number": shown.number}
+                    await self.book.send(StepMessage(call, "roll_call_objection", told))
+        except (ChainError, ExecutionError) as error:
+            self.parts.telemetry.tell("no_inspection", problem=str(error))
+
+    async def _is_right(self, shown: Inspection) -> bool:
+        work = ChainWork(shown.challenge, shown.places)
+        found = await self._computer(self.parts.workshop.hardware[0]).rows(work)
+        return found.digests == b"".join(shown.digests)
+
+    # ------------------------------------------------------------------------------------------------------- processes
+
+    def _computer(self, hardware: Hardware) -> ChainComputer:
+        if hardware.uuid not in self._computers:
+            self._computers[hardware.uuid] = self._make(hardware)
+        return self._computers[hardware.uuid]
+
+    async def _rest(self) -> None:
+        """Between roll calls nothing runs, and nothing is kept."""
+        if self._computers:
+            await self._end_computers()
+            self._rows.clear()
+            self._judged.clear()
+            await asyncio.to_thread(self._kept.forget_all_but, [])
+
+    async def _end_computers(self) -> None:
+        computers, self._computers = list(self._computers.values()), {}
+        for computer in computers:
+            await computer.close()
+
+
+def _shown(called: RollCall, device: bytes, count: int, rows: ChainRows) -> tuple[ShownRow, ...]:
+    """The rows that were drawn, with their paths."""
+    places = drawn_rows(called.rows_seed, device, count)
+    digests = [rows.digests[at : at + DIGEST_BYTES] for at in range(0, len(rows.digests), DIGEST_BYTES)]
+    paths = merkle_paths(ROW_DOMAIN, digests, places)
+    return tuple(ShownRow(digests[place], path) for place, path in zip(places, paths, strict=True))

@@ -1,0 +1,83 @@
+"""The process that computes matrix chains for roll calls, until its input closes.
+
+    python -m gpu_tasks.provider.execution.chain_worker --backend numpy
+
+Always: limits are set before anything is loaded; standard output carries answers alone; nothing that a customer sent is
+computed here: what is computed follows from a seed of the chain and a shape of the provider's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Annotated, BinaryIO
+
+from gpu_tasks.provider.execution import limits
+from gpu_tasks.provider.execution.worker import pipes
+from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES, framed
+from gpu_tasks.workloads.matmul_chain.challenge import ROWS_MAX, ChainChallenge
+from runtime.encoding.codec import U32, Bounded, codec, struct
+from runtime.encoding.types import Hash
+
+WORK_BYTES_MAX = 4_096
+ROWS_AT_ONCE_MAX = 64
+
+
+@struct
+class ChainWork:
+    """A chain, and of which of its rows the hashes are wanted; none named: of all."""
+
+    challenge: ChainChallenge
+    rows: Annotated[tuple[U32, ...], Bounded(ROWS_AT_ONCE_MAX)] = ()
+
+
+@struct
+class ChainRows:
+    """The hashes of the rows asked for, one after the other, and the root over all rows where all were asked for."""
+
+    root: Hash
+    digests: Annotated[bytes, Bounded(32 * ROWS_MAX)]
+
+
+WORK = codec(ChainWork)
+ROWS = codec(ChainRows)
+
+
+def main() -> None:
+    """Limit this process, load, and answer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", required=True)
+    backend = parser.parse_args().backend
+    limits.apply(limits.chain_limits_for(backend))
+    source, sink = pipes()
+    from gpu_tasks.workloads.matmul_chain.prover import (  # noqa: PLC0415  # NumPy loads under the limits
+        chain_arithmetic,
+        hashes_of,
+        row_hashes,
+        rows_root,
+    )
+
+    arithmetic = chain_arithmetic(backend)
+    _answer(sink, b"")
+    while body := _message(source):
+        work = WORK.decode(body)
+        if work.rows:
+            found = ChainRows(bytes(32), b"".join(hashes_of(arithmetic, work.challenge, work.rows)))
+        else:
+            digests = row_hashes(arithmetic, work.challenge)
+            found = ChainRows(rows_root(digests), b"".join(digests))
+        _answer(sink, ROWS.encode(found))
+
+
+def _answer(sink: BinaryIO, body: bytes) -> None:
+    sink.write(framed(body))
+    sink.flush()
+
+
+def _message(source: BinaryIO) -> bytes:
+    """The next question; empty at the end of the input, or for what is none."""
+    length = int.from_bytes(source.read(LENGTH_BYTES), "little")
+    return source.read(length) if 0 < length <= WORK_BYTES_MAX else b""
+
+
+if __name__ == "__main__":
+    main()

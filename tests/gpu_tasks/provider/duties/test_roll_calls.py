@@ -1,0 +1,162 @@
+"""Daemons at a roll call: who answers, who lies and who is silent; and a daemon that is killed before it shows rows."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from chain_computers import BrokenComputer, HereComputer, LyingComputer
+from gpu_tasks.market.capacity import events as ev
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, CapacityProof, WorkShape
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.provider.daemon import ROLL_CALLS_FOLDER
+from gpu_tasks.provider.duties.roll_steps import RollStep, next_step
+from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
+from provider_chain import Miner, Village
+from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
+
+SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 30)
+NUMBERS = {"Capacity.roll_calls": 1, "Capacity.period": 100, "Capacity.cpu_rate_min": 1}
+BLOCKS_MAX = 250
+
+
+def hardware(keys: Keys) -> Hardware:
+    return Hardware(CPU_NAME, f"CPU of {keys.name}", DeviceClass.CPU, 0, None)
+
+
+def device(keys: Keys) -> bytes:
+    return device_id(keys.stash, hardware(keys).uuid_hash)
+
+
+async def settled(village: Village, *enrolled: Keys) -> None:
+    """Every validator has a machine with one device; some enrol theirs."""
+    chain = village.node.chain
+    for keys in chain.validators:
+        bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=hardware(keys).uuid_hash, bond=OGPU)
+        chain.block(signed(keys.stash, bring))
+        village.hardware = [hardware(keys)]
+        await village.open(keys)
+    chain.block(*(signed(one.stash, Capacity.enrol(device=device(one), shape=SHAPE)) for one in enrolled))
+
+
+def called(village: Village) -> RollCall | None:
+    return village.node.chain.now()[Capacity].current.get()
+
+
+async def until(village: Village, kind: type, *, without: tuple[Keys, ...] = (), blocks: int = BLOCKS_MAX) -> None:
+    """Blocks, with a step of each daemon after each, until something happens."""
+    before = len(village.node.chain.happened(kind))
+    for _ in range(blocks):
+        await one_block(village, without)
+        if len(village.node.chain.happened(kind)) > before:
+            return
+    raise AssertionError(f"no {kind.__name__} within {blocks} blocks")
+
+
+async def one_block(village: Village, without: tuple[Keys, ...] = ()) -> None:
+    village.node.block()
+    for miner in list(village.miners):
+        if miner.keys not in without:
+            await miner.step()
+
+
+async def ended(village: Village, without: tuple[Keys, ...] = ()) -> None:
+    """To the block from which the newest roll call stands."""
+    newest = called(village)
+    assert newest is not None
+    while village.node.chain.height < times.over_at(newest):
+        await one_block(village, without)
+
+
+def proven(village: Village, keys: Keys) -> int:
+    return village.node.chain.now()[Capacity].proven(device(keys))
+
+
+def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: Path) -> None:
+    async def main() -> None:
+        village = Village(tmp_path, 5, running=0, chain=MarketChain(named_keys(5), constants=NUMBERS))
+        alice, bob, charlie = village.node.chain.validators[:3]
+        village.chains[bob.name] = LyingComputer()
+        async with village:
+            await settled(village, alice, bob, charlie)
+            await until(village, ev.RollCalled, without=(charlie,))
+            await ended(village, without=(charlie,))
+            assert proven(village, alice) >= 1
+            assert (proven(village, bob), proven(village, charlie)) == (0, 0)
+            objections = village.node.chain.happened(ev.RowsObjected)
+            assert {one.device for one in objections} == {device(bob)}
+            assert len(objections) >= 2
+            assert not village.node.failed, "nobody pays for a call that cannot succeed"
+            capacity = village.node.chain.now()[Capacity]
+            assert capacity.in_force.get()
+            assert [capacity.has_proven(device(one), DeviceClass.CPU) for one in (alice, bob, charlie)] == [
+                True,
+                False,
+                False,
+            ]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["kept", "lost"])
+def test_a_daemon_that_is_killed_after_its_commit_shows_its_rows_from_the_disk_or_computes_them_again(
+    tmp_path: Path, *, is_lost: bool
+) -> None:
+    async def main() -> None:
+        village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
+        alice = village.node.chain.validators[0]
+        async with village:
+            await settled(village, alice)
+            await until(village, ev.CapacityCommitted)
+            village.chains[alice.name] = HereComputer() if is_lost else BrokenComputer()
+            if is_lost:
+                shutil.rmtree(tmp_path / alice.name / ROLL_CALLS_FOLDER)
+            village.hardware = [hardware(alice)]
+            again = await village.restart(village.miner(alice.stash))
+            await until(village, ev.RowsOpened, blocks=60)
+            await ended(village)
+            assert proven(village, alice) >= 1
+            assert rolled(again) == is_lost
+            assert not village.node.failed
+
+    asyncio.run(main())
+
+
+def rolled(miner: Miner) -> bool:
+    """Whether a daemon computed its chain."""
+    return "roll_call" in miner.heard.names()
+
+
+ROOT, OTHER = b"r" * 32, b"o" * 32
+CALLED = RollCall(3, 100, 1, bytes(32))
+PROOF = CapacityProof(ROOT, SHAPE, 1, 1)
+SHOWN = CapacityProof(ROOT, SHAPE, 1, 1, is_open=True)
+ROWS_AT = times.rows_at(CALLED)
+
+
+@pytest.mark.parametrize(
+    ("proof", "kept", "newest", "step"),
+    [
+        (None, None, 100, RollStep.COMPUTE),
+        (None, ROOT, 103, RollStep.NOTHING),
+        (None, ROOT, 104, RollStep.COMMIT),
+        (None, ROOT, 109, RollStep.COMMIT),
+        (None, ROOT, 110, RollStep.NOTHING),
+        (None, None, 110, RollStep.NOTHING),
+        (PROOF, ROOT, ROWS_AT - 1, RollStep.NOTHING),
+        (PROOF, ROOT, ROWS_AT, RollStep.SHOW),
+        (PROOF, None, ROWS_AT, RollStep.COMPUTE),
+        (PROOF, OTHER, ROWS_AT, RollStep.NOTHING),
+        (PROOF, ROOT, ROWS_AT + times.OPEN_BLOCKS, RollStep.NOTHING),
+        (SHOWN, ROOT, ROWS_AT, RollStep.NOTHING),
+    ],
+)
+def test_what_a_roll_call_asks_for(
+    proof: CapacityProof | None, kept: bytes | None, newest: int, step: RollStep
+) -> None:
+    assert next_step(CALLED, proof, kept, newest) is step

@@ -1,0 +1,54 @@
+"""What computes the chains of roll calls in tests: in this process, rightly, wrongly or not at all."""
+
+from dataclasses import dataclass, field
+
+from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.prover import hashes_of, row_hashes, rows_root
+
+
+@dataclass
+class HereComputer:
+    """Right rows, in this process; counts the whole chains that it computed."""
+
+    chains: int = 0
+
+    def make(self, hardware: Hardware) -> "HereComputer":
+        return self
+
+    async def start(self) -> None:
+        """It is ready."""
+
+    async def rows(self, work: ChainWork) -> ChainRows:
+        if work.rows:
+            return ChainRows(bytes(32), b"".join(hashes_of(NumpyChain(), work.challenge, work.rows)))
+        self.chains += 1
+        digests = self.digests(work)
+        return ChainRows(rows_root(digests), b"".join(digests))
+
+    def digests(self, work: ChainWork) -> list[bytes]:
+        return row_hashes(NumpyChain(), work.challenge)
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+
+@dataclass
+class LyingComputer(HereComputer):
+    """Commits to rows that nobody computed; as an inspector it is honest."""
+
+    def digests(self, work: ChainWork) -> list[bytes]:
+        return [number.to_bytes(32, "little") for number in range(work.challenge.shape.rows)]
+
+
+@dataclass
+class BrokenComputer(HereComputer):
+    """Computes nothing."""
+
+    asked: list[ChainWork] = field(default_factory=list)
+
+    async def rows(self, work: ChainWork) -> ChainRows:
+        self.asked.append(work)
+        raise ExecutionError("broken")
