@@ -12,7 +12,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
-from gpu_tasks.market.training.tasks import task_id_of
+from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
@@ -99,3 +99,14 @@ class Renting(TaskVillage):
 
 def play(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 4, **more: Any) -> None:
     play_tasks(tmp_path, count, scene, kind=Renting, **more)
+
+
+async def begun(village: Renting, program: ContainerRequest = PROGRAM) -> tuple[bytes, Any, FakeEngine]:
+    """A program that runs: its task, who runs it, and with what."""
+    task = await village.rent(program)
+    running = await village.until(task, TaskState.RUNNING)
+    await village.block()
+    miner = village.miner(running.slots[0].provider)
+    engine = village.engine_of(miner.keys.stash)
+    assert len(engine.running) == 1
+    return task, miner, engine
