@@ -150,18 +150,15 @@ class GpuTasksApi(RuntimeApi, version=1):
             return None
         called, enrolled = capacity.current.get(), capacity.enrolments[device]
         proof = None if called is None else capacity.proofs[device, called.number]
-        is_drawn = called is not None and proof is not None and called.rows_seed != bytes(32)
-        is_inspected = is_drawn and enrolled is not None and called.inspectors_seed != bytes(32)
-        return CapacityStatus(
-            enrolled,
-            capacity.proven(device),
-            capacity.rate_min(record.kind),
-            capacity.has_proven(device, record.kind),
-            called,
-            proof,
-            tuple(drawn_rows(called.rows_seed, device, proof.shape.rows)) if is_drawn else (),
-            tuple(capacity.inspectors(called, device, enrolled.owner)) if is_inspected else (),
-        )
+        rows: tuple[int, ...] = ()
+        inspectors: tuple[bytes, ...] = ()
+        if called is not None and proof is not None and called.rows_seed != bytes(32):
+            rows = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
+        if called is not None and enrolled is not None and called.inspectors_seed != bytes(32):
+            inspectors = tuple(capacity.inspectors(called, device, enrolled.owner))
+        proven, has_proven = capacity.proven(device), capacity.has_proven(device, record.kind)
+        rate_min = capacity.rate_min(record.kind)
+        return CapacityStatus(enrolled, proven, rate_min, has_proven, called, proof, rows, inspectors)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
