@@ -6,6 +6,9 @@ from itertools import accumulate
 from typing import Annotated
 
 from gpu_tasks.market import rounds
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import INSPECTORS, ROWS_DRAWN, CapacityProof, Enrolment, drawn_rows
+from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
@@ -16,7 +19,7 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState
-from runtime.encoding.codec import U8, Bounded, struct
+from runtime.encoding.codec import U8, U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber
 from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon
@@ -81,6 +84,26 @@ class Quote:
     cost_max: Balance
 
 
+@struct
+class CapacityStatus:
+    """What stands of a device at roll calls. Rates are thousand millions of operations a slot."""
+
+    enrolled: Enrolment | None
+    proven: U64
+    rate_min: U64
+    """Of its class."""
+    has_proven: bool
+    """Whether it may be given work, as far as roll calls go."""
+    called: RollCall | None
+    """The newest roll call."""
+    proof: CapacityProof | None
+    """What the device has shown at it."""
+    rows: Annotated[tuple[U32, ...], Bounded(ROWS_DRAWN)]
+    """Those that are drawn of what it committed to, once they are."""
+    inspectors: Annotated[tuple[AccountId, ...], Bounded(INSPECTORS)]
+    """Who looks at them, once they are drawn."""
+
+
 class GpuTasksApi(RuntimeApi, version=1):
     """Devices, services, units and duties."""
 
@@ -118,6 +141,24 @@ class GpuTasksApi(RuntimeApi, version=1):
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
         """The devices of one provider, whatever the table has no room for."""
         return self._shown([(key, device) for key, device in self._table() if device.owner == owner])
+
+    @query
+    def capacity(self, device: DeviceId) -> CapacityStatus | None:
+        """What stands of a device at roll calls; None for no device."""
+        record, capacity = self.bound[Devices].devices[device], self.bound[Capacity]
+        if record is None:
+            return None
+        called, enrolled = capacity.current.get(), capacity.enrolments[device]
+        proof = None if called is None else capacity.proofs[device, called.number]
+        rows: tuple[int, ...] = ()
+        inspectors: tuple[bytes, ...] = ()
+        if called is not None and proof is not None and called.rows_seed != bytes(32):
+            rows = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
+        if called is not None and enrolled is not None and called.inspectors_seed != bytes(32):
+            inspectors = tuple(capacity.inspectors(called, device, enrolled.owner))
+        proven, has_proven = capacity.proven(device), capacity.has_proven(device, record.kind)
+        rate_min = capacity.rate_min(record.kind)
+        return CapacityStatus(enrolled, proven, rate_min, has_proven, called, proof, rows, inspectors)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:

@@ -36,6 +36,18 @@ COMMANDS = {
         "joining:register",
         "Register provider, device and offer; bonds and offers to validate first, where that is missing.",
     ),
+    "bench": (
+        "rolling:bench",
+        "Measure what each device here computes at roll calls, all at once, and name the work to enrol with.",
+    ),
+    "enrol": (
+        "rolling:enrol",
+        "Have DEVICE (0x.., or the beginning of it) answer roll calls, from the next one on; a bond is held for it.",
+    ),
+    "withdraw": (
+        "rolling:withdraw",
+        "Have DEVICE answer no roll calls any more, and take its bond back; what it had proven is over.",
+    ),
     "offer": ("offering:offer", "Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."),
     "withdraw-offer": (
         "offering:withdraw_offer",

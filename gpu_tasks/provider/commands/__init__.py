@@ -15,6 +15,7 @@ In reading order:
 * `inventorying`: `inventory`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `pause`, `resume`
+* `rolling`: `bench`, `enrol`, `withdraw`
 * `auctioning`: `auctions`, `policy`, `drain`
 * `earning`: `earnings`
 * `appealing`: `appeal`

@@ -12,6 +12,7 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ProvenRates
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
 from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect
@@ -27,7 +28,8 @@ from wallet.output import Grains
 from wallet.session import explained, note
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
-DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "asks")
+DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "proven", "asks")
+UNPROVEN = ("device", "why_no_work")
 PAUSED = ("device", "why_paused", "resumes_at")
 SEATS = ("case", "bench", "held", "stage", "said")
 
@@ -75,7 +77,8 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     height, duties = await chain.standing()
     paused = [status.id for status in own if status.device.is_paused]
     notes = why_paused(options.base_path / TELEMETRY_FILE, paused, height)
-    rows = [_device_row(status, notes.get(status.id)) for status in own]
+    rates = (await chain.roll_call([status.id for status in own])).rates
+    rows = [_device_row(status, notes.get(status.id), rates) for status in own]
     seats = [seat_row(seat) for seat in await chain.final_seats()]
     facts = {
         "stash": ss58.encode(chain.stash),
@@ -92,11 +95,13 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
     if paused:
         options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
+    if any(row["why_no_work"] for row in rows):
+        options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
     if seats:
         options.output.rows("Cases that this stash judges, or has judged", SEATS, seats)
 
 
-def _device_row(status: DeviceStatus, note: PauseNote | None) -> dict[str, Any]:
+def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates) -> dict[str, Any]:
     return {
         "device": status.id,
         "class": status.device.kind.name.lower(),
@@ -106,6 +111,8 @@ def _device_row(status: DeviceStatus, note: PauseNote | None) -> dict[str, Any]:
         "why_paused": None if note is None else note.why,
         "resumes_at": None if note is None else note.until_block,
         "assignment": status.device.assignment,
+        "proven": rates.proven.get(status.id, 0),
+        "why_no_work": rates.why_not(status.id, status.device.kind) or None,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
     }
 

@@ -11,6 +11,7 @@ from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import RollCallView
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.cryptography import ss58
@@ -30,6 +31,7 @@ async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware]) -> lis
         good("key", f"works for {ss58.encode(chain.stash)}"),
         await _finality(chain),
         *_devices(devices, hardware),
+        *_roll_calls(devices, await chain.roll_call([status.id for status in devices])),
         await _funds(chain),
         await _store(chain),
     ]
@@ -62,6 +64,19 @@ def _device(status: DeviceStatus, name: str | None) -> Diagnosis:
     if not status.offers:
         return weak(check, f"{name} works for no service; it can bid for tasks", "ogpu-provider offer")
     return good(check, f"{name}, {len(status.offers)} offers, bonded with {format_amount(status.device.bond)} oGPU")
+
+
+def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Diagnosis]:
+    """Of each device that gets no work, or will get none, since it has proven too little."""
+    found = []
+    for status in devices:
+        check, why = f"0x{status.id.hex()[:8]}.. at roll calls", view.rates.why_not(status.id, status.device.kind)
+        if status.id not in view.enrolled and (view.planned or view.called is not None):
+            says = why or "it is not enrolled: it gets no work once the roll call is over"
+            found.append(bad(check, says, "ogpu-provider bench, then ogpu-provider enrol"))
+        elif why:
+            found.append(bad(check, why, "leave `run` running through the next roll call; less --work if it was late"))
+    return found
 
 
 async def _funds(chain: LiveChain) -> Diagnosis:

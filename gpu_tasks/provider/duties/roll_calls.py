@@ -77,7 +77,7 @@ class RollCallDuty:
 
     def why_not(self, device: bytes, kind: DeviceClass) -> str:
         """Why the chain would give a device no work, as it was looked at last; empty if it would."""
-        return "" if self.view is None else self.view.standings.why_not(device, kind)
+        return "" if self.view is None else self.view.rates.why_not(device, kind)
 
     async def close(self) -> None:
         """End everything."""

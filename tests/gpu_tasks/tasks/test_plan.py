@@ -50,6 +50,7 @@ def planned(task: TaskTerms, *devices: BiddingDevice, classes: tuple[DeviceClass
         ({"bond": 9}, Hindrance.BOND),
         ({"is_paused": True, "is_busy": True}, Hindrance.PAUSED),
         ({"is_busy": True}, Hindrance.BUSY),
+        ({"has_proven": False}, Hindrance.UNPROVEN),
         ({"spendable": 99}, Hindrance.FUNDS),
         ({"spendable": 100}, None),
         ({"owner": name(99), "kind": DeviceClass.DATACENTER, "is_paused": True}, Hindrance.OWN),

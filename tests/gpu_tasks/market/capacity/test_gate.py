@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
@@ -13,7 +14,9 @@ from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.training.events import NotEligible
 from gpu_tasks.market.training.tasks import task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography.signatures import verify
 from runtime.encoding.types import Root
+from runtime.frame.api import Apis
 from runtime.frame.parameter import ParameterChange
 from runtime.frame.runtime import Bound
 from runtime.pallets.chain_parameters import ChainParameters
@@ -87,6 +90,12 @@ def test_everybody_works_until_the_first_roll_call_is_over_and_then_who_has_prov
     enrol(chain, SMALL, bob)
     assert all(chain.now()[Capacity].has_proven(one.device, DeviceClass.DATACENTER) for one in chain.validators)
     through_a_roll_call(chain, alice, bob)
+    asked = GpuTasksApi(Apis(chain.runtime, (GpuTasksApi,)), chain.state, bytes(32), verify)
+    status = asked.capacity(alice.device)
+    assert status is not None
+    assert (status.has_proven, len(status.rows), len(status.inspectors)) == (True, 16, 3)
+    assert status.proven == chain.now()[Capacity].proven(alice.device) >= status.rate_min
+    assert asked.capacity(bytes(32)) is None
     capacity = chain.now()[Capacity]
     assert [capacity.has_proven(one.device, DeviceClass.CPU) for one in chain.validators] == [True] + 5 * [False]
     assert capacity.proven(bob.device) < capacity.rate_min(DeviceClass.CPU)
