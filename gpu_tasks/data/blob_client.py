@@ -45,6 +45,8 @@ INVENTORIES_MAX = 512
 """At once, beside: each is small, and who drips must not have others left out of what ends in a fixed time."""
 ERROR_TEXT_BYTES_MAX = 512
 PART_BYTES = 64 * 1024
+BROKER_BYTES_MAX = 512
+"""Of a broker's address."""
 TELEMETRY_PATH = "/telemetry"
 INVENTORY_PATH = "/inventory"
 TUNNEL_PATH = "/tunnel/{task}"
@@ -135,7 +137,8 @@ class BlobClient:
 
     async def broker_of(self, endpoint: str) -> str:
         """Where a provider says that its telemetry is heard; what it says is a stranger's word."""
-        return (await self._request("GET", endpoint, TELEMETRY_PATH, None)).decode("ascii", errors="replace")
+        found = await self._request("GET", endpoint, TELEMETRY_PATH, None, most=BROKER_BYTES_MAX)
+        return found.decode("ascii", errors="replace")
 
     async def inventory_of(self, endpoint: str) -> bytes:
         """What a provider says that its machine has, unread; BlobError, also where that is more than it may be."""

@@ -64,7 +64,7 @@ class BrokerBook:
         try:
             await self.blobs.broker_of(endpoint)
         except BlobError as error:
-            return "answered" in str(error)
+            return str(error).startswith(("answered", "sent more"))
         return True
 
     async def _broker(self, stash: bytes) -> tuple[BrokerAddress | None, str | None]:

@@ -128,3 +128,18 @@ def test_nobody_tells_of_a_task_that_nobody_works_on(tmp_path: Path, state: Task
         assert await book.slots({TASK: told(state, ALICE)}) == []
 
     with_endpoint(tmp_path / "chain", "http://127.0.0.1:1", body)
+
+
+def test_a_long_answer_is_no_broker_and_is_not_shown(tmp_path: Path) -> None:
+    """A quarter of a megabyte of words in a cell of the table of `ogpu top` took 6.4 seconds of CPU to be drawn."""
+
+    async def body(book: BrokerBook) -> None:
+        (slot,) = await book.slots({TASK: told(TaskState.RUNNING, ALICE)})
+        assert slot.broker is None
+        assert slot.problem is not None
+        assert "sent more than 512 bytes" in slot.problem
+        assert len(slot.problem) < 200
+        assert await book.answers(ALICE)
+
+    with serving(tmp_path / "blobs", "x " * 300) as endpoint:
+        with_endpoint(tmp_path / "chain", endpoint, body)
