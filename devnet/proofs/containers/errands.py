@@ -107,6 +107,28 @@ def run_array(place: Place) -> Iterator[str]:
         yield f"`ogpu history` says otherwise: {found}"
 
 
+def requeue_job(place: Place) -> Iterator[str]:
+    """`ogpu submit --requeue`: what its time limit cut off is another task, once and no more."""
+    path = place.net.folder / "endless.yaml"
+    path.write_text(
+        "apiVersion: ogpu/v1\nkind: Job\nmetadata: {name: endless}\nspec:\n  run:\n"
+        f"    image: {place.image}\n    command: [sh, -c, 'echo begun > /out/state; sleep 600']\n"
+        "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
+        "  limits: {time: 20s, interval: 10s}\n"
+    )
+    options = ("--postings", str(place.net.folder / "postings"), "--yes")
+    code, said = place.typed("submit", str(path), "--watch", "--requeue", "1", *options)
+    tasks = list(dict.fromkeys(json.loads(line)["task"] for line in said.splitlines()))
+    if code or len(tasks) != 2:
+        yield f"`ogpu submit --requeue 1` ends with {code}, after {len(tasks)} tasks"
+        return
+    for task in tasks:
+        out = place.net.folder / f"{task[:10]}-endless.tar"
+        place.typed("result", task, "--out", str(out))
+        if _content(out, "state") != b"begun\n":
+            yield f"{task} left no outputs"
+
+
 def buy_picture(place: Place) -> Iterator[str]:
     """`ogpu picture`: tiles from three providers, put together."""
     net, out = place.net, place.net.folder / "still-life.png"
@@ -154,5 +176,6 @@ def _content(path: Path, name: str) -> bytes | None:
 ERRANDS = (
     Errand("run", "A command line: `ogpu run`, with a secret, lines, outputs and its exit code", run_command),
     Errand("array", "An array of two, at once on two devices; the same command again; a task behind it", run_array),
+    Errand("requeued", "A job that its time limit cuts off, submitted again once", requeue_job),
     Errand("picture", "A picture out of tiles from three providers", buy_picture),
 )

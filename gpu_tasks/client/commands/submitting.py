@@ -33,11 +33,14 @@ from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.training.records import ended_well, exit_code_of
+from gpu_tasks.client.training.requeueing import CUT_OFF, REQUEUES_MAX, run_again, was_cut_off
 from gpu_tasks.client.training.sealing import ImageUpload, TaskDraft, TaskSealer
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.plan import TaskPlan, plan_of
+from gpu_tasks.tasks.task_kinds import ContainerSource
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, NotIncludedError, Payer
 from wallet.commands import making
@@ -50,6 +53,7 @@ from wallet.session import CallFailedError, WalletSession, explained, note
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
+NO_DEVICE = "nobody had a device free for it"
 SUBMITTED_MAX = 4
 """Times that a member of an array is submitted for which nobody bids."""
 ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
@@ -78,6 +82,10 @@ ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
     metavar="0-9[%4]",
     help="A task for each index, which it finds as OGPU_ARRAY_INDEX; with --watch as many at once as stand behind %.",
 )
+@click.option(
+    "--requeue", type=click.IntRange(0, REQUEUES_MAX), default=0, show_default=True, metavar="N",
+    help="With --watch: submit a job or lease again, N times at most, whose time was over before its program.",
+)  # fmt: skip
 @after_options
 @tip_option
 @yes_option
@@ -85,8 +93,8 @@ ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 @click.pass_obj
 def submit(
     session: WalletSession, file: Path, key_text: str, is_watched: bool, accepts: bool, secret_words: tuple[str, ...],
-    checkpoints: Path, anyway: bool, postings: Path, again: bool, array_text: str | None, after_ok: str | None,
-    after_any: str | None, tip: int, yes: bool, dry_run: bool,
+    checkpoints: Path, anyway: bool, postings: Path, again: bool, array_text: str | None, requeue: int,
+    after_ok: str | None, after_any: str | None, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.
 
@@ -96,7 +104,8 @@ def submit(
     read: list[LoadedTask] = []
     explained(lambda: read.append(load_any(file)))  # before any node is asked
     secrets = named_secrets(read[0].secrets, secret_words) if is_watched else {}
-    submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again)
+    _check_requeue(requeue, read[0], is_watched=is_watched)
+    submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again, times=1 + requeue)
     wait = waiting_for(after_ok, after_any)
     if array_text is not None:
         asked: list[IndexSet] = []
@@ -117,10 +126,18 @@ def submit(
     async def send(client: ChainClient) -> None:
         key = session.key(key_text)
         await wait(client)
-        posted = await submission.send(client, key, is_followed=is_watched)
+
+        async def run() -> Task:
+            if submission.is_sent:  # its auction is another one, and so is what it costs
+                await submission.look(client, is_anyway=True, is_dry=False)
+            task = (await submission.send(client, key, is_followed=True)).unit
+            return await follow_task(session, client, key, task, checkpoints, accepts=accepts, secrets=secrets)
+
         if is_watched:
-            await follow_task(session, client, key, posted.unit, checkpoints, accepts=accepts, secrets=secrets)
-        elif read[0].secrets:
+            await run_again(run, requeue, note)
+            return
+        posted = await submission.send(client, key, is_followed=False)
+        if read[0].secrets:
             note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
 
     session.run(look)
@@ -130,6 +147,11 @@ def submit(
     submission.ask(is_asked=not yes)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(send)
+
+
+def _check_requeue(requeue: int, loaded: LoadedTask, *, is_watched: bool) -> None:
+    if requeue and not (is_watched and isinstance(loaded.source, ContainerSource)):
+        raise click.UsageError("--requeue is for jobs and leases, and needs --watch: it is this command that waits")
 
 
 @dataclass(slots=True)
@@ -144,6 +166,9 @@ class TaskSubmission:
     is_again: bool
     is_quiet: bool = False
     """Whether somebody else says what became of it."""
+    times: int = 1
+    """How often it may be submitted."""
+    is_sent: bool = False
     draft: TaskDraft | None = None
     cost: PostingCost = NOTHING
     facts: dict[str, Any] = field(default_factory=dict)
@@ -183,6 +208,8 @@ class TaskSubmission:
         if not is_dry:
             require(available, self.cost.needed, "submitting the task")
         self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available)}
+        if self.times > 1:
+            self.facts |= {"times_at_most": self.times, "most_of_all": Grains(self.cost.most * self.times)}
 
     def ask(self, *, is_asked: bool) -> None:
         """What is submitted and its cost, for somebody at a terminal to agree to."""
@@ -192,7 +219,9 @@ class TaskSubmission:
             locks = (
                 f"Submit {self.draft.asked.name if self.draft else ''}, locking {format_amount(self.cost.locked)} oGPU"
             )
-            click.confirm(f"{locks}, for at most {format_amount(self.cost.most)} oGPU?", abort=True, err=True)
+            often = f", {self.times} times at most" if self.times > 1 else ""
+            most = format_amount(self.cost.most * self.times)
+            click.confirm(f"{locks}{often}, for at most {most} oGPU?", abort=True, err=True)
 
     async def send(
         self, client: ChainClient, key: Keypair, *, is_followed: bool, noted: Callable[[bytes], None] = lambda _: None
@@ -218,6 +247,7 @@ class TaskSubmission:
                 self.session.output.facts({**facts, **amounts, "sent": True})
             noted(posted.unit)
             record.forget()
+        self.is_sent, self.is_again = True, False
         return posted
 
 
@@ -255,7 +285,7 @@ class ArraySubmission:
             await self._send(client, session.key(self.file.key_text))
 
         session.run(look)
-        most = member.cost.most * len(missing)
+        most = member.cost.most * len(missing) * self.file.times
         facts = {**member.facts, "tasks": len(missing), "most_of_all": Grains(most)}
         if is_dry:
             session.output.facts({**facts, "sent": False})
@@ -287,14 +317,16 @@ class ArraySubmission:
 
             async def member(index: int) -> None:
                 async with places:
-                    for tries_left in reversed(range(SUBMITTED_MAX)):
+                    left = {NO_DEVICE: SUBMITTED_MAX - 1, CUT_OFF: self.file.times - 1}
+                    while True:
                         async with one_by_one:
                             task_id = await self._submitted(client, key, record, index)
-                        if not self.is_watched or await self._has_ended(client, key, index, task_id):
+                        why = await self._why_again(client, key, index, task_id) if self.is_watched else None
+                        if why is None or not left[why]:
                             return
-                        if tries_left:
-                            note(f"[{index}] nobody had a device free for it: it is submitted again")
-                            record.remove(index)
+                        left[why] -= 1
+                        note(f"[{index}] {why}: it is submitted again")
+                        record.remove(index)
 
             try:
                 async with asyncio.TaskGroup() as group:
@@ -321,8 +353,11 @@ class ArraySubmission:
         self.rows[index] = {"index": index, "task": task_id, "state": "submitted", "exit_code": None, "problem": None}
         return task_id
 
-    async def _has_ended(self, client: ChainClient, key: Keypair, index: int, task_id: bytes) -> bool:
-        """Follow a member; False if no bid won it: devices that bid for the others are free again by now."""
+    async def _why_again(self, client: ChainClient, key: Keypair, index: int, task_id: bytes) -> str | None:
+        """Follow a member; why it may be submitted again: it was cut off, or no bid won it.
+
+        Devices that bid for the others are free again by then.
+        """
         row = self.rows[index]
         try:
             ended = await follow_task(
@@ -332,10 +367,10 @@ class ArraySubmission:
         except CallFailedError as error:
             row |= {"state": "ended", "problem": str(error)}
             found = await training_reads.task(client, task_id, await client.finalized())
-            return found is None or found.outcome is not TaskOutcome.NO_AWARD
+            return NO_DEVICE if found is not None and found.outcome is TaskOutcome.NO_AWARD else None
         code = exit_code_of(ended)
         row |= {"state": "ended", "exit_code": code, "problem": None if ended_well(ended) else f"exit code {code}"}
-        return True
+        return CUT_OFF if was_cut_off(ended) else None
 
 
 async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:

@@ -18,5 +18,6 @@ In reading order:
 * `time_payments`: what who sold time had of it
 * `task_payments`: what each party was paid, lost, and has back
 * `task_story`: these two, read for one task
+* `requeueing`: a program that its time limit cut off, submitted again
 * `following`: a task from block to block, until it ends
 """

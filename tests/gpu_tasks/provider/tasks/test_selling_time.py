@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fake_engine import FakeEngine
+from gpu_tasks.client.training.requeueing import was_cut_off
 from gpu_tasks.data.program_left import decode_left
 from gpu_tasks.market.attestations.attestations import TaskAttested
 from gpu_tasks.market.training.life.leaving import Stop
@@ -51,6 +52,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
             await village.block()
         (slot,) = ended.slots
         assert ended.outcome is TaskOutcome.TIME_OVER
+        assert not was_cut_off(ended), "its program ended before"
         assert slot.result is not None
         assert slot.result.metric == 3
         blob = miner.daemon.parts.store.get(slot.result.blob)
@@ -86,6 +88,7 @@ def test_a_lease_lasts_as_long_as_its_time_whatever_its_program_does(tmp_path: P
         assert ended.outcome is TaskOutcome.TIME_OVER
         assert ended.slots[0].finished_at >= ended.started_at + INTERVAL * INTERVALS
         assert sum(earned for _, earned in village.settled()) == ended.slots[0].price
+        assert was_cut_off(ended)
         assert village.node.failed == []
 
     play(tmp_path, scene)
@@ -100,6 +103,7 @@ def test_a_job_that_never_ends_is_ended_when_its_time_is_up(tmp_path: Path) -> N
         assert container.end.done()
         assert ended.slots[0].result is not None
         assert ended.slots[0].result.metric == 143
+        assert was_cut_off(ended)
 
     play(tmp_path, scene)
 
@@ -111,6 +115,7 @@ def test_a_customer_that_leaves_has_its_container_taken_away(tmp_path: Path) -> 
         for _ in range(3):
             await village.block()
         assert village.task(task).outcome is TaskOutcome.TIME_STOPPED
+        assert not was_cut_off(village.task(task))
         assert not engine.running
 
     play(tmp_path, scene)
