@@ -108,13 +108,8 @@ def submit(
     submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again, times=1 + requeue)
     wait = waiting_for(after_ok, after_any)
     if array_text is not None:
-        asked: list[IndexSet] = []
-        explained(lambda: asked.append(index_set(array_text)))
-        if accepts:
-            raise click.UsageError("--array: --accept is for one task")
-        if asked[0].at_once is not None and not is_watched and not dry_run:
-            raise click.UsageError("--array: % needs --watch, which waits for the others")
-        array = ArraySubmission(submission, asked[0], secrets, is_watched=is_watched)
+        indices = _indices(array_text, accepts=accepts, can_wait=is_watched or dry_run)
+        array = ArraySubmission(submission, indices, secrets, is_watched=is_watched)
         array.run(wait, is_anyway=anyway, is_asked=not yes, is_dry=dry_run)
         return
 
@@ -147,6 +142,17 @@ def submit(
     submission.ask(is_asked=not yes)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(send)
+
+
+def _indices(text: str, *, accepts: bool, can_wait: bool) -> IndexSet:
+    """Which members an array has; UsageError for what goes with none."""
+    asked: list[IndexSet] = []
+    explained(lambda: asked.append(index_set(text)))
+    if accepts:
+        raise click.UsageError("--array: --accept is for one task")
+    if asked[0].at_once is not None and not can_wait:
+        raise click.UsageError("--array: % needs --watch, which waits for the others")
+    return asked[0]
 
 
 def _check_requeue(requeue: int, loaded: LoadedTask, *, is_watched: bool) -> None:
