@@ -253,6 +253,7 @@ def test_who_is_asked_takes_time_over_unless_it_drains(tmp_path: Path, *, drains
         assert asked.standby is not None
         later = await village.until(task, TaskState.RUNNING, TaskState.COMMITTING)
         assert later.state is (TaskState.COMMITTING if drains else TaskState.RUNNING)
+        assert village.node.failed == [], "who drains does not even ask"
 
     play(tmp_path, scene)
 

@@ -142,3 +142,20 @@ def test_who_has_gone_while_it_waited_for_a_place_is_not_served(tmp_path: Path) 
         assert room.copied_out == 0
 
     asyncio.run(main())
+
+
+def test_a_copy_has_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = folders(1)
+
+    async def main(room: Room, most: int) -> str:
+        monkeypatch.setattr(serving, "COPY_BYTES_MAX", most)
+        wire = Wire()
+        wire.hand_over(archive)
+        await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]  # it copies in
+        return wire.problem
+
+    room = Room()
+    assert "a copy has at most" in asyncio.run(main(room, len(archive) - 1))
+    assert room.copied == 0
+    assert asyncio.run(main(room, len(archive))) == ""
+    assert room.copied == 1
