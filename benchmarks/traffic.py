@@ -10,9 +10,9 @@ The first seconds, in which peers tell each other whom they reach, are counted a
 from collections import Counter
 
 from benchmarks.figures import Figures, report
-from consensus.wire import MESSAGE, NeedCerts, Vote
+from consensus.wire import MESSAGE, Message, NeedCerts, Vote
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
+from devnet.simulation.packets import Packet
 from devnet.simulation.scenario import START_MS, WAN, Scenario, make_world
 from devnet.simulation.world import World
 
@@ -33,7 +33,7 @@ class Meter:
         setattr(world, World.send.__name__, self._count)
 
     def _count(self, sender: SimulatedNode, receiver: SimulatedNode, packet: Packet) -> None:
-        if not isinstance(packet, BlocksAsked | BlocksSent):
+        if isinstance(packet, Message):
             kind = type(packet).__name__
             self.messages[kind] += 1
             # What is broadcast is one object: encoded once, as in a node.

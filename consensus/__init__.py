@@ -4,6 +4,7 @@ In reading order, from what is decided about to who decides:
 
 * `parameters`: the named numbers, and what must hold between them
 * `validators`: who votes in an epoch, with what weight; who leads which round
+* `sets`: the sets of all epochs that are known, each written once
 * `votes`: proposals and ballots, and how they are signed
 * `certificates`: more than two thirds signed one ballot
 * `evidence`: two statements that no honest validator makes
@@ -12,14 +13,15 @@ In reading order, from what is decided about to who decides:
 * `events`: what goes into the machine and what comes out
 * `blocktree`: blocks above the final one
 * `recall`: what it signed before a restart
+* `neighbours`: who is connected, and who of them votes
 * `polling`: Snowflake, the soft and fast layer
 * `proposer`: whose slot it is
-* `neighbours`: who is connected, and who of them votes
 * `finality`: the Simplex gadget, the final layer
 * `allowance`: what one peer may cause in a second
 * `fetches`: blocks that are missing
 * `twins`: headers of one author in one slot
 * `headers`: which blocks may enter at all
+* `handoffs`: from one set to the next, proved by those who sit
 * `authoring`: when to build a block, and on what
 * `machine`: all of it together: events in, effects out
 """

@@ -8,14 +8,14 @@ heard; an epoch longer ago is not heard at all.
 """
 
 from consensus.certificates import Certificate
-from consensus.finality.hearing import Hearing
+from consensus.finality.hearing import EpochHearing
 from consensus.votes import Ballot, SignedBallot, SignedProposal
 
 
 class Aftermath:
     """The hearing of an ended epoch, from its final round up to the rounds that were in reach at its end."""
 
-    def __init__(self, hearing: Hearing, boundary: Certificate, round_max: int) -> None:
+    def __init__(self, hearing: EpochHearing, boundary: Certificate, round_max: int) -> None:
         """`boundary` made the epoch's last block final."""
         self._hearing = hearing
         self._rounds = range(boundary.ballot.round, round_max + 1)

@@ -16,7 +16,7 @@ from consensus.certificates import Certificate
 from consensus.events import AcceptedReverted, Broadcast, Finalise, PersistCertificate, PersistThenSign
 from consensus.finality import voting
 from consensus.finality.aftermath import Aftermath
-from consensus.finality.hearing import Emit, Hearing
+from consensus.finality.hearing import Emit, EpochHearing
 from consensus.finality.relay import BallotRelay
 from consensus.finality.roundclock import RoundClock
 from consensus.finality.rounds import Rounds
@@ -43,7 +43,7 @@ class Gadget:
         relay: BallotRelay,
     ) -> None:
         """Call `begin` before anything else."""
-        self._heard: Hearing
+        self._heard: EpochHearing
         self.rounds: Rounds
         self._parameters = parameters
         self._genesis = genesis
@@ -68,7 +68,7 @@ class Gadget:
         self.members = epoch.validators
         self.rounds = Rounds(self.members.epoch, base)
         self._session = self._session_of(self.members.epoch)
-        self._heard = Hearing(self._parameters, epoch, self._genesis, self._verify, self._emit)
+        self._heard = EpochHearing(self._parameters, epoch, self._genesis, self._verify, self._emit)
         self.pending_final: Certificate | None = None
         self._clock = RoundClock(self._parameters)
 

@@ -30,7 +30,7 @@ class InvalidVoteError(Exception):
     """A message that no honest peer sends: wrong form, wrong signer, wrong signature."""
 
 
-class Hearing:
+class EpochHearing:
     """One epoch's statements. Whoever asks has seen that they are of this epoch, and of a round that counts."""
 
     def __init__(self, parameters: Parameters, epoch: Epoch, genesis: bytes, verify: VerifyEd25519, emit: Emit) -> None:

@@ -14,11 +14,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from consensus.parameters import DEVNET
+from consensus.parameters import DEVNET, FULL_POLL_VALIDATORS_MAX
+from devnet.simulation.elections import Change
 from devnet.simulation.report import kind_of, summarise, summary_line
 from devnet.simulation.scenario import (
     BLACKOUT_MIX,
     CUT_MIX,
+    EDGE_MIX,
     HARD_MIX,
     LAN,
     LATE_MIX,
@@ -34,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 0 if every bar holds."""
     options = parse(arguments)
     jobs: list[tuple[Scenario, int]] = []
-    for size in options.validators.split(","):
-        jobs += deal(list(plan(options, int(size))), options)
+    for place, size in enumerate(options.validators.split(",")):
+        jobs += deal(list(plan(options, int(size))), options, place * options.seeds)
     repeats = list({kind_of(scenario.name): (scenario, seed) for scenario, seed in reversed(jobs)}.values())
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))
@@ -60,7 +62,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--validators", default="4,5,7", help="sizes of the network, comma-separated")
     add("--scenarios", default="", help="only these, comma-separated: n4-twins, or twins for every size")
     add("--sample", type=int, default=0, metavar="K", help="poll K sampled units of stake instead of everybody")
-    add("--rotate", action="store_true", help="only scenarios with another validator set in each epoch")
+    add("--changing", action="store_true", help="only scenarios in which sets change")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     add("--report", default="out/simulate.json", help="where the figures go")
     return parser.parse_args(arguments)
@@ -70,7 +72,7 @@ def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
     """The scenarios of one size that the options select."""
     wanted = [part for part in options.scenarios.split(",") if part]
     for scenario in catalogue(size):
-        if options.rotate and not scenario.rotate:
+        if options.changing and scenario.change is Change.NONE:
             continue
         if wanted and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted}:
             continue
@@ -81,20 +83,28 @@ def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
             yield scenario
 
 
-def deal(scenarios: Sequence[Scenario], options: argparse.Namespace) -> Iterator[tuple[Scenario, int]]:
-    """Which scenario each seed runs: one after another, or every one."""
+def deal(scenarios: Sequence[Scenario], options: argparse.Namespace, skip: int = 0) -> Iterator[tuple[Scenario, int]]:
+    """Which scenario each seed runs: one after another, from another one on for each size, or every one."""
     for seed in range(options.first, options.first + options.seeds):
         if options.every:
             yield from ((scenario, seed) for scenario in scenarios)
         elif scenarios:
-            yield scenarios[seed % len(scenarios)], seed
+            yield scenarios[(seed + skip) % len(scenarios)], seed
 
 
 def catalogue(size: int) -> Iterator[Scenario]:
-    """Every scenario of a network of `size` validators; `bad` of them is the most that may misbehave."""
+    """Every scenario of a network of `size` validators: with one set for ever, and with sets that change."""
+    for scenario in steady(size):
+        yield scenario
+        yield changing(scenario)
+    yield from edges(size)
+
+
+def steady(size: int) -> Iterator[Scenario]:
+    """Scenarios with one set; `bad` validators is the most that may misbehave."""
     bad = (size - 1) // 3
     name = f"n{size}"
-    if size > 25:
+    if size > FULL_POLL_VALIDATORS_MAX:
         yield Scenario(f"{name}-calm", size, storm_s=0, quiet_s=30, delay_ms=WAN)
         yield Scenario(f"{name}-storm", size, storm_s=20, quiet_s=20, delay_ms=WAN)
         return
@@ -115,9 +125,40 @@ def catalogue(size: int) -> Iterator[Scenario]:
     yield Scenario(f"{name}-sparse-equivocators", size, equivocators=bad, shape="ring 4", followers=1, quiet_s=60)
     tiny = replace(DEVNET, epoch_blocks=3)
     yield Scenario(f"{name}-late", size, late=1, followers=1, storm=LATE_MIX, storm_s=210, quiet_s=20, parameters=tiny)
-    short = replace(DEVNET, epoch_blocks=12)
-    yield Scenario(f"{name}-rotate", size, rotate=1, parameters=short)
-    yield Scenario(f"{name}-rotate-equivocator", size, rotate=1, equivocators=bad, parameters=short)
+
+
+def changing(scenario: Scenario) -> Scenario:
+    """The same with sets that follow from each other as the chain's do, in short epochs, and trouble at their edges."""
+    length = min(scenario.parameters.epoch_blocks, 6)
+    return replace(
+        scenario, name=f"{scenario.name}-sets", change=Change.CUT, spares=max(1, scenario.validators // 3),
+        unequal=True, rekey=True, era_epochs=2 if scenario.twins or scenario.withholders else 1,
+        edges=EDGE_MIX if scenario.storm_s else (),
+        parameters=replace(scenario.parameters, epoch_blocks=length),
+    )  # fmt: skip
+
+
+def edges(size: int) -> Iterator[Scenario]:
+    """What only sets that change can show."""
+    if size > FULL_POLL_VALIDATORS_MAX:
+        return
+    bad = (size - 1) // 3
+    name, short, tiny = f"n{size}", replace(DEVNET, epoch_blocks=12), replace(DEVNET, epoch_blocks=4)
+    yield Scenario(f"{name}-rotate", size, change=Change.WINDOW, spares=1, parameters=short)
+    yield Scenario(
+        f"{name}-rotate-equivocator", size, change=Change.WINDOW, spares=1, equivocators=bad, parameters=short
+    )
+    anybody = Scenario(f"{name}-any", size, change=Change.ANY, spares=size, parameters=tiny, rekey=True)
+    yield anybody
+    yield replace(anybody, name=f"{name}-any-equivocators", equivocators=bad, edges=EDGE_MIX)
+    yield Scenario(
+        f"{name}-third-down", size, change=Change.CUT, spares=2, unequal=True, edges=("third",), storm_s=0, quiet_s=90,
+        parameters=tiny,
+    )  # fmt: skip
+    yield Scenario(
+        f"{name}-joiner", size, change=Change.CUT, spares=1, unequal=True, joiners=1, storm=LATE_MIX, storm_s=120,
+        quiet_s=20, parameters=tiny,
+    )  # fmt: skip
 
 
 def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[ScenarioOutcome]:

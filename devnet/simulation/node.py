@@ -17,15 +17,17 @@ from consensus.certificates import Certificate
 from consensus.events import BlockFacts
 from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError
 from consensus.machine import Machine
-from consensus.validators import Epoch
+from consensus.validators import Epoch, ValidatorSet
 from consensus.votes import Ballot, BallotKind
 from consensus.wire import Certified
+from devnet.simulation import boundaries
 from devnet.simulation.keys import KeyRing
-from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
+from devnet.simulation.packets import BlocksAsked, BlocksSent, HandoffsAsked, HandoffsSent, Packet
 from devnet.simulation.world import World
 
 ORPHANS_MAX = 64
 BLOCKS_PER_ANSWER_MAX = 64
+HANDOFFS_PER_ANSWER_MAX = 16
 
 
 @dataclass
@@ -181,12 +183,39 @@ class SimulatedNode:
                 found = self._chain_to(block, above)
                 if found:
                     self.world.send(self, sender, BlocksSent(found))
+            case HandoffsAsked(epoch):
+                self.world.send(self, sender, self._handoffs_from(epoch))
+            case HandoffsSent():
+                pass  # a node that executes blocks knows the sets from their state
             case BlocksSent(blocks):
                 for facts in blocks:
                     self._import(facts, sender)
                 self._run([])
             case _:
                 self.feed(ev.MessageReceived(sender.address, packet))
+
+    def _handoffs_from(self, epoch: int) -> HandoffsSent:
+        """What leads from an epoch to later ones, of those that are over."""
+        proven: list[boundaries.ProvenHandoff] = []
+        while (certificate := self.disk.boundaries.get(epoch)) is not None and len(proven) < HANDOFFS_PER_ANSWER_MAX:
+            block = certificate.ballot.block
+            following = self.known_set(epoch + 1)
+            if following is None:
+                break
+            proven.append(boundaries.prove(self.world.headers[block], self.disk.blocks[block], certificate, following))
+            epoch += 1
+        is_last = proven and epoch not in self.disk.boundaries
+        return HandoffsSent(tuple(proven), self._tail_of(proven[-1].boundary) if is_last else ())
+
+    def _tail_of(self, facts: BlockFacts) -> tuple[BlockFacts, ...]:
+        named, tail = facts.referenced_height, [facts]
+        while tail[-1].height > named and tail[-1].parent in self.disk.blocks:
+            tail.append(self.disk.blocks[tail[-1].parent])
+        return tuple(reversed(tail))
+
+    def known_set(self, epoch: int) -> ValidatorSet | None:
+        """The set of an epoch, as the state tells it an epoch ahead."""
+        return self.world.epochs(epoch).validators
 
     def _chain_to(self, block: bytes, above: int) -> tuple[BlockFacts, ...]:
         found = []
@@ -227,6 +256,8 @@ class SimulatedNode:
     def _check(self, facts: BlockFacts) -> None:
         parent = self.blocks[facts.parent]
         self.rules.check_facts(facts, parent, lambda height: self._ancestor(parent, height), self.now_ms())
+        if not self.world.names_next_set(facts):
+            raise InvalidHeaderError("the header names other seats than the state")
 
     def _ancestor(self, parent: BlockFacts, height: int) -> bytes | None:
         while parent.height > height:
@@ -299,14 +330,16 @@ class SimulatedNode:
 
     def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
         """A block as `request` asks; other nonces make other ids."""
-        reference = b"" if request.final_ref is None else request.final_ref.block
+        named = b"" if request.final_ref is None else request.final_ref.block
         author = self.keys.at(request.epoch).public
-        parts = (request.parent, request.slot.to_bytes(8, "big"), author, reference, bytes([nonce]))
+        parts = (request.parent, request.slot.to_bytes(8, "big"), author, named, bytes([nonce]))
         identity = blake2b(b"".join(parts), digest_size=32).digest()
         referenced = self.blocks[request.parent].referenced_height
         if request.final_ref is not None:
             referenced = request.final_ref.height
-        return BlockFacts(identity, request.parent, request.height, request.slot, author, referenced, request.final_ref)
+        slot, reference = request.slot, request.final_ref
+        facts = BlockFacts(identity, request.parent, request.height, slot, author, referenced, reference)
+        return self.world.seal(facts) if self.world.parameters.is_boundary(facts.height) else facts
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Persist, then sign."""

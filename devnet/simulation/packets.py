@@ -1,9 +1,10 @@
-"""What simulated nodes send each other: consensus messages, and blocks as bare facts."""
+"""What simulated nodes send each other: consensus messages, blocks as bare facts, and handoffs."""
 
 from dataclasses import dataclass
 
 from consensus.events import BlockFacts
 from consensus.wire import Message
+from devnet.simulation.boundaries import ProvenHandoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +22,22 @@ class BlocksSent:
     blocks: tuple[BlockFacts, ...]
 
 
-Packet = Message | BlocksAsked | BlocksSent
+@dataclass(frozen=True, slots=True)
+class HandoffsAsked:
+    """Ask for what leads from an epoch's set to the next ones."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffsSent:
+    """Handoffs of epochs that follow each other, a bounded number.
+
+    The last of all brings along the blocks up to its boundary, oldest first, that later headers may still name.
+    """
+
+    handoffs: tuple[ProvenHandoff, ...]
+    tail: tuple[BlockFacts, ...]
+
+
+Packet = Message | BlocksAsked | BlocksSent | HandoffsAsked | HandoffsSent

@@ -11,6 +11,7 @@ FAILURES = {
     "false_evidence": "do not verify",
     "stalled": "new final blocks after healing",
     "late_and_stuck": "blocks behind",
+    "refused_handoffs": "a handoff was refused",
 }
 """What may be wrong with a run, and the words by which its failures say so."""
 
@@ -28,6 +29,8 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
         "accused_keys": sum(outcome.accused for outcome in outcomes),
+        "runs_with_set_changes": sum(outcome.set_changes > 0 for outcome in outcomes),
+        "set_changes": sum(outcome.set_changes for outcome in outcomes),
         "runs_of_kind": dict(sorted(Counter(kind_of(outcome.scenario) for outcome in outcomes).items())),
         "scenarios": {
             name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == name]) for name in names
@@ -88,6 +91,7 @@ def summary_line(report: dict[str, object]) -> str:
         f"{len(failures)} failures: {failed['conflicting_finals']} runs with conflicting finals, "
         f"{failed['stalled'] + failed['late_and_stuck']} with stalls, "
         f"{failed['honest_accused'] + failed['false_evidence']} with honest keys accused; "
+        f"{report['set_changes']} changes of set in {report['runs_with_set_changes']} runs, "
         f"{report['accused_keys']} guilty keys accused, {report['soft_reverts']} soft reverts, "
         f"at least {report['finals_after_healing_min']} finals after healing, {report['wall_s']} s"
     )

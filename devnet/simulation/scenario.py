@@ -1,13 +1,15 @@
 """What a run is made of: who the validators are, which of them misbehave, and the storm they meet."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from random import Random
 
 from consensus.parameters import DEVNET, Parameters
-from consensus.validators import Epoch, Validator, ValidatorSet
 from devnet.simulation.byzantine import Equivocator, SilentNode, SlowNode, Twin, Withholder
-from devnet.simulation.keys import KeyRing, Signer, fake_signer, real_signer, verify_fake, verify_real
+from devnet.simulation.edges import EdgeTrouble
+from devnet.simulation.elections import Change, Elections, Field
+from devnet.simulation.joiner import Joiner
+from devnet.simulation.keys import KeyRing, fake_signer, real_signer, verify_fake, verify_real
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.roles import Follower, Links, line, ring, sparse, star
 from devnet.simulation.weather import Weather
@@ -25,6 +27,9 @@ LATE_MIX = ("delay", "crash")
 EFFECTS_TO_LIVE_MAX = 12
 CLOCK_JUMP_MAX_MS = 3_000
 LATE_BEHIND_MAX = 12
+SECOND_KEYS = 1_000
+REKEY_ERAS = 2
+EDGE_MIX = ("third", "third", "cut", "blackout", "partition")
 BLACKOUT_MIX = ("blackout", "blackout", "blackout", "partition", "loss", "delay")
 
 
@@ -49,7 +54,12 @@ class Scenario:
     quiet_s: int = 40
     delay_ms: tuple[int, int] = LAN
     clock_offset_max_ms: int = 100
-    rotate: int = 0
+    change: Change = Change.NONE
+    spares: int = 0  # nodes beyond the seats, who may be elected
+    era_epochs: int = 1
+    rekey: bool = False
+    edges: tuple[str, ...] = ()
+    joiners: int = 0
     real_signatures: bool = False
     encodes: bool = False
     parameters: Parameters = field(default=DEVNET)
@@ -73,6 +83,7 @@ class ScenarioOutcome:
     accept_ms: tuple[int, ...]
     final_ms: tuple[int, ...]
     bytes_sent: int
+    set_changes: int
 
     def as_json(self) -> dict[str, object]:
         """For the report, without the single latencies."""
@@ -84,39 +95,46 @@ class ScenarioOutcome:
 def run(scenario: Scenario, seed: int) -> ScenarioOutcome:
     """Simulate one scenario with one seed: storm, healing, quiet; then judge."""
     world = make_world(scenario, seed)
-    for node in world.nodes[: len(world.nodes) - scenario.late]:
+    for node in world.nodes[: len(world.nodes) - scenario.late - scenario.joiners]:
         node.start()
     heal_ms = START_MS + 1_000 * scenario.storm_s
+    end_ms = heal_ms + 1_000 * scenario.quiet_s
     if scenario.storm_s:
         plan_storm(world, scenario, heal_ms)
+    if scenario.edges:
+        EdgeTrouble(world, scenario.edges, heal_ms if scenario.storm_s else end_ms - 10_000)
     world.run_until(heal_ms)
     at_healing = {node.number: node.disk.final.height for node in world.nodes}
-    world.run_until(heal_ms + 1_000 * scenario.quiet_s)
+    world.run_until(end_ms)
     return judge(world, scenario, seed, at_healing)
 
 
 def make_world(scenario: Scenario, seed: int) -> World[SimulatedNode]:
     """Nodes with their roles, not started."""
-    signers = make_signers(scenario)
+    rings = make_rings(scenario)
     verify = verify_real if scenario.real_signatures else verify_fake
+    bad = scenario.silent + scenario.equivocators + scenario.twins + scenario.slow + scenario.withholders
+    stakes = [stake_of(scenario, number) for number in range(len(rings))]
+    field = Field(rings, stakes, range(bad), scenario.validators)
+    name = f"{scenario.name}/{seed}"
+    epochs = Elections(field, scenario.change, scenario.era_epochs, name)
     world: World[SimulatedNode] = World(
-        f"{scenario.name}/{seed}", scenario.parameters, make_epochs(scenario, signers), verify,
-        Weather(*scenario.delay_ms), START_MS,
-    )  # fmt: skip
+        name, scenario.parameters, epochs, verify, Weather(*scenario.delay_ms), START_MS
+    )
     world.encodes = scenario.real_signatures or scenario.encodes
     roles = [
         *[SilentNode] * scenario.silent, *[Equivocator] * scenario.equivocators, *[SlowNode] * scenario.slow,
         *[Withholder] * scenario.withholders, *[Twin] * scenario.twins,
     ]  # fmt: skip
     first_twin = len(roles) - scenario.twins
-    roles += [SimulatedNode] * (scenario.validators + scenario.rotate - len(roles))
-    keys = [*signers, *signers[first_twin : first_twin + scenario.twins]]
+    roles += [SimulatedNode] * (len(rings) - len(roles))
+    keys = [*rings, *rings[first_twin : first_twin + scenario.twins]]
     roles += [Twin] * scenario.twins
-    keys += [fake_signer(len(keys) + number) for number in range(scenario.followers)]
-    roles += [Follower] * scenario.followers
+    roles += [Follower] * scenario.followers + [Joiner] * scenario.joiners
+    keys += [KeyRing((fake_signer(number),)) for number in range(len(keys), len(roles))]
     most = scenario.clock_offset_max_ms
     world.nodes = [
-        role(world, number, KeyRing((key,)), world.random.randint(0, most))
+        role(world, number, key, world.random.randint(0, most))
         for number, (role, key) in enumerate(zip(roles, keys, strict=True))
     ]
     world.links = links_of(scenario, len(world.nodes), world.random)
@@ -140,30 +158,15 @@ def links_of(scenario: Scenario, count: int, random: Random) -> Links | None:
             raise ValueError(f"no shape {scenario.shape!r}")
 
 
-def make_signers(scenario: Scenario) -> list[Signer]:
-    """One session key for each validator, and for those that join later."""
+def make_rings(scenario: Scenario) -> list[KeyRing]:
+    """The session keys of each node that may sit: one, or two in turn."""
     make = real_signer if scenario.real_signatures else fake_signer
-    return [make(number) for number in range(scenario.validators + scenario.rotate)]
-
-
-def make_epochs(scenario: Scenario, signers: list[Signer]) -> Callable[[int], Epoch]:
-    """The validators of each epoch: always the same, or `rotate` of them replaced in turn."""
-    known: dict[int, Epoch] = {}
-
-    def epochs(number: int) -> Epoch:
-        if number not in known:
-            count = scenario.validators + scenario.rotate
-            # Epochs 0 and 1 share the genesis set; later ones leave out a moving window.
-            out = {(max(0, number - 1) * scenario.rotate + place) % count for place in range(scenario.rotate)}
-            members = tuple(
-                Validator(place.to_bytes(32, "big"), signer.public, signer.public, stake_of(scenario, place))
-                for place, signer in enumerate(signers)
-                if place not in out
-            )
-            known[number] = Epoch(ValidatorSet(number, members), number.to_bytes(32, "big"))
-        return known[number]
-
-    return epochs
+    rings = []
+    for number in range(scenario.validators + scenario.spares):
+        count = 2 if scenario.rekey and number % 2 else 1
+        signers = tuple(make(number + SECOND_KEYS * place) for place in range(count))
+        rings.append(KeyRing(signers, REKEY_ERAS * scenario.era_epochs))
+    return rings
 
 
 def stake_of(scenario: Scenario, number: int) -> int:
@@ -279,11 +282,19 @@ def judge(world: World[SimulatedNode], scenario: Scenario, seed: int, at_healing
     if new < FINALS_AFTER_HEALING_MIN:
         failures.append(f"only {new} new final blocks after healing")
     behind = max(world.final_at) - min(node.disk.final.height for node in honest)
-    if scenario.late and behind > LATE_BEHIND_MAX:
+    if (scenario.late or scenario.joiners) and behind > LATE_BEHIND_MAX:
         failures.append(f"who joined late is {behind} blocks behind")
+    failures += [f"a handoff was refused: {reason}" for reason in findings.refused_handoffs]
     return ScenarioOutcome(
         scenario.name, seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,
         max(world.final_at), new, len(findings.accused), findings.soft_conflicts, findings.soft_reverts,
         dict(sorted(findings.messages.items())), tuple(findings.accept_ms), tuple(findings.final_ms),
-        findings.bytes_sent,
+        findings.bytes_sent, count_changes(world),
     )  # fmt: skip
+
+
+def count_changes(world: World[SimulatedNode]) -> int:
+    """How many edges were passed at which another set, or the same with other keys or weights, took over."""
+    last = world.parameters.epoch_of(max(world.final_at) + 1)
+    members = [world.epochs(number).validators.members for number in range(last + 1)]
+    return sum(before != after for before, after in pairwise(members))

@@ -6,7 +6,7 @@ time and node, and the state of the random generator, so that two runs can be co
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from heapq import heappop, heappush
 from itertools import count
@@ -17,12 +17,14 @@ from consensus.events import BlockFacts, Effect, Event, Tick
 from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
 from consensus.parameters import Parameters
 from consensus.signstate import SignedRecord
-from consensus.validators import Epoch
+from consensus.validators import Epoch, ValidatorSet
 from consensus.votes import VerifyEd25519
-from consensus.wire import MESSAGE
+from consensus.wire import MESSAGE, Message
+from devnet.simulation import boundaries
 from devnet.simulation.keys import KeyRing
-from devnet.simulation.packets import BlocksAsked, BlocksSent, Packet
+from devnet.simulation.packets import Packet
 from devnet.simulation.weather import Weather
+from runtime.blocks.block import Header, block_id
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Findings:
     bytes_sent: int = 0  # of consensus messages, in runs that encode them
     accept_ms: list[int] = field(default_factory=list)
     final_ms: list[int] = field(default_factory=list)
+    refused_handoffs: list[str] = field(default_factory=list)
 
 
 TICK = Tick()
@@ -85,6 +88,8 @@ class World(Generic[R]):
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
         self.nodes: Sequence[R] = ()
+        self.headers: dict[bytes, Header] = {}  # of boundary blocks: content by its hash
+        self.watchers: list[Callable[[int], None]] = []  # told of each height that is final somewhere
         self.links: frozenset[tuple[int, int]] | None = None
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
@@ -130,13 +135,32 @@ class World(Generic[R]):
 
     def send(self, sender: R, receiver: R, packet: Packet) -> None:
         """Send a packet through the weather, and through its encoding if the run is that exact."""
-        if self.encodes and not isinstance(packet, BlocksAsked | BlocksSent):
+        if self.encodes and isinstance(packet, Message):
             encoded = MESSAGE.encode(packet)
             self.findings.bytes_sent += len(encoded)
             packet = MESSAGE.decode(encoded)
         self.findings.messages[type(packet).__name__] += 1
         for travel_ms in self.weather.travels_ms(sender.number, receiver.number, self.random):
             self.at(self.now_ms + travel_ms, receiver.receive, sender, packet)
+
+    # --- the last blocks of epochs
+
+    def seal(self, facts: BlockFacts, following: ValidatorSet | None = None) -> BlockFacts:
+        """Give a boundary block a header, which names the next set unless its author says otherwise; its true id."""
+        if following is None:
+            following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
+        header = boundaries.header_of(facts, following)
+        sealed = replace(facts, id=block_id(header))
+        self.headers[sealed.id] = header
+        return sealed
+
+    def names_next_set(self, facts: BlockFacts) -> bool:
+        """What execution checks: whether a boundary block's header says what the state says. True of all others."""
+        if not self.parameters.is_boundary(facts.height):
+            return True
+        following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
+        header = self.headers[facts.id]
+        return boundaries.is_of(header, facts) and header.digest == boundaries.header_of(facts, following).digest
 
     # --- the observer
 
@@ -149,10 +173,13 @@ class World(Generic[R]):
         if not node.is_honest:
             return
         for block in blocks:
+            is_first = block.height not in self.final_at
             if self.final_at.setdefault(block.height, block.id) != block.id:
                 self.findings.conflicting_finals.append(f"height {block.height} at node {node.number}")
             self.findings.final_ms.append(self.now_ms - self._built_ms[block.id])
             self._note(node, b"final", block.id)
+            for watch in self.watchers if is_first else ():
+                watch(block.height)
 
     def note_accepted(self, node: R, block: bytes, height: int) -> None:
         """A node accepted a block, softly."""

@@ -13,6 +13,7 @@ utility                 several calls in one transaction
 session                 who validates, as explorers read it
 beacon                  epochs, chance, the newest final block
 pots                    accounts of the chain itself
+churn                   how much one election may change the set in office
 staking                 bonds, eras, rewards, locks and slashes
 chain_parameters        the call that changes a number which the chain goes by
 sudo                    the powers of Root, on development chains

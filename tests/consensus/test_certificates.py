@@ -117,6 +117,15 @@ def test_double_ballots_are_evidence(first: Ballot, second: Ballot) -> None:
     assert not verify_votes(made, members(4, made.first.epoch), bytes(32), verify_fake)
 
 
+@pytest.mark.parametrize(("first", "second"), EXCLUSIVE)
+def test_evidence_is_judged_by_the_set_of_its_own_epoch(first: Ballot, second: Ballot) -> None:
+    stranger = signers(5)[4]
+    made = double_ballot(cast(stranger, first), cast(stranger, second))
+    assert verify_votes(made, members(5, first.epoch), GENESIS, verify_fake)
+    assert not verify_votes(made, members(4, first.epoch), GENESIS, verify_fake)  # it did not sit then
+    assert not verify_votes(made, members(5, first.epoch + 1), GENESIS, verify_fake)  # that it sits now is no matter
+
+
 @pytest.mark.parametrize(("first", "second"), COMPATIBLE)
 def test_compatible_ballots_are_no_evidence(first: Ballot, second: Ballot) -> None:
     signer = signers(1)[0]

@@ -1,0 +1,75 @@
+"""From one set to the next: what an epoch's last block says of who follows, proved by those who sit.
+
+Whoever knows V_e and gets a handoff knows V_(e+1), and so on from the genesis to the tip: a node that joins, a wallet,
+a bridge. It needs no block of the epochs between, and trusts nobody but more than two thirds of each set in turn.
+
+Always: `follow` gives a set only if more than two thirds of V_e made the boundary's header final, and the header names
+these very seats.
+"""
+
+from typing import Annotated
+
+from consensus.certificates import Certificate, verify_certificate
+from consensus.parameters import Parameters
+from consensus.validators import Validator, ValidatorSet
+from consensus.votes import BallotKind, VerifyEd25519
+from runtime.blocks.block import HEADER, HEADER_BYTES_MAX, block_id
+from runtime.blocks.digest import NextValidators, consensus_logs
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import Bounded, Codec, DecodeError, codec, struct
+from runtime.pallets.staking.stakers import Seat, Seats
+
+
+class InvalidHandoffError(Exception):
+    """It does not lead from this set to the next; the reason is its message."""
+
+
+@struct
+class Handoff:
+    """The header of an epoch's last block, what made it final, and the seats of the next epoch."""
+
+    header: Annotated[bytes, Bounded(HEADER_BYTES_MAX)]
+    certificate: Certificate
+    seats: Seats
+
+
+HANDOFF: Codec[Handoff] = codec(Handoff)
+_SEATS = codec(Seats)
+
+
+def seats_of(members: ValidatorSet) -> tuple[Seat, ...]:
+    """A set as the chain's state holds it."""
+    return tuple(Seat(member.stash, member.session, member.vrf, member.weight) for member in members.members)
+
+
+def seats_log(seats: tuple[Seat, ...]) -> NextValidators:
+    """What an epoch's last header says of the next epoch's seats."""
+    return NextValidators(blake2_256(_SEATS.encode(seats)))
+
+
+def follow(
+    members: ValidatorSet, handoff: Handoff, parameters: Parameters, genesis: bytes, verify: VerifyEd25519
+) -> ValidatorSet:
+    """The set after `members`, as their handoff proves it. InvalidHandoffError."""
+    try:
+        header = HEADER.decode(handoff.header)
+        named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]
+    except DecodeError as error:
+        raise InvalidHandoffError(f"the header is malformed: {error}") from error
+    ballot = handoff.certificate.ballot
+    boundary = (BallotKind.FINALISE, parameters.boundary(members.epoch), block_id(header))
+    _require(header.number == parameters.boundary(members.epoch), "the header is not the last of the epoch")
+    _require((ballot.kind, ballot.height, ballot.block) == boundary, "a certificate for something else")
+    # Before the signatures: a hash is checked in a hundredth of the time.
+    _require(named == [seats_log(handoff.seats)], "the header names other seats")
+    _require(verify_certificate(handoff.certificate, members, genesis, verify), "the certificate does not verify")
+    try:
+        following = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in handoff.seats)
+        return ValidatorSet(members.epoch + 1, following)
+    except ValueError as error:
+        raise InvalidHandoffError(f"the seats make no set: {error}") from error
+
+
+def _require(holds: bool, reason: str) -> None:
+    if not holds:
+        raise InvalidHandoffError(reason)

@@ -1,0 +1,46 @@
+"""The sets of all epochs that are known, each written once.
+
+Always: the answer for an epoch never changes; sets are known without gaps from the first one on; what an era's epochs
+share is kept once, with the first of them.
+"""
+
+from bisect import bisect_right
+
+from consensus.validators import Validator, ValidatorSet
+
+
+class SetChangedError(Exception):
+    """Two different sets for one epoch: whoever answered before, or now, is on another chain."""
+
+
+class SetTable:
+    """Members by the first epoch in which they sit."""
+
+    def __init__(self, first: ValidatorSet) -> None:
+        """Know one set: that of the genesis, or of a point that is trusted."""
+        self._firsts = [first.epoch]
+        self._members: list[tuple[Validator, ...]] = [first.members]
+        self.newest = first
+
+    def of(self, epoch: int) -> ValidatorSet | None:
+        """The set of an epoch, None where it is not known."""
+        place = bisect_right(self._firsts, epoch)
+        if place == 0 or epoch > self.newest.epoch:
+            return None
+        return ValidatorSet(epoch, self._members[place - 1])
+
+    def write(self, following: ValidatorSet) -> None:
+        """One more epoch's set, or a known one again; SetChangedError if it is not the same."""
+        assert following.epoch <= self.newest.epoch + 1, "sets are known without gaps"
+        if following.epoch <= self.newest.epoch:
+            if self.of(following.epoch) != following:
+                raise SetChangedError(f"another set for epoch {following.epoch}")
+            return
+        if following.members != self.newest.members:
+            self._firsts.append(following.epoch)
+            self._members.append(following.members)
+        self.newest = following
+
+    def count(self) -> int:
+        """How many different sets are kept."""
+        return len(self._firsts)
