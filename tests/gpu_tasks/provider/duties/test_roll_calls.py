@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chain_computers import BrokenComputer, HereComputer, LyingComputer
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
@@ -14,10 +15,12 @@ from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, CapacityProof, 
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.provider.chain import roll_calls
 from gpu_tasks.provider.daemon import ROLL_CALLS_FOLDER
 from gpu_tasks.provider.duties.roll_steps import RollStep, next_step
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from provider_chain import Miner, Village
+from rolled_chain import inspections_of, roll_call_of
 from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 30)
@@ -73,6 +76,21 @@ async def ended(village: Village, without: tuple[Keys, ...] = ()) -> None:
         await one_block(village, without)
 
 
+async def reads_agree(village: Village) -> None:
+    """What a provider reads by keys is what the pallet says."""
+    chain, client = village.node.chain, village.node.kept.client
+    devices = [device(keys) for keys in chain.validators]
+    assert await roll_calls.roll_call(client, devices) == roll_call_of(chain, devices)
+    at = await client.finalized()
+    for keys in chain.validators:
+        read = await roll_calls.inspections(client, keys.stash, at)
+        known = inspections_of(chain, keys.stash)
+        assert {shown.device: shown for shown in read} == {shown.device: shown for shown in known}
+    capacity = chain.now()[Capacity]
+    able = {name for name in devices if capacity.has_proven(name, DeviceClass.CPU)}
+    assert await market_reads.proven_devices(client, dict.fromkeys(devices, DeviceClass.CPU), at) == able
+
+
 def proven(village: Village, keys: Keys) -> int:
     return village.node.chain.now()[Capacity].proven(device(keys))
 
@@ -85,7 +103,10 @@ def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: P
         async with village:
             await settled(village, alice, bob, charlie)
             await until(village, ev.RollCalled, without=(charlie,))
+            await until(village, ev.InspectorsDrawn, without=(charlie,))
+            await reads_agree(village)
             await ended(village, without=(charlie,))
+            await reads_agree(village)
             assert proven(village, alice) >= 1
             assert (proven(village, bob), proven(village, charlie)) == (0, 0)
             objections = village.node.chain.happened(ev.RowsObjected)
