@@ -14,7 +14,7 @@ from pathlib import Path
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
-from gpu_tasks.provider.execution.containers.image_book import BOOK_FILE, read_book, told
+from gpu_tasks.provider.execution.containers.images import BOOK_FILE, read_book, told
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu

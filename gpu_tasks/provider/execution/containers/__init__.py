@@ -16,9 +16,7 @@ In reading order:
 * `programs`: programs of the system that are called
 * `docker_door`: the engine's API in threads
 * `streams`: its raw streams
-* `image_book`: which images are there for tasks alone
-* `image_keeping`: how long those stay
-* `images`: images brought to the engine
+* `images`: images brought to the engine, and how long they stay
 * `workspaces`: volumes with a size
 * `networks`: the way out, and what is closed
 * `cleaning`: what a killed daemon left

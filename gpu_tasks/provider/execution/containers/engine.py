@@ -16,8 +16,7 @@ from gpu_tasks.provider.execution.containers.ability import ContainerAbility, lo
 from gpu_tasks.provider.execution.containers.cleaning import Leftovers, remove_leftovers
 from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS, DockerDoor, open_door
 from gpu_tasks.provider.execution.containers.holder import holder_archive
-from gpu_tasks.provider.execution.containers.image_book import BOOK_FILE, ImageBook
-from gpu_tasks.provider.execution.containers.images import Images
+from gpu_tasks.provider.execution.containers.images import BOOK_FILE, ImageBook, Images
 from gpu_tasks.provider.execution.containers.inside import Inside
 from gpu_tasks.provider.execution.containers.labels import owner_of
 from gpu_tasks.provider.execution.containers.logs import ContainerLog, keep_log, pump

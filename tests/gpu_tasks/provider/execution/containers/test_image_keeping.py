@@ -19,16 +19,16 @@ from devnet.launcher.made_images import ImageFile, MadeImage
 
 pytest.importorskip("docker", reason="the library docker is not installed")
 
-from gpu_tasks.provider.execution.containers import image_keeping
+from gpu_tasks.provider.execution.containers import images as keeping_images
 from gpu_tasks.provider.execution.containers.docker_door import GoneError
 from gpu_tasks.provider.execution.containers.image_archive import check_archive
-from gpu_tasks.provider.execution.containers.image_book import (
+from gpu_tasks.provider.execution.containers.images import (
     BroughtImage,
     ImageBook,
+    Images,
     read_book,
     told,
 )
-from gpu_tasks.provider.execution.containers.images import Images
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.spec import (
     MIB,
@@ -160,7 +160,7 @@ def test_what_nobody_used_for_long_goes(monkeypatch: pytest.MonkeyPatch) -> None
         await images.ready(archive(1), ROOM, used_by="c1")
         await images.ready(archive(2), ROOM)
         later = time.time() + 101
-        monkeypatch.setattr(image_keeping, "time", SimpleNamespace(time=lambda: later))
+        monkeypatch.setattr(keeping_images, "time", SimpleNamespace(time=lambda: later))
         await images.keeping.tidy()
         assert list(engine.images) == [f"sha256:{archive(1).sha256}"]
 
