@@ -4,6 +4,8 @@
 PY ?= .venv/bin/python
 SEEDS ?= 200
 KILLS ?= 100
+TWINS ?= 100000
+FIRST ?= 0
 UNITS ?= 200
 ROUNDS ?= 3
 VALIDATORS ?= 4
@@ -23,7 +25,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +78,9 @@ clients: .venv-clients/stamp ## unmodified public clients against a node of ours
 
 simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions and a Byzantine node
 	@$(PY) -m devnet.simulation --seeds $(SEEDS)
+
+twins: ## TWINS=100000 scenarios of bare finality gadgets in which one key of four has two; FIRST=n, another shard; out/twins.json
+	@$(PY) -m devnet.simulation.twins --count $(TWINS) --first $(FIRST)
 
 mutants: ## bugs planted on purpose in copies of the tree, each of which its tests must find; ONLY=name,name chooses
 	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name))

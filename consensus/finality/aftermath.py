@@ -12,7 +12,7 @@ from consensus.finality.hearing import EpochHearing
 from consensus.votes import Ballot, SignedBallot, SignedProposal
 
 
-class Aftermath:
+class EndedEpoch:
     """The hearing of an ended epoch, from its final round up to the rounds that were in reach at its end."""
 
     def __init__(self, hearing: EpochHearing, boundary: Certificate, round_max: int) -> None:

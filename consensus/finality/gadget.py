@@ -15,7 +15,7 @@ from consensus import signstate
 from consensus.certificates import Certificate
 from consensus.events import AcceptedReverted, Broadcast, Finalise, PersistCertificate, PersistThenSign
 from consensus.finality import voting
-from consensus.finality.aftermath import Aftermath
+from consensus.finality.aftermath import EndedEpoch
 from consensus.finality.hearing import Emit, EpochHearing
 from consensus.finality.relay import BallotRelay
 from consensus.finality.roundclock import RoundClock
@@ -63,8 +63,8 @@ class Gadget:
         """
         before = None
         if ended is not None:
-            before = Aftermath(self._heard, ended, self.rounds.current + self._parameters.rounds_ahead_max)
-        self._ended: Aftermath | None = before
+            before = EndedEpoch(self._heard, ended, self.rounds.current + self._parameters.rounds_ahead_max)
+        self._ended: EndedEpoch | None = before
         self.members = epoch.validators
         self.rounds = Rounds(self.members.epoch, base)
         self._session = self._session_of(self.members.epoch)

@@ -13,6 +13,8 @@ In reading order:
 * `joiner`: a node that joins by handoffs alone
 * `byzantine`: nodes that break the rules
 * `edges`: trouble where one set takes over from another
+* `gadgets`: finality gadgets alone, over two epochs
+* `twins`: one key has two of them
 * `scenario`: who misbehaves and which storm they meet; one run, judged
 * `report`: figures of many runs
 * `__main__`: many seeds of many scenarios

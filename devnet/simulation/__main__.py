@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from consensus.parameters import DEVNET, FULL_POLL_VALIDATORS_MAX
-from devnet.simulation.elections import Change
+from devnet.simulation.elections import SetChange
 from devnet.simulation.report import kind_of, summarise, summary_line
 from devnet.simulation.scenario import (
     BLACKOUT_MIX,
@@ -72,7 +72,7 @@ def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
     """The scenarios of one size that the options select."""
     wanted = [part for part in options.scenarios.split(",") if part]
     for scenario in catalogue(size):
-        if options.changing and scenario.change is Change.NONE:
+        if options.changing and scenario.change is SetChange.NONE:
             continue
         if wanted and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted}:
             continue
@@ -131,7 +131,7 @@ def changing(scenario: Scenario) -> Scenario:
     """The same with sets that follow from each other as the chain's do, in short epochs, and trouble at their edges."""
     length = min(scenario.parameters.epoch_blocks, 6)
     return replace(
-        scenario, name=f"{scenario.name}-sets", change=Change.CUT, spares=max(1, scenario.validators // 3),
+        scenario, name=f"{scenario.name}-sets", change=SetChange.CUT, spares=max(1, scenario.validators // 3),
         unequal=True, rekey=True, era_epochs=2 if scenario.twins or scenario.withholders else 1,
         edges=EDGE_MIX if scenario.storm_s else (),
         parameters=replace(scenario.parameters, epoch_blocks=length),
@@ -144,19 +144,19 @@ def edges(size: int) -> Iterator[Scenario]:
         return
     bad = (size - 1) // 3
     name, short, tiny = f"n{size}", replace(DEVNET, epoch_blocks=12), replace(DEVNET, epoch_blocks=4)
-    yield Scenario(f"{name}-rotate", size, change=Change.WINDOW, spares=1, parameters=short)
+    yield Scenario(f"{name}-rotate", size, change=SetChange.WINDOW, spares=1, parameters=short)
     yield Scenario(
-        f"{name}-rotate-equivocator", size, change=Change.WINDOW, spares=1, equivocators=bad, parameters=short
+        f"{name}-rotate-equivocator", size, change=SetChange.WINDOW, spares=1, equivocators=bad, parameters=short
     )
-    anybody = Scenario(f"{name}-any", size, change=Change.ANY, spares=size, parameters=tiny, rekey=True)
+    anybody = Scenario(f"{name}-any", size, change=SetChange.ANY, spares=size, parameters=tiny, rekey=True)
     yield anybody
     yield replace(anybody, name=f"{name}-any-equivocators", equivocators=bad, edges=EDGE_MIX)
     yield Scenario(
-        f"{name}-third-down", size, change=Change.CUT, spares=2, unequal=True, edges=("third",), storm_s=0, quiet_s=90,
-        parameters=tiny,
+        f"{name}-third-down", size, change=SetChange.CUT, spares=2, unequal=True, edges=("third",), storm_s=0,
+        quiet_s=90, parameters=tiny,
     )  # fmt: skip
     yield Scenario(
-        f"{name}-joiner", size, change=Change.CUT, spares=1, unequal=True, joiners=1, storm=LATE_MIX, storm_s=120,
+        f"{name}-joiner", size, change=SetChange.CUT, spares=1, unequal=True, joiners=1, storm=LATE_MIX, storm_s=120,
         quiet_s=20, parameters=tiny,
     )  # fmt: skip
 

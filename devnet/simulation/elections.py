@@ -19,7 +19,7 @@ TRIES = 8
 ABSENT_PERCENT = 15
 
 
-class Change(StrEnum):
+class SetChange(StrEnum):
     """How one set follows from another."""
 
     NONE = "none"
@@ -46,7 +46,7 @@ class Field:
 class Elections:
     """The epochs of one run."""
 
-    def __init__(self, field: Field, change: Change, era_epochs: int, seed: str) -> None:
+    def __init__(self, field: Field, change: SetChange, era_epochs: int, seed: str) -> None:
         """The genesis set: the first nodes."""
         self._field = field
         self._change = change
@@ -79,19 +79,19 @@ class Elections:
         field = self._field
         everybody = range(len(field.rings))
         match self._change:
-            case Change.NONE:
+            case SetChange.NONE:
                 return {}
-            case Change.WINDOW:
+            case SetChange.WINDOW:
                 count = len(everybody)
                 spare = count - field.seats
                 out = {((epoch - 1) * spare + place) % count for place in range(spare)}
                 return {place: field.stakes[place] for place in everybody if place not in out}
-            case Change.ANY:
+            case SetChange.ANY:
                 fresh = [place for place in everybody if place not in old]
                 pool = fresh if chance.random() < 0.5 else list(everybody)
                 chosen = chance.sample(pool, min(len(pool), chance.randint(1, field.seats)))
                 return {place: chance.randint(1, 2_000) for place in chosen}
-            case Change.CUT:
+            case SetChange.CUT:
                 worth = {place: field.stakes[place] * chance.randint(60, 140) // 100 for place in everybody}
                 present = [place for place in everybody if chance.randrange(100) >= ABSENT_PERCENT]
                 ranked = sorted(present, key=lambda place: (-worth[place], place))

@@ -7,7 +7,7 @@ from random import Random
 from consensus.parameters import DEVNET, Parameters
 from devnet.simulation.byzantine import Equivocator, SilentNode, SlowNode, Twin, Withholder
 from devnet.simulation.edges import EdgeTrouble
-from devnet.simulation.elections import Change, Elections, Field
+from devnet.simulation.elections import Elections, Field, SetChange
 from devnet.simulation.joiner import Joiner
 from devnet.simulation.keys import KeyRing, fake_signer, real_signer, verify_fake, verify_real
 from devnet.simulation.node import SimulatedNode
@@ -54,7 +54,7 @@ class Scenario:
     quiet_s: int = 40
     delay_ms: tuple[int, int] = LAN
     clock_offset_max_ms: int = 100
-    change: Change = Change.NONE
+    change: SetChange = SetChange.NONE
     spares: int = 0  # nodes beyond the seats, who may be elected
     era_epochs: int = 1
     rekey: bool = False

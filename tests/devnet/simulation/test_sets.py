@@ -9,7 +9,7 @@ from consensus import events as ev
 from consensus.parameters import DEVNET
 from devnet.simulation.__main__ import catalogue, deal, parse
 from devnet.simulation.byzantine import Equivocator
-from devnet.simulation.elections import Change, Elections, Field, place_of
+from devnet.simulation.elections import Elections, Field, SetChange, place_of
 from devnet.simulation.joiner import Joiner
 from devnet.simulation.keys import KeyRing, fake_signer
 from devnet.simulation.node import SimulatedNode
@@ -19,11 +19,11 @@ from devnet.simulation.world import World
 
 TINY = replace(DEVNET, epoch_blocks=3)
 JOINED = Scenario(
-    "joined", 4, change=Change.CUT, spares=2, unequal=True, rekey=True, joiners=1, storm_s=0, parameters=TINY
+    "joined", 4, change=SetChange.CUT, spares=2, unequal=True, rekey=True, joiners=1, storm_s=0, parameters=TINY
 )
 
 
-def elections(change: Change, seats: int = 4, spares: int = 3) -> Elections:
+def elections(change: SetChange, seats: int = 4, spares: int = 3) -> Elections:
     rings = [KeyRing((fake_signer(number),)) for number in range(seats + spares)]
     return Elections(
         Field(rings, [1_000 + 37 * number for number in range(seats + spares)], {0}, seats), change, 1, "x"
@@ -34,18 +34,18 @@ def stashes(made: Elections, epoch: int) -> set[bytes]:
     return {member.stash for member in made(epoch).validators.members}
 
 
-@pytest.mark.parametrize("change", list(Change))
-def test_who_misbehaves_never_weighs_a_third_and_the_first_two_eras_are_the_genesis_sets(change: Change) -> None:
+@pytest.mark.parametrize("change", list(SetChange))
+def test_who_misbehaves_never_weighs_a_third_and_the_first_two_eras_are_the_genesis_sets(change: SetChange) -> None:
     made = elections(change)
     for epoch in range(60):
         members = made(epoch).validators
         assert 3 * sum(member.weight for member in members.members if place_of(member.stash) == 0) < members.total
     assert made(0).validators.members == made(1).validators.members
-    assert (made.table.count() > 30) == (change is not Change.NONE)
+    assert (made.table.count() > 30) == (change is not SetChange.NONE)
 
 
 def test_sets_may_have_nobody_in_common() -> None:
-    made = elections(Change.ANY, spares=4)
+    made = elections(SetChange.ANY, spares=4)
     assert sum(not stashes(made, epoch) & stashes(made, epoch + 1) for epoch in range(60)) > 10
 
 
@@ -56,7 +56,7 @@ def test_half_of_all_networks_change_their_sets() -> None:
         for place, size in enumerate((4, 5, 7))
         for scenario, _ in deal(list(catalogue(size)), options, place * 200)
     ]
-    assert sum(scenario.change is not Change.NONE for scenario in dealt) >= len(dealt) / 2
+    assert sum(scenario.change is not SetChange.NONE for scenario in dealt) >= len(dealt) / 2
 
 
 def test_just_under_a_third_of_the_new_set_may_be_down_at_every_edge() -> None:

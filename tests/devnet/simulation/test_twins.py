@@ -1,0 +1,96 @@
+"""Twins: sound gadgets pass every scenario, planted bugs are found, a missed bar is an exit status."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consensus import signstate
+from consensus.finality.rounds import Rounds
+from consensus.validators import ValidatorSet
+from consensus.votes import BallotKind
+from devnet.simulation.gadgets import BareNode
+from devnet.simulation.twins import EDGES, choose, count_scenarios, main, partitions, play
+
+SCENARIOS = 40
+
+
+def failures_of(count: int) -> str:
+    """What the first scenario shows that fails, of so many."""
+    return next((" ".join(found) for number in choose(count) if (found := play(number).failures)), "")
+
+
+def test_the_scenarios_are_all_that_there_are_and_any_number_of_them_is_spread() -> None:
+    assert len(partitions()) == 41  # of five gadgets, in at most three groups
+    assert count_scenarios() == len(EDGES) * 41**2 * 16 > 100_000
+    assert len(set(choose(count_scenarios()))) == count_scenarios()
+    assert len({number % len(EDGES) for number in choose(20)}) == len(EDGES)
+    assert choose(4, first=2)[:2] == choose(4)[2:]
+
+
+def test_no_scenario_breaks_a_rule_and_the_doubled_key_is_found() -> None:
+    outcomes = [play(number) for number in choose(SCENARIOS)]
+    assert [outcome.failures for outcome in outcomes if outcome.failures] == []
+    assert sum(outcome.accused > 0 for outcome in outcomes) > SCENARIOS // 2
+    assert {outcome.height for outcome in outcomes} == {6}
+    assert play(choose(1)[0]) == outcomes[0]
+
+
+def test_half_a_quorum_makes_two_finals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ValidatorSet, "is_quorum", lambda self, weight: 2 * weight >= self.total)
+    assert "conflicting finals" in failures_of(SCENARIOS)
+
+
+def test_finalise_after_skip_frames_the_honest(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = signstate._require_compatible
+
+    def lax(kind: BallotKind, signed: BallotKind) -> None:
+        if {kind, signed} != {BallotKind.FINALISE, BallotKind.SKIP}:
+            sound(kind, signed)
+
+    monkeypatch.setattr(signstate, "_require_compatible", lax)
+    assert "an honest key is accused" in failures_of(SCENARIOS)
+
+
+def test_without_help_for_those_who_lack_certificates_somebody_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BareNode, "_help", lambda *_: None)
+    assert "after healing" in failures_of(SCENARIOS)
+
+
+def test_without_help_over_the_edge_somebody_stays_in_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = BareNode._help
+
+    def this_epoch_only(node: BareNode, sender: BareNode, need: Any) -> None:
+        if need.epoch == node.gadget.members.epoch:
+            sound(node, sender, need)
+
+    monkeypatch.setattr(BareNode, "_help", this_epoch_only)
+    assert "stands at 2 of 6" in failures_of(SCENARIOS) or "stands at 0 of 6" in failures_of(SCENARIOS)
+
+
+class InlinePool(Executor):
+    """Plays in this process, where the monkeypatch is."""
+
+    def __init__(self, processes: int) -> None: ...
+
+    def map(self, fn: Callable[..., Any], *jobs: Iterable[Any], **options: Any) -> Iterator[Any]:
+        return map(fn, *jobs)
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_missed_bar_is_an_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, is_sound: bool
+) -> None:
+    monkeypatch.setattr("devnet.simulation.twins.ProcessPoolExecutor", InlinePool)
+    if not is_sound:
+        monkeypatch.setattr(Rounds, "parent_round", lambda _: None)  # nobody proposes any more
+    report = tmp_path / "out" / "twins.json"
+    assert main(["--count", "2", "--report", str(report)]) == (0 if is_sound else 1)
+    figures = json.loads(report.read_text())
+    assert (figures["scenarios"], figures["stalled"]) == (2, 0 if is_sound else 2)
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].startswith("twins: 2 of 134480 scenarios, 0 conflicts")
+    assert ("FAILED scenario 0" in said) != is_sound
