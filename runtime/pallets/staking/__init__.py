@@ -5,9 +5,6 @@ In reading order:
 slashing            how much an offence costs, and where the money goes
 exposures           whose stake stands behind a validator in an era
 stakers             the records of TrustStake
-slash_factors       what stake that left still bears
-share_pool          grains that many own by shares
-delegations         positions behind a validator, and their rewards
 staking_events      its events and errors
 stake_ledger        its storage, and the verbs that keep the sums true
 eras                what happens when an era turns, and payouts
