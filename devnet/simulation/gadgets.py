@@ -30,7 +30,7 @@ GENESIS = blake2b(b"twins", digest_size=32).digest()
 GENESIS_BLOCK = ev.BlockFacts(GENESIS, bytes(32), 0, 0, bytes(32), 0)
 LAST_HEIGHT = PARAMETERS.boundary(1)
 
-Utterance = Callable[["BareNode", Message, "BareNode | None"], None]
+Utter = Callable[["BareNode", Message, "BareNode | None"], None]
 """From whom, what, and to whom: None for everybody in reach."""
 
 
@@ -73,7 +73,7 @@ class BareNode:
     """One gadget, its chain, and what it made final."""
 
     def __init__(
-        self, key: int, epochs: Mapping[int, Epoch], schedules: Sequence[Sequence[int]], say: Utterance, *, taste: int
+        self, key: int, epochs: Mapping[int, Epoch], schedules: Sequence[Sequence[int]], say: Utter, *, taste: int
     ) -> None:
         """In epoch 0, with no block but the genesis; `taste` chooses between the two sides of each fork."""
         self.key = key
