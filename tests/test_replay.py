@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "2a303ea5da98a0210b6b12189c7102f3aa8d1335de68865a9d1d2407b388d9b0"
+KEPT_DIGEST = "dcf08d7707cce42ac2a233ddc3b5e3835674e427b8514027e238b245c0e4d24b"
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,8 @@ def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
             yield Deed(actor.stash, InferenceMarket.withdraw_offer(device=key, service=service))
         if device.assignment is None and not device.secured:
             yield Deed(actor.stash, Devices.unregister_device(device=key))
+    if next(iter(devices.devices_of.under(stash)), None) is None:
+        yield Deed(actor.stash, Devices.unregister_provider())
     bonded = devices.stake.stakes[stash, stash]
     if bonded:
         yield Deed(actor.stash, TrustStake.unbond(value=bonded))

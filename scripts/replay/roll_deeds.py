@@ -22,7 +22,7 @@ SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
 """Enough for a CPU in any block of the window."""
 ENROLS, WITHDRAWS = 0.3, 0.003
 PERIOD = 110
-SILENT, FOUND_OUT = 0.1, 0.15
+SILENT, FOUND_OUT = 0.1, 0.35
 """Of the devices at each roll call: it does not answer; its inspectors look at its rows."""
 
 

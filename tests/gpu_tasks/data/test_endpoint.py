@@ -88,7 +88,9 @@ def test_own_networks_are_for_development_only(text: str) -> None:
         reachable_endpoint(text, private=False)
 
 
-def test_what_is_connected_to_is_looked_at_and_not_what_the_name_said_before() -> None:
+def test_what_is_connected_to_is_looked_at_and_not_what_the_name_said_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A name may resolve to one address when it is checked and to another when it is used."""
     asked: list[str] = []
 
@@ -100,11 +102,11 @@ def test_what_is_connected_to_is_looked_at_and_not_what_the_name_said_before() -
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
 
-        async def rebound(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        def rebound(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
             asked.append(host)
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-        asyncio.get_running_loop().getaddrinfo = rebound  # type: ignore[method-assign,assignment]  # a lying resolver
+        monkeypatch.setattr(socket, "getaddrinfo", rebound)  # a lying resolver
         async with BlobClient() as blobs:
             with pytest.raises(BlobError, match="cannot be reached"):
                 await blobs.get(bytes(32), [f"http://gpu.example.org:{port}"])

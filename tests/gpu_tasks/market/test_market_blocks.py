@@ -4,6 +4,7 @@ import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
@@ -42,7 +43,9 @@ class MarketBlocks(SmallChain):
     """A chain of all pallets whose blocks refer to their parent as final."""
 
     def __init__(self, validators: list[Keys]) -> None:
-        runtime = runtime_of(TrustStake, TrustLock, Devices, Courts, TrainingMarket, InferenceMarket, Attestations)
+        runtime = runtime_of(
+            TrustStake, TrustLock, Devices, Capacity, Courts, TrainingMarket, InferenceMarket, Attestations
+        )
         config = genesis_config(validators, [])
         for keys in validators:
             config["Balances"]["balances"].append(["0x" + keys.provider.hex(), OGPU])
