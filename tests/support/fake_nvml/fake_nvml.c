@@ -2,7 +2,9 @@
  *
  * Energy rises by 1,000 mJ with every reading; used memory by 1 MiB. FAKE_NVML_BROKEN makes those two readings fail, as
  * old GPUs do; FAKE_NVML_LOST=N loses the GPU N, as a bus does; FAKE_NVML_ENERGY_LATE fails the first reading of energy,
- * whose counter is large after it. fake_openings() counts how often the library was opened. Written against NVIDIA's public API reference: signatures only, no line of nvml.h.
+ * whose counter is large after it. FAKE_NVML_LOAD names a file that says what is so now, in the place of all that rises:
+ * a line "millijoules bytes", written by the test as the load goes on; fake_readings() counts what was read of it.
+ * fake_openings() counts how often the library was opened. Written against NVIDIA's public API reference: signatures only, no line of nvml.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@
 typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 
-static int users, openings;
+static int users, openings, readings;
 static unsigned long long energy[DEVICES], used[DEVICES];
 static int handles[DEVICES] = {0, 1};
 
@@ -27,6 +29,17 @@ static int number_of(void *handle) { return *(int *)handle; }
 int nvmlInit_v2(void) { users++; openings++; return SUCCESS; }
 int nvmlInitWithFlags(unsigned flags) { (void)flags; users++; openings++; return SUCCESS; }
 int fake_openings(void) { return openings; }
+int fake_readings(void) { return readings; }
+
+static int scripted(unsigned long long *millijoules, unsigned long long *bytes) {
+  const char *path = getenv("FAKE_NVML_LOAD");
+  FILE *file = path ? fopen(path, "r") : NULL;
+  if (!file) return 0;
+  int fields = fscanf(file, "%llu %llu", millijoules, bytes);
+  fclose(file);
+  return fields == 2;
+}
+
 int nvmlShutdown(void) { if (!users) return UNINITIALIZED; users--; return SUCCESS; }
 const char *nvmlErrorString(int code) { return code == NOT_SUPPORTED ? "Not Supported" : "FAKE error"; }
 
@@ -64,8 +77,11 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
   int number = number_of(handle);
   memory->total = (number ? 80ULL : 24ULL) << 30;
   if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;
-  used[number] += 1 << 20;
+  unsigned long long now_mj, now_bytes;
+  if (scripted(&now_mj, &now_bytes)) used[number] = now_bytes;
+  else used[number] += 1 << 20;
   memory->used = used[number];
+  readings++;
   memory->free = memory->total - memory->used;
   return SUCCESS;
 }
@@ -95,6 +111,9 @@ int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millij
     energy[number_of(handle)] = 1ULL << 40;
     return NOT_SUPPORTED;
   }
-  *millijoules = energy[number_of(handle)] += 1000;
+  unsigned long long now_mj, now_bytes;
+  if (scripted(&now_mj, &now_bytes)) energy[number_of(handle)] = now_mj;
+  else energy[number_of(handle)] += 1000;
+  *millijoules = energy[number_of(handle)];
   return SUCCESS;
 }

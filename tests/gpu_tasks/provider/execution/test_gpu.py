@@ -44,6 +44,31 @@ print(json.dumps({
 }))
 """
 
+SCRIPTED = """
+import ctypes, json, os, sys, time
+from pathlib import Path
+from gpu_tasks.provider.execution.gpu import NvmlMeter
+
+load, script = Path(os.environ["FAKE_NVML_LOAD"]), json.loads(sys.argv[1])
+
+def say(millijoules, used):
+    beside = load.with_suffix(".new")
+    beside.write_text(f"{millijoules} {used}")
+    beside.replace(load)
+
+say(*script[0])
+meter = NvmlMeter(0)
+meter.begin()
+library = ctypes.CDLL("libnvidia-ml.so.1")
+for step in script[1:]:
+    say(*step)
+    seen = library.fake_readings()
+    while library.fake_readings() < seen + 2:  # one may have been under way
+        time.sleep(0.005)
+reading = meter.end()
+print(json.dumps([reading.energy_mj, reading.memory_peak_bytes]))
+"""
+
 
 @pytest.fixture(scope="module")
 def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -77,6 +102,25 @@ def test_energy_and_memory_are_sampled(fake_nvml: Path, tmp_path: Path) -> None:
     assert found["is_gpu"] is True
     assert found["energy"] == 1000
     assert found["peak"] >= 4 << 20  # type: ignore[operator]  # JSON; at least two samples between the first and the last
+
+
+@pytest.mark.parametrize(
+    ("script", "millijoules", "peak"),
+    [
+        ([(7_000_000, 1 << 30), (7_090_000, 9 << 30), (7_250_500, 2 << 30)], 250_500, 9 << 30),
+        ([(7_000_000, 3 << 30), (7_000_001, 1 << 30)], 1, 3 << 30),
+        ([(0, 0), (0, 0)], 0, 0),
+        ([(9_000_000, 0), (12, 5)], 0, 5),  # the driver was loaded anew: its counter began again
+        ([(2**63, 2**40), (2**63 + 10, 0)], 10, 2**40),
+    ],
+)
+def test_a_load_by_script_is_what_the_record_of_its_usage_says(
+    fake_nvml: Path, tmp_path: Path, script: list[tuple[int, int]], millijoules: int, peak: int
+) -> None:
+    around = {**os.environ, "LD_LIBRARY_PATH": str(fake_nvml), "FAKE_NVML_LOAD": str(tmp_path / "load")}
+    code = [sys.executable, "-c", SCRIPTED, json.dumps(script)]
+    done = subprocess.run(code, capture_output=True, text=True, check=True, env=around)
+    assert json.loads(done.stdout) == [millijoules, peak]
 
 
 def test_the_library_is_opened_once_for_a_piece_of_work(fake_nvml: Path, tmp_path: Path) -> None:
