@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "ddcc40934568361dde9fef97fbd8a210188bff13e085cb92281130aa49eabb66"
+KEPT_DIGEST = "fe8945460aba7b350a62e10092b98684452aa0a6c2bc3f21153741a8eae3fc6a"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_chain_recorded_long_ago_needs_no_assertion() -> None:
 
 @pytest.mark.slow
 def test_three_hash_seeds_give_the_same_roots_and_events(tmp_path: Path) -> None:
-    long = record(seed=6, extrinsics=MANY)
+    long = record(seed=8, extrinsics=MANY)
     assert not long.missing()
     tape = tmp_path / "tape"
     tape.write_bytes(TAPE.encode(long.tape))

@@ -92,7 +92,7 @@ def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
             yield Deed(actor.stash, InferenceMarket.withdraw_offer(device=key, service=service))
         if device.assignment is None and not device.secured:
             yield Deed(actor.stash, Devices.unregister_device(device=key))
-    bonded = devices.stake.stakes[stash, stash]
+    bonded = devices.stake.bonds[stash]
     if bonded:
         yield Deed(actor.stash, TrustStake.unbond(value=bonded))
 
