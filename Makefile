@@ -39,7 +39,7 @@ demo: ## a network that mines real inference and catches a cheat; PROMPTS=file g
 devnet: ## the same network, left running until `ogpu-devnet down`
 	@$(PY) -m devnet.demo --stay $(if $(PROMPTS),--prompts "$(PROMPTS)")
 
-test: ## everything that fits into 15 minutes on two cores: static checks, 20 seeds, 10 kills, all tests
+test: ## everything, in about 20 minutes on two cores: static checks, 20 seeds, 10 kills, all tests
 	@$(MAKE) static
 	@$(MAKE) simulate SEEDS=20
 	@$(MAKE) crash KILLS=10
