@@ -48,16 +48,16 @@ class EdgeTrouble:
         match kind:
             case "third":
                 for node in self._a_third(epoch):
-                    world.at(now, _crash, node)
-                    world.at(end, _restart, node)
+                    world.at(now, crash, node)
+                    world.at(end, restart, node)
             case "cut":
                 victim = chance.choice(world.nodes)
                 victim.effects_to_live = chance.randrange(EFFECTS_TO_LIVE_MAX)
-                world.at(end, _restart, victim)
+                world.at(end, restart, victim)
             case "blackout":
                 for node in world.nodes:
-                    world.at(now + chance.randrange(200), _crash, node)
-                    world.at(now + chance.randint(200, 2_000), _restart, node)
+                    world.at(now + chance.randrange(200), crash, node)
+                    world.at(now + chance.randint(200, 2_000), restart, node)
             case "partition":
                 weather = world.weather
                 side = tuple(chance.randrange(2) for _ in world.nodes)
@@ -85,12 +85,14 @@ def _is_bearable(members: ValidatorSet, away: set[int]) -> bool:
     return 3 * weight < members.total
 
 
-def _crash(node: SimulatedNode) -> None:
+def crash(node: SimulatedNode) -> None:
+    """Stop a node that runs."""
     if node.machine is not None:
         node.crash()
 
 
-def _restart(node: SimulatedNode) -> None:
+def restart(node: SimulatedNode) -> None:
+    """Start a node again that has run; one that is yet to begin stays away."""
     if node.machine is None and node.starts > 0:
         node.start()
 

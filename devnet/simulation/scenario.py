@@ -6,7 +6,7 @@ from random import Random
 
 from consensus.parameters import DEVNET, Parameters
 from devnet.simulation.byzantine import Equivocator, SilentNode, SlowNode, Twin, Withholder
-from devnet.simulation.edges import EdgeTrouble
+from devnet.simulation.edges import EdgeTrouble, crash, restart
 from devnet.simulation.elections import Elections, Field, SetChange
 from devnet.simulation.joiner import Joiner
 from devnet.simulation.keys import KeyRing, fake_signer, real_signer, verify_fake, verify_real
@@ -197,21 +197,21 @@ def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: in
     victim = chance.choice(world.nodes)
     match kind:
         case "crash":
-            world.at(now, _crash, victim)
-            world.at(end, _restart, victim)
+            world.at(now, crash, victim)
+            world.at(end, restart, victim)
         case "cut":
             world.at(now, _cut, victim, chance.randrange(EFFECTS_TO_LIVE_MAX))
-            world.at(end, _restart, victim)
+            world.at(end, restart, victim)
         case "put-back":
-            world.at(now, _crash, victim)
+            world.at(now, crash, victim)
             world.at(end, _put_back, victim)
         case "clocks":
             world.at(now, _set_clock, victim, chance.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
             world.at(end, _set_clock, victim, victim.clock_offset_ms)
         case _:
             for node in world.nodes:
-                world.at(now + chance.randrange(50), _crash, node)
-                world.at(now + chance.randint(100, 2_000), _restart, node)
+                world.at(now + chance.randrange(50), crash, node)
+                world.at(now + chance.randint(100, 2_000), restart, node)
 
 
 def bad_weather(scenario: Scenario, kind: str, chance: Random, count: int) -> Weather:
@@ -239,23 +239,13 @@ def _set_clock(node: SimulatedNode, offset_ms: int) -> None:
     node.clock_offset_ms = offset_ms
 
 
-def _crash(node: SimulatedNode) -> None:
-    if node.machine is not None:
-        node.crash()
-
-
-def _restart(node: SimulatedNode) -> None:
-    if node.machine is None and node.starts > 0:
-        node.start()
-
-
 def _put_back(node: SimulatedNode) -> None:
     """As operators are told: one at a time, and never the last copy of a final block."""
     others = [other.disk for other in node.world.nodes if other.is_honest and other is not node]
     is_safe = not any(disk.is_behind for disk in others)
     if node.machine is None and is_safe and any(disk.final.height >= node.disk.noted for disk in others):
         node.lose_database()
-    _restart(node)
+    restart(node)
 
 
 def _set_weather(world: World[SimulatedNode], weather: Weather) -> None:
