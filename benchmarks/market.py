@@ -128,7 +128,7 @@ class _Market:
                 "vrf_key": _hexed(_public(f"vrf {place}")),
                 "provider_key": _hexed(_public(f"provider {place}")),
                 "bond": 100 * OGPU,
-                "commission_ppm": 0,
+                "commission_ppm": 50_000,
             }
             for place, owner in enumerate(owners)
         ]

@@ -8,8 +8,6 @@ from gpu_tasks.market.courts.money import SEAT_FEES
 from gpu_tasks.market.training.training_market import SLOT_WEIGHT, STEP_WEIGHT
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.relations import Relation
-from runtime.pallets.staking.eras import BACKINGS_MAX
-from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
 
 ALL_PPM = 1_000_000
 FIRST_COMMITTEE = 3
@@ -43,16 +41,10 @@ RELATIONS = (
         "whose stake is out can be trusted by nobody who was away for so long",
     ),
     Relation(
-        "rewards are claimed before they are forgotten",
-        ("TrustStake.history_eras",),
-        (1,),
-        "the era that ended must still be known when it is paid",
-    ),
-    Relation(
-        "an era's turn fits into a block",
-        (BACKINGS_MAX,),
-        (("TrustStake.validator_seats", 1 + DELEGATORS_PER_VALIDATOR_MAX),),
-        "the stake behind all who are elected is frozen in one block",
+        "an ended era is known while its offences count",
+        (("TrustStake.history_eras", "TrustStake.era_epochs"),),
+        ("TrustStake.evidence_epochs", "TrustStake.era_epochs"),
+        "how much was behind an offender is what its slash goes by",
     ),
     Relation(
         "the emission is what is divided",
@@ -63,8 +55,14 @@ RELATIONS = (
     Relation(
         "a slash is what is divided",
         (ALL_PPM,),
-        ("TrustLock.slash_treasury", "TrustLock.slash_reporter"),
+        ("TrustStake.slash_treasury", "TrustStake.slash_reporter"),
         "no more is paid than was taken",
+    ),
+    Relation(
+        "a commission can change",
+        (ALL_PPM,),
+        ("TrustStake.commission_min", "TrustStake.commission_step"),
+        "where the least is nearly all, a step must not lead beyond it",
     ),
     Relation(
         "a validator has more at stake than a delegator",

@@ -26,13 +26,17 @@ COMMANDS = {
         "Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there.",
     ),
     "delegate": ("staking:delegate", "Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."),
+    "redelegate": (
+        "staking:redelegate",
+        "Put AMOUNT oGPU from behind a validator behind another, without waiting; for a time it answers for both.",
+    ),
     "unstake": (
         "staking:unstake",
         "Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`.",
     ),
     "withdraw": ("staking:withdraw", "Free everything that was unstaked long enough ago."),
     "stakes": ("staking:show_stakes", "Show what an account has bonded, delegated, unstaked and held."),
-    "rewards": ("staking:rewards", "Show an account's unpaid rewards by era, or claim them."),
+    "rewards": ("staking:rewards", "Show what an account has earned and not claimed, or claim it."),
     "validators": ("staking:validators", "Show everybody who offers to validate and to mine."),
     "validate": ("staking:offer", "Offer to validate and to mine, with these three public keys (0x and hex digits)."),
     "chill": ("staking:chill", "Stop to offer to validate and to mine."),

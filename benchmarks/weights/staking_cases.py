@@ -1,4 +1,4 @@
-"""Staking at its limits: 4,096 candidates, 256 delegators behind each of the elected, 32 chunks on their way out."""
+"""Staking at its limits: 4,096 candidates, delegators behind each of the elected, 32 chunks on their way out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,18 +8,26 @@ from benchmarks.weights.findings import Findings, line
 from benchmarks.weights.world import Step, World, made
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.encoding.types import Root
 from runtime.frame.call import Call
+from runtime.frame.errors import known
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX
+from runtime.pallets.staking import held_slashes
+from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
+from runtime.pallets.staking.slash_factors import FACTORS_MAX, WHOLE, Liability, OffenceFactor, SlashStep
 from runtime.pallets.staking.slashing import PPM
-from runtime.pallets.staking.stakers import CANDIDATES_MAX, UNLOCKING_MAX
+from runtime.pallets.staking.stakers import CANDIDATES_MAX, NAME_BYTES_MAX, UNLOCKING_MAX, WEB_BYTES_MAX
+from runtime.pallets.staking.staking_events import NotCandidate
 from runtime.pallets.staking.trust_lock import Offender, Raised, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 ELECTED = 16
+DELEGATORS = 256
+"""Behind each of the elected: how many makes no difference, and a test says so."""
 PLACES_LEFT = 8
 """For candidates of later cases."""
+COMMISSION = 50_000
 TO_LEAVE = UNLOCKING_MAX - 1
 RECEIVERS_FROM = 40
 """Validators from here on are delegated to a little, so that somebody can leave many of them."""
@@ -31,10 +39,7 @@ class Staking:
     def __init__(self, world: World, found: Findings) -> None:
         self.world, self.found = world, found
         self.backed = world.validators[FLEETS:][:ELECTED]
-        self.delegators = [
-            world.others[1_000 + place * DELEGATORS_PER_VALIDATOR_MAX :][:DELEGATORS_PER_VALIDATOR_MAX]
-            for place in range(ELECTED)
-        ]
+        self.delegators = [world.others[1_000 + place * DELEGATORS :][:DELEGATORS] for place in range(ELECTED)]
         self.newcomers = world.senders[100:]
         self.leaver = world.others[500]
 
@@ -47,30 +52,44 @@ class Staking:
     def fill(self) -> None:
         """Turn eras while candidates and delegators grow to their limits, and measure what a turn takes."""
         world, found = self.world, self.found
-        turns = []
+        turns, paid = [], []
         self._to_the_end_of_an_epoch()
-        turns.append(found.hooks("an era's turn, few")["TrustStake"][0])
+        turns.append(self._turn("an era's turn, few"))
         candidates = [step for actor in self.newcomers[: self._free_places()] for step in candidacy(actor)]
         world.block(*candidates)
-        self._to_the_end_of_an_epoch()
-        turns.append(found.hooks("an era's turn, candidates")["TrustStake"][0])
         for validator, behind in zip(self.backed, self.delegators, strict=True):
             call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
             world.block(*(made(who, call) for who in behind))
-        self._to_the_end_of_an_epoch()
-        turns.append(found.hooks("an era's turn, delegators")["TrustStake"][0])
+        self._to_the_end_of_an_epoch(self.backed[0])
+        world.block(author=self.backed[0])
+        # in the second era all who delegated earn, but for one behind each who adds to it
+        self._to_the_end_of_an_epoch(self.backed[0])
+        paid.append(self._authors())
+        turns.append(self._turn("an era's turn, candidates"))
+        for validator, behind in zip(self.backed, self.delegators, strict=True):
+            call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
+            world.block(made(behind[0], call), author=validator)
+        self._to_the_end_of_an_epoch(self.backed[0])
+        paid.append(self._authors())
+        turns.append(self._turn("an era's turn, many paid"))
         grown = line("candidates", "each", {len(world.validators): turns[0], CANDIDATES_MAX - PLACES_LEFT: turns[1]})
-        backings = ELECTED * DELEGATORS_PER_VALIDATOR_MAX
-        behind_them = line("backings", "each", {ELECTED: turns[1], ELECTED + backings: turns[2]})
+        many = line("elected", "each", dict(zip(paid, turns[1:], strict=True)))
         row = "TrustStake.on_initialize"
         found.rows[f"{row} candidate"] = grown["candidates each"]
-        found.rows[f"{row} backing"] = behind_them["backings each"]
-        found.rows[f"{row} era"] = max(0.0, grown["candidates"] - ELECTED * behind_them["backings each"])
+        found.rows[f"{row} elected"] = many["elected each"]
+        found.rows[f"{row} era"] = max(0.0, grown["candidates"] - paid[0] * many["elected each"])
         for _ in range(ELECTED):
             world.block(author=self.backed[1])
         self._leave_many()
         self._to_the_end_of_an_epoch()
         world.block()
+
+    def _turn(self, name: str) -> float:
+        return self.found.hooks(name)["TrustStake"][0]
+
+    def _authors(self) -> int:
+        stake = self.world.now()[TrustStake]
+        return len(stake.eras_points[stake.current_era.get()])
 
     def measure(self) -> None:
         """Every call of TrustStake and TrustLock."""
@@ -79,14 +98,29 @@ class Staking:
         delegator, validator = self.delegators[1][0], self.backed[1].stash
         found.call(fresh.stash, TrustStake.bond(value=20 * OGPU))
         found.call(candidate.stash, TrustStake.bond_extra(value=OGPU))
-        found.call(candidate.stash, TrustStake.validate(**keys_of(Actor("other keys")), commission_ppm=7))
+        found.call(candidate.stash, TrustStake.validate(**keys_of(Actor("other keys")), commission_ppm=COMMISSION))
         found.call(candidate.stash, TrustStake.chill())
+        found.call(candidate.stash, TrustStake.announce_commission(commission_ppm=COMMISSION + 10_000))
+        found.call(candidate.stash, TrustStake.set_profile(name=b"n" * NAME_BYTES_MAX, web=b"w" * WEB_BYTES_MAX))
         found.call(fresh.stash, TrustStake.delegate(validator=world.validators[RECEIVERS_FROM].stash, value=OGPU))
-        found.call(delegator, TrustStake.undelegate(validator=validator, value=OGPU))
         found.call(candidate.stash, TrustStake.unbond(value=OGPU))
-        era = world.now()[TrustStake].current_era.get() - 1
-        found.call(fresh.stash, TrustStake.payout_stakers(validator=self.backed[1].stash, era=era), rounds=3)
+        self._moves(delegator, validator)
         self._offences()
+
+    def _moves(self, delegator: bytes, validator: bytes) -> None:
+        """Of a delegator with as many moves as it may have, each of which slashes of its old validator reached."""
+        world, found = self.world, self.found
+        target = self.backed[2].stash
+        world.block(made(delegator, TrustStake.delegate(validator=target, value=5 * OGPU)))
+        world.block(moved(delegator, validator, [actor.stash for actor in world.validators[RECEIVERS_FROM:]]))
+        for call in (
+            TrustStake.undelegate(validator=validator, value=OGPU),
+            TrustStake.redelegate(source=validator, target=target, value=OGPU),
+            TrustStake.claim(validator=validator),
+            TrustStake.compound(validator=validator),
+            TrustStake.collect(staker=delegator, validator=validator),
+        ):
+            found.call(delegator, call)
 
     def measure_leaving(self) -> None:
         """Withdrawing, once the chunks are free; some hundreds of blocks later."""
@@ -117,10 +151,13 @@ class Staking:
         world.block(offended(accomplices))
         found.call(reporter, self._report(first), rounds=3)
         world.block(offended(()), made(reporter, self._report(first)), made(reporter, self._report(second)))
-        strikes = [found.hooks("an earlier offender raised", rounds=3)]
+        found.call(Root(), TrustLock.cancel_slashes(offender=first.stash))
+        found.call(Root(), TrustStake.lift_tombstone(stash=first.stash))
+        world.block(due(first.stash))
+        strikes = [found.hooks("an earlier offender raised, a slash taken", rounds=3)]
         world.block()
-        world.block(offended([*accomplices, first], raised=reporter))
-        strikes.append(found.hooks("an offender among 128 raised", rounds=3))
+        world.block(offended([*accomplices, first], raised=reporter), due(second.stash))
+        strikes.append(found.hooks("an offender among 128 raised, a slash taken", rounds=3))
         world.block()
         world.block(offended(()))
         found.rows["TrustLock.on_initialize strike"] = max(hooks["TrustLock"][0] for hooks in strikes)
@@ -134,16 +171,16 @@ class Staking:
     def _free_places(self) -> int:
         return CANDIDATES_MAX - PLACES_LEFT - self.world.now()[TrustStake].candidate_count.get()
 
-    def _to_the_end_of_an_epoch(self) -> None:
-        self.world.block()
+    def _to_the_end_of_an_epoch(self, author: Actor | None = None) -> None:
+        self.world.block(author=author)
         while not self.world.now()[Beacon].is_epoch_end(self.world.height):
-            self.world.block()
+            self.world.block(author=author)
 
 
 def candidacy(actor: Actor) -> tuple[Step, Step]:
     """Steps that make somebody a candidate."""
     bond = made(actor.stash, TrustStake.bond(value=20 * OGPU))
-    return bond, made(actor.stash, TrustStake.validate(**keys_of(actor), commission_ppm=0))
+    return bond, made(actor.stash, TrustStake.validate(**keys_of(actor), commission_ppm=COMMISSION))
 
 
 def keys_of(actor: Actor) -> dict[str, bytes]:
@@ -158,6 +195,38 @@ def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:
         steps.append(made(who, TrustStake.delegate(validator=validator.stash, value=OGPU)))
         steps.append(made(who, TrustStake.undelegate(validator=validator.stash, value=OGPU)))
     return steps
+
+
+def moved(delegator: bytes, validator: bytes, sources: Sequence[bytes]) -> Step:
+    """A step: of a position all shares came from so many validators, each of which was slashed since."""
+
+    def step(bound: Bound) -> None:
+        stake = bound[TrustStake]
+        position = known(stake.positions[delegator, validator], NotCandidate)
+        era, each = stake.current_era.get(), position.shares // (2 * MOVED_MAX)
+        moves = tuple(MovedShares(each, Liability(source, era, ())) for source in sources[:MOVED_MAX])
+        stake.positions[delegator, validator] = replace(position, moved=moves)
+        for source in sources[:MOVED_MAX]:
+            stake.factors[source] = tuple(
+                OffenceFactor(era - past, WHOLE - 10**12) for past in reversed(range(min(FACTORS_MAX, era + 1)))
+            )
+
+    return step
+
+
+def due(offender: bytes) -> Step:
+    """A step: a slash of the validator waits for the next block."""
+
+    def step(bound: Bound) -> None:
+        stake = bound[TrustStake]
+        number = stake.slash_numbers.get()
+        held_slashes.hold_back(stake, offender, stake.current_era.get(), SlashStep(0, 10_000), offender)
+        held = stake.held_slashes[offender, number]
+        assert held is not None
+        stake.held_slashes[offender, number] = replace(held, take_era=0)
+        stake.slash_first.set(number)
+
+    return step
 
 
 def offended(actors: Sequence[Actor], raised: bytes | None = None) -> Step:

@@ -15,7 +15,7 @@ MARGIN_PERCENT = 20
 """Calls and hooks weigh this much more than was measured: so far apart are runs on one machine."""
 BLOCK_MARGIN_PERCENT = 10
 """An empty block and an extrinsic besides its call do: thousands of a block even each other out."""
-KEPT_ROWS = frozenset(f"TrustStake.on_initialize {part}" for part in ("candidate", "backing", "era"))
+KEPT_ROWS = frozenset(f"TrustStake.on_initialize {part}" for part in ("candidate", "elected", "era"))
 """Written no more: found from a tenth of what an era's turn can come to, they swing from run to run, and extrapolated
 they leave no room beside the market's hooks. What measured turns take over them is among the cases of each run."""
 HOOKS = ("on_initialize", "on_finalize")

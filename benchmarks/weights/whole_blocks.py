@@ -172,7 +172,7 @@ class WholeBlocks:
         candidates = [actor for actor in self.world.senders if stake.candidates[actor.stash] is not None]
         for actor in candidates:
             keys = [keys_of(Actor(f"keys of {actor.name} {number}")) for number in range(BATCH)]
-            yield actor, Utility.batch(calls=tuple(TrustStake.validate(**each, commission_ppm=0) for each in keys))
+            yield actor, Utility.batch(calls=tuple(TrustStake.validate(**each, commission_ppm=50_000) for each in keys))
 
     def _remarks(self) -> Iterator[Offer]:
         remark = System.remark_with_event(remark=bytes(REMARK_BYTES))

@@ -1,9 +1,9 @@
 """`python -m devnet.proofs.equivocation`: a validator proposes twice on a live devnet, and is slashed for it.
 
 Four validators with providers; Dave's node is `devnet.proofs.cheating.equivocating_node`. The others' nodes see both
-blocks, a provider beside one of them reports the two headers, and the chain slashes and tombstones. Bars: the offence
-is proven on chain, the amounts are the table's (quarter of the stake: (3/4)^2 of the exposure, half of it burned, a
-tenth to the reporter), nobody else is touched, and blocks go on.
+blocks, a provider beside one of them reports the two headers, and the chain tombstones, and slashes an era later.
+Bars: the offence is proven on chain, the amounts are the table's (quarter of the stake: (3/4)^2 of the exposure, half
+of it burned, a tenth to the reporter), nobody else is touched, and blocks go on.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from dataclasses import replace
+from typing import Any
 
 from devnet.launcher import processes
 from devnet.launcher.layout import Devnet, create
@@ -29,6 +30,7 @@ from devnet.measuring.report import Report
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.pallets.staking.slashing import SLASH_FLOOR_PPM, SLASH_SLOPE, SlashCurve, equivocation_ppm
+from runtime.pallets.staking.staking_events import SlashTaken
 from runtime.pallets.staking.trust_lock import OffenceProven
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -69,17 +71,18 @@ async def _watch(net: Devnet) -> Report:
     offender = dev_accounts.stash(OFFENDER)
     async with await ChainClient.connect(net.members[0].rpc_url) as client:
         genesis = bytes.fromhex((await client.rpc.call("chain_getBlockHash", 0))[2:])
-        before = await client.read(TrustStake.stakes, offender, offender, at=genesis)
+        before = await client.read(TrustStake.bonds, offender, at=genesis)
         proven, height = await _proof(client, offender)
+        taken, _ = await _event(client, SlashTaken, offender, height)  # an era later
         at = await client.finalized()
-        after = await client.read(TrustStake.stakes, offender, offender, at=at)
+        after = await client.read(TrustStake.bonds, offender, at=at)
         facts = {
             "block": height,
             "offender": ss58(offender),
             "reporter": ss58(proven.reporter),
             "slot": proven.slot,
             "ppm": proven.slashed_ppm,
-            "slashed_grains": proven.amount,
+            "slashed_grains": taken.amount,
             "stake_before": before,
             "stake_after": after,
             "tombstoned": await client.read(TrustStake.tombstones, offender, at=at) is not None,
@@ -92,18 +95,24 @@ async def _watch(net: Devnet) -> Report:
 
 async def _proof(client: ChainClient, offender: bytes) -> tuple[OffenceProven, int]:
     """The event that convicts the offender, from the final chain, and its height."""
+    found, height = await _event(client, OffenceProven, offender)
+    assert isinstance(found, OffenceProven)
+    return found, height
+
+
+async def _event(client: ChainClient, kind: type[Any], offender: bytes, seen: int = 0) -> tuple[Any, int]:
+    """The first event of a kind about the offender above a height, from the final chain, and its height."""
     end = time.monotonic() + PROOF_SECONDS
-    seen = 0
     async for header in await client.finalized_heads():
         for height in range(seen + 1, int(header["number"], 16) + 1):
             block = bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])
             for record in await client.events(block):
-                if isinstance(record.event, OffenceProven) and record.event.offender == offender:
+                if isinstance(record.event, kind) and record.event.offender == offender:
                     return record.event, height
             seen = height
         if time.monotonic() > end:
             break
-    raise SystemExit(f"no offence was proven within {PROOF_SECONDS:.0f} s")
+    raise SystemExit(f"no {kind.__name__} within {PROOF_SECONDS:.0f} s")
 
 
 async def _others(client: ChainClient, net: Devnet, at: bytes) -> int:

@@ -117,7 +117,7 @@ async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> se
     """Those of `owners` who may be elected, and so bid."""
     offered = await client.read_many(TrustStake.candidates, owners, at=at)
     banned = await client.read_many(TrustStake.tombstones, owners, at=at)
-    staked = await client.read_many(TrustStake.stakes, [(owner, owner) for owner in owners], at=at)
+    staked = await client.read_many(TrustStake.bonds, owners, at=at)
     least: int = await client.read(TrustStake.validator_bond_min.item, at=at)
     rows = zip(owners, offered, banned, staked, strict=True)
     return {

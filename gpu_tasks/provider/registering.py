@@ -86,7 +86,7 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
             "(`ogpu-node key generate --scheme ed25519` makes them), and --bond if nothing is bonded"
         )
     planned: list[Planned] = []
-    bonded = await client.read(TrustStake.stakes, wanted.stash, wanted.stash)
+    bonded = await client.read(TrustStake.bonds, wanted.stash)
     if wanted.bond is not None and wanted.bond > bonded:
         more = wanted.bond - bonded
         call = TrustStake.bond_extra(value=more) if bonded else TrustStake.bond(value=more)
@@ -115,7 +115,7 @@ async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
         calls.append(Devices.unregister_provider())
     if await client.read(TrustStake.candidates, stash) is not None:
         calls.append(TrustStake.chill())
-    bonded = await client.read(TrustStake.stakes, stash, stash)
+    bonded = await client.read(TrustStake.bonds, stash)
     if bonded:
         calls.append(TrustStake.unbond(value=bonded))
     unlocking = await client.read(TrustStake.unlocking, stash)

@@ -22,6 +22,7 @@ from runtime.execution.transaction_checks import TransactionChecks
 from runtime.frame.call import PostDispatch
 from runtime.frame.errors import DispatchError, InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.runtime import Runtime
+from runtime.frame.storage_version import migrate
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import ExtrinsicFailed, ExtrinsicSuccess, System
 from runtime.pallets.transaction_payment import TransactionPayment
@@ -103,14 +104,17 @@ class BlockExecution:
         if number != system.number.get() + 1:
             raise InvalidBlock("the height is not the parent's plus one")
         system.initialize(number, parent_hash, digest)
+        self._add_hook(migrate(self.bound.pallets))
         for pallet in self.bound.pallets:
-            weight = pallet.on_initialize()
-            if weight is not None:
-                self.fullness.add_hook(weight)
-                self.bound.mandatory_left -= weight.ref_time
+            self._add_hook(pallet.on_initialize())
         self._checks = TransactionChecks(self.bound, self.fullness)
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]
+
+    def _add_hook(self, weight: Weight | None) -> None:
+        if weight is not None:
+            self.fullness.add_hook(weight)
+            self.bound.mandatory_left -= weight.ref_time
 
     def apply_from_block(self, raw: bytes, verify: VerifySignature, decode: DecodeExtrinsic = decode_extrinsic) -> None:
         """Apply an extrinsic of a finished block; InvalidBlock if it may not be there."""

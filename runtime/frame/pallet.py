@@ -116,6 +116,8 @@ class Pallet:
     events: ClassVar[tuple[type[Any], ...]] = ()
     errors: ClassVar[tuple[type[DispatchError], ...]] = ()
     hold_reasons: ClassVar[tuple[HoldReason, ...]] = ()
+    storage_version: ClassVar[int] = 0
+    """The form of what it stores (`runtime.frame.storage_version`); 0 is the first."""
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
     items: ClassVar[dict[str, StorageItem]] = {}
     constants: ClassVar[dict[str, Constant[Any]]] = {}
@@ -204,6 +206,10 @@ class Pallet:
 
     def on_finalize(self) -> None:
         """Called after the last extrinsic, in the order of the pallets."""
+
+    def migrate(self, found: int) -> Weight:
+        """Bring storage of an older version into the form of now, at the beginning of a block; what that weighed."""
+        raise NotImplementedError(f"{type(self).__name__}: nothing leads from storage version {found} to the present")
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Write the state of block 0 from this pallet's part of the chain specification (JSON values)."""

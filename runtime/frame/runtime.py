@@ -22,6 +22,7 @@ from runtime.frame.parameter import ParameterChange, change_codec
 from runtime.frame.parameter_book import ParameterBook, ParameterTable
 from runtime.frame.relations import Relation
 from runtime.frame.storage import StorageItem
+from runtime.frame.storage_version import version_key, version_value
 from runtime.state.overlay import Changes, Memory, StateReader
 
 P = TypeVar("P", bound=Pallet)
@@ -77,7 +78,12 @@ class Runtime:
         bound = self.at(Memory(numbers))  # below the rest: pallets go by what their parent's state says
         for pallet in self.pallets:
             bound[pallet].genesis(config.get(pallet.__name__, {}))
-        return dict(sorted({**numbers, **bound.overlay.changes()}.items()))
+        versions = {
+            version_key(pallet.__name__): version_value(pallet.storage_version)
+            for pallet in self.pallets
+            if pallet.storage_version
+        }
+        return dict(sorted({**numbers, **versions, **bound.overlay.changes()}.items()))
 
     def item(self, declaration: I) -> I:
         """A storage item with its codecs, unbound: for storage keys and values outside of execution."""

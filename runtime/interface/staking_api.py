@@ -11,8 +11,18 @@ from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.hold_book import AccountHolds
-from runtime.pallets.staking.exposures import reward_shares
-from runtime.pallets.staking.stakers import CANDIDATES_MAX, Candidate, EraIndex, PublicKey, Seats, Unlockings
+from runtime.pallets.staking.holdings import earned_by, is_free, stake_of, value_now
+from runtime.pallets.staking.stakers import (
+    CANDIDATES_MAX,
+    UNLOCKING_MAX,
+    Candidate,
+    CommissionChange,
+    EpochIndex,
+    ProfileName,
+    ProfileWeb,
+    PublicKey,
+    Seats,
+)
 from runtime.pallets.staking.trust_stake import TrustStake
 
 STAKES_MAX = 4_096
@@ -29,11 +39,22 @@ class Stake:
 
 
 @struct
+class WaitingStake:
+    """Stake on its way out, less what slashes took of it."""
+
+    validator: AccountId
+    value: Balance
+    until_epoch: EpochIndex
+    is_held: bool
+    """Whether a slash that it may bear waits to be taken: until then it is not free, whatever the epoch."""
+
+
+@struct
 class StakeSummary:
     """All that an account has at stake; a stake behind itself is its own bond."""
 
     stakes: Annotated[tuple[Stake, ...], Bounded(STAKES_MAX)]
-    unlocking: Unlockings
+    unlocking: Annotated[tuple[WaitingStake, ...], Bounded(UNLOCKING_MAX)]
     withdrawable: Balance
     holds: AccountHolds
     """What is held of it, by reason: stakes, and what else is at stake."""
@@ -55,26 +76,32 @@ class ValidatorSummary:
     session_key: PublicKey
     provider_key: AccountId
     commission_ppm: U32
+    commission_change: CommissionChange | None
+    """What it announced, and from which era on."""
+    name: ProfileName
+    web: ProfileWeb
+    """What it says of itself; nobody has checked it."""
     own: Balance
     total: Balance
     delegators: U32
     in_office: bool
     elected: bool
     tombstoned: bool
+    slashes_held: U32
+    """While any of its slashes waits, nothing leaves it."""
     points: U32
     """Earned in the current era, 20 for each block."""
 
 
 @struct
 class PendingReward:
-    """A reward of an ended era that `TrustStake.payout_stakers(validator, era)` will pay."""
+    """What an account earned with a validator, and `TrustStake.claim(validator)` will pay."""
 
-    era: EraIndex
     validator: AccountId
     amount: Balance
 
 
-class OgpuApi(RuntimeApi, version=1):
+class OgpuApi(RuntimeApi, version=2):
     """Validators, stakes and rewards."""
 
     @query
@@ -107,13 +134,19 @@ class OgpuApi(RuntimeApi, version=1):
     def stakes(self, account: AccountId) -> StakeSummary:
         """What an account has bonded, delegated, unbonded and held."""
         stake = self.bound[TrustStake]
-        epoch = self.bound[Beacon].epoch()
-        chunks = stake.unlocking[account]
-        everywhere = [Stake(validator, stake.stakes[validator, account]) for validator in sorted(stake.backing.keys())]
+        behind = [account] if stake.bonds[account] else []
+        behind += islice((validator for validator, _ in stake.positions.under(account)), STAKES_MAX - 1)
+        chunks = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
+        waiting = tuple(
+            WaitingStake(
+                chunk.validator, value, chunk.until_epoch, any(stake.frozen[each.validator] for each in chunk.answers)
+            )
+            for chunk, value in chunks
+        )
         return StakeSummary(
-            tuple(behind for behind in everywhere if behind.value)[:STAKES_MAX],
-            chunks,
-            sum(chunk.value for chunk in chunks if chunk.until_epoch <= epoch),
+            tuple(Stake(validator, stake_of(stake, account, validator)) for validator in sorted(behind)),
+            waiting,
+            sum(value for chunk, value in chunks if is_free(stake, chunk)),
             self.bound[Balances].holds[account],
         )
 
@@ -125,33 +158,35 @@ class OgpuApi(RuntimeApi, version=1):
 
     @query
     def pending_rewards(self, account: AccountId) -> Annotated[tuple[PendingReward, ...], Bounded(PENDING_MAX)]:
-        """What an account can claim, oldest era first."""
+        """What an account can claim, by ascending validator."""
         return tuple(self._pending(account))[:PENDING_MAX]
 
     def _pending(self, account: bytes) -> Iterator[PendingReward]:
         stake = self.bound[TrustStake]
-        now = stake.current_era.get()
-        for era in range(max(0, now - stake.history_eras), now):
-            for validator in sorted(entry.stash for entry in stake.eras_points[era]):
-                amount, exposed = stake.era_reward(era, validator)
-                shares = reward_shares(amount, validator, exposed) if exposed else ()
-                mine = sum(share.amount for share in shares if share.payee == account)
-                if mine and not stake.claimed[era, validator]:
-                    yield PendingReward(era, validator, mine)
+        behind = {account, *(validator for validator, _ in islice(stake.positions.under(account), STAKES_MAX))}
+        for validator in sorted(behind):
+            earned = earned_by(stake, account, validator)
+            if earned:
+                yield PendingReward(validator, earned)
 
     def _summary(self, stash: bytes, candidate: Candidate) -> ValidatorSummary:
         stake = self.bound[TrustStake]
         points = stake.eras_points[stake.current_era.get()]
+        pool, profile = stake.pools[stash], stake.profiles[stash]
         return ValidatorSummary(
             stash=stash,
             session_key=candidate.session_key,
             provider_key=candidate.provider_key,
-            commission_ppm=candidate.commission_ppm,
-            own=stake.stakes[stash, stash],
-            total=stake.backing[stash],
-            delegators=stake.delegator_count[stash],
+            commission_ppm=stake.commission_of(stash) or 0,
+            commission_change=stake.commission_changes[stash],
+            name=profile.name if profile else b"",
+            web=profile.web if profile else b"",
+            own=stake.bonds[stash],
+            total=stake.behind(stash),
+            delegators=pool.delegators,
             in_office=stake.seat_of(stash) is not None,
             elected=any(standing.stash == stash for standing in stake.elected.get()),
             tombstoned=stash in stake.tombstones,
+            slashes_held=stake.frozen[stash],
             points=sum(entry.points for entry in points if entry.stash == stash),
         )

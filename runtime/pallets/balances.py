@@ -5,8 +5,8 @@ issued at genesis. Nothing issues grains afterwards; `retire` is the one way in 
 What is reserved is held for a case of a reason, all of it: for each account `reserved` is the sum of its `holds`, and
 these of its `held_cases`. A case pays from what it holds, never from what another does.
 The maps of locks, named reserves and freezes stay empty: clients of a Substrate chain look for them.
-An account lives while it owns the existential deposit or anything reserved; what is left below is
-burned as dust. Reserved grains are held by other pallets (bonds, escrow); frozen ones are merely not spendable.
+An account lives while it owns the existential deposit or anything reserved, or another pallet sustains it; what is left
+below is burned as dust. Reserved grains are held by pallets (bonds, escrow); frozen ones are merely not spendable.
 """
 
 from collections.abc import Sequence
@@ -200,7 +200,8 @@ class Balances(Pallet, index=2):
 
     def spendable_balance(self, who: bytes, keep_alive: bool = False) -> int:
         """How much `who` can pay now."""
-        return self.spendable_of(self.system.account[who].data, keep_alive)
+        info = self.system.account[who]
+        return self.spendable_of(info.data, keep_alive and not info.sufficients)
 
     def spendable_of(self, data: AccountData, keep_alive: bool = False) -> int:
         """How much an account with this balance can pay."""
@@ -225,7 +226,7 @@ class Balances(Pallet, index=2):
         info = self.system.account[who]
         data = info.data
         ensure(amount <= _unfrozen(data), FundsUnavailable)
-        if keep_alive:
+        if keep_alive and not info.sufficients:
             ensure(data.free + data.reserved - amount >= self.existential_deposit, NotExpendable)
         self._write(who, info, data.free - amount, data.reserved, data.frozen)
 
@@ -318,6 +319,21 @@ class Balances(Pallet, index=2):
         assert held == reserved, "what is reserved is held for a case"
         self._write(who, info, free, reserved, info.data.frozen)
 
+    def entrust(self, who: bytes, keeper: bytes, hold: Hold, amount: int) -> None:
+        """Have an account of the chain's own hold an account's free grains for a case; FundsUnavailable if too few."""
+        self.debit(who, amount)
+        self.credit(keeper, amount)
+        self.emit(Transfer(who, keeper, amount))
+        self.hold(keeper, hold, amount)
+
+    def sustain(self, who: bytes, reasons: int) -> None:
+        """Add to the reasons for which an account lives whatever it owns, or end some; after the last, dust ends."""
+        info = self.system.account[who]
+        sufficients = info.sufficients + reasons
+        assert sufficients >= 0, "a reason to live ends once"
+        changed = AccountInfo(info.nonce, info.consumers, info.providers, sufficients, info.data)
+        self._write(who, changed, info.data.free, info.data.reserved, info.data.frozen)
+
     def set_frozen(self, who: bytes, amount: int) -> None:
         """Keep the last `amount` of what `who` owns from being spent; reserved grains count towards it."""
         info = self.system.account[who]
@@ -333,14 +349,14 @@ class Balances(Pallet, index=2):
             self.total_issuance.set(self.total_issuance.get() + amount)
 
     def _can_receive(self, info: AccountInfo, amount: int) -> bool:
-        return info.data.free + info.data.reserved + amount >= self.existential_deposit
+        return info.sufficients > 0 or info.data.free + info.data.reserved + amount >= self.existential_deposit
 
     def _write(
         self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int, *, uses_nonce: bool = False
     ) -> None:
         """Replace the balance in `info`: the one place where one is written. Opens and ends accounts."""
-        dust = free if not reserved and free < self.existential_deposit else 0
-        alive = 1 if free - dust or reserved else 0
+        dust = free if not reserved and free < self.existential_deposit and not info.sufficients else 0
+        alive = 1 if free - dust or reserved or info.sufficients else 0
         data = AccountData(free - dust, reserved, frozen if alive else 0, info.data.flags)
         consumers = 1 if reserved or data.frozen else 0
         # The record outlives the balance: with its nonce gone, old immortal transactions could be replayed (ADR 11).

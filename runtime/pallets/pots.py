@@ -8,3 +8,5 @@ STAKING_REWARDS = b"modlog/stake".ljust(32, b"\0")
 """Emitted to validators and delegators, and not claimed yet."""
 PROVIDER_REWARDS = b"modlog/prvdr".ljust(32, b"\0")
 """Emitted for providers in the current era; what is left goes back to the reserve."""
+STAKES = b"modlog/bonds".ljust(32, b"\0")
+"""Holds what is delegated, for the case of the validator that it is behind."""

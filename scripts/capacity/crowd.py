@@ -91,7 +91,7 @@ def _computed(machine: int, shape: WorkShape) -> int:
 def _settled(chain: MarketChain, owners: list[Keys], fakes: list[Fake], shape: WorkShape) -> None:
     """Owners bond and register, devices register and enrol; then the next roll call begins."""
     for one in owners:
-        keys: Any = (one.public("session"), one.public("vrf"), one.provider, 0)
+        keys: Any = (one.public("session"), one.public("vrf"), one.provider, 50_000)
         chain.block(
             signed(one.stash, TrustStake.bond(value=BOND)),
             signed(one.stash, TrustStake.validate(*keys)),

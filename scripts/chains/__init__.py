@@ -5,6 +5,7 @@ In reading order:
 * `hold_books`: what is held by case, counted independently of the pallet
 * `court_books`: the same of the courts: what judges and appellants hold, what is awaited
 * `task_books`: the same of tasks
+* `stake_holds`: the same of stakes
 * `market_books`: the same of all economic pallets
 * `named_keys`: a stash and the keys that it links, made from a name
 * `market_chain`: a chain of the economic pallets alone, without an executive

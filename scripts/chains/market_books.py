@@ -16,11 +16,10 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.stakers import STAKE
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from scripts.chains.court_books import court_holds
 from scripts.chains.hold_books import check_holds
+from scripts.chains.stake_holds import check_stakes, stake_holds
 from scripts.chains.task_books import TaskBooks, task_books
 
 
@@ -32,24 +31,20 @@ def check_books(bound: Bound, issued: int) -> None:
     assert total + bound[Balances].burned.get() == issued
     check_holds(bound)
     expected, tasks = court_holds(bound), task_books(bound)
-    for who, hold, amount in _cases(bound):
+    for who, hold, amount in (*_cases(bound), *stake_holds(bound)):
         expected[who, hold] += amount
     held = dict(bound[Balances].held_cases.items())
     collateral = {key: held.pop(key) for key in list(held) if key[1].reason is COLLATERAL}
     tasks.check({key: held.pop(key) for key in list(held) if key[1].reason in TrainingMarket.hold_reasons})
     assert held == {key: amount for key, amount in expected.items() if amount}
     _check_collateral(bound, collateral)
-    _check_stakes(bound[TrustStake])
+    check_stakes(bound)
     _check_market(bound, tasks)
 
 
 def _cases(bound: Bound) -> Iterator[tuple[bytes, Hold, int]]:
-    """What each account should hold for each case: stakes, bonds, money and deposits; collateral apart."""
-    stake, devices, market = bound[TrustStake], bound[Devices], bound[InferenceMarket]
-    for (validator, staker), value in stake.stakes.items():
-        yield staker, Hold(STAKE, validator), value
-    for staker, chunks in stake.unlocking.items():
-        yield from ((staker, Hold(STAKE, chunk.validator), chunk.value) for chunk in chunks)
+    """What each account should hold for each case: bonds, money and deposits; collateral apart."""
+    devices, market = bound[Devices], bound[InferenceMarket]
     for stash, provider in devices.providers.items():
         assert provider is not None
         yield stash, provider_hold(stash), provider.deposit
@@ -86,18 +81,6 @@ def _check_collateral(bound: Bound, held: dict[tuple[bytes, Hold], int]) -> None
     for device, one in bound[Devices].devices.items():
         assert one is not None
         assert one.secured == secured[device]
-
-
-def _check_stakes(stake: TrustStake) -> None:
-    sums: dict[bytes, int] = {}
-    delegators: dict[bytes, int] = {}
-    for (validator, staker), value in stake.stakes.items():
-        assert value > 0
-        sums[validator] = sums.get(validator, 0) + value
-        delegators[validator] = delegators.get(validator, 0) + (staker != validator)
-    assert {validator: value for validator, value in stake.backing.items() if value} == sums
-    assert all(stake.delegator_count[validator] == count for validator, count in delegators.items())
-    assert stake.candidate_count.get() == len(list(stake.candidates.keys()))
 
 
 def _check_market(bound: Bound, tasks: TaskBooks) -> None:

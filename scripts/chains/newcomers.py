@@ -12,7 +12,10 @@ from scripts.chains.market_chain import BOND, DEVICE_BOND, OGPU, Keys, Step, sig
 def validates(keys: Keys) -> Any:
     """The call by which a stash that has bonded becomes a candidate."""
     return TrustStake.validate(
-        session_key=keys.public("session"), vrf_key=keys.public("vrf"), provider_key=keys.provider, commission_ppm=0
+        session_key=keys.public("session"),
+        vrf_key=keys.public("vrf"),
+        provider_key=keys.provider,
+        commission_ppm=50_000,
     )
 
 

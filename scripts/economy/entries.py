@@ -22,7 +22,8 @@ from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StorageItem
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.stakers import STAKE
+from runtime.pallets.pots import STAKES
+from runtime.pallets.staking.stakers import PROFILE, STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionPayment
@@ -31,6 +32,7 @@ from scripts.economy.task_entries import OPEN, TASK_REASONS, TaskPairs
 
 KNOWN_REASONS = (
     STAKE, FREE_BOND, COLLATERAL, UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT, JUDGE_SEAT, APPEAL_BOND,
+    PROFILE,
     *TASK_REASONS,
     PROVIDER_DEPOSIT, ROLL_CALL_BOND,
 )  # fmt: skip
@@ -53,8 +55,11 @@ class Grains:
         self.limits = Pair("collateral of a racer, and what is held as such", at_most)
         self.tasks = TaskPairs()
         self.secured = Pair("what devices secure, and collateral held")
-        self.backing = Pair("behind a validator, and staked with it")
-        self.delegators = Pair("delegators, and delegations")
+        self.shares = Pair("shares of a pool, and of its positions")
+        self.delegators = Pair("delegators, and positions")
+        self.leaving = Pair("leaving a validator, and delegations on their way out")
+        self.sustained = Pair("reasons to live, and positions and lists of what leaves")
+        self.frozen = Pair("slashes of a validator that wait, and those held")
         self.units = Pair("open units, and units that are open")
         self.offers = Pair("offers of a service, and offers for it")
         self.devices = Pair("devices of an owner, and devices")
@@ -89,6 +94,7 @@ def _account(book: Grains, keys: tuple[Any, ...], info: Any, sign: int) -> None:
     book.supply.count(EVERYBODY, owned)
     book.cap.count(EVERYBODY, owned)
     book.reserved.claim(keys[0], sign * info.data.reserved)
+    book.sustained.claim(keys[0], sign * info.sufficients)
 
 
 def _held(book: Grains, keys: tuple[Any, ...], amount: int, sign: int) -> None:
@@ -125,16 +131,34 @@ def _collected(book: Grains, _: tuple[Any, ...], amount: int, sign: int) -> None
     book.cap.count(EVERYBODY, sign * amount)
 
 
-def _stake(book: Grains, keys: tuple[Any, ...], value: int, sign: int) -> None:
-    validator, staker = keys
-    book.case(staker, Hold(STAKE, validator), sign * value)
-    book.backing.count(validator, sign * value)
-    book.delegators.count(validator, sign * (staker != validator))
+def _bond(book: Grains, keys: tuple[Any, ...], value: int, sign: int) -> None:
+    book.case(keys[0], Hold(STAKE, keys[0]), sign * value)
+
+
+def _pool(book: Grains, keys: tuple[Any, ...], pool: Any, sign: int) -> None:
+    book.case(STAKES, Hold(STAKE, keys[0]), sign * pool.stake.value)
+    book.shares.claim(keys[0], sign * pool.stake.shares)
+    book.delegators.claim(keys[0], sign * pool.delegators)
+
+
+def _position(book: Grains, keys: tuple[Any, ...], position: Any, sign: int) -> None:
+    delegator, validator = keys
+    book.shares.count(validator, sign * position.shares)
+    book.delegators.count(validator, sign)
+    book.sustained.count(delegator, sign)
 
 
 def _unlocking(book: Grains, keys: tuple[Any, ...], chunks: Any, sign: int) -> None:
+    book.sustained.count(keys[0], sign)
     for chunk in chunks:
-        book.case(keys[0], Hold(STAKE, chunk.validator), sign * chunk.value)
+        is_own = chunk.validator == keys[0]
+        book.case(keys[0] if is_own else STAKES, Hold(STAKE, chunk.validator), sign * chunk.value)
+        if not is_own:
+            book.leaving.count(chunk.validator, sign * chunk.value)
+
+
+def _profile(book: Grains, keys: tuple[Any, ...], profile: Any, sign: int) -> None:
+    book.case(keys[0], Hold(PROFILE, keys[0]), sign * profile.deposit)
 
 
 def _provider(book: Grains, keys: tuple[Any, ...], provider: Any, sign: int) -> None:
@@ -212,10 +236,14 @@ ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
     (Balances.holds, _shown),
     (Balances.held_cases, _held),
     (Balances.case_totals, _claims("totals")),
-    (TrustStake.stakes, _stake),
+    (TrustStake.bonds, _bond),
+    (TrustStake.pools, _pool),
+    (TrustStake.positions, _position),
     (TrustStake.unlocking, _unlocking),
-    (TrustStake.backing, _claims("backing")),
-    (TrustStake.delegator_count, _claims("delegators")),
+    (TrustStake.leaving, _claims("leaving")),
+    (TrustStake.profiles, _profile),
+    (TrustStake.held_slashes, _counts("frozen", by_first=True)),
+    (TrustStake.frozen, _claims("frozen")),
     (TrustStake.candidate_count, _claims("candidates")),
     (TrustStake.candidates, _counts("candidates", by_first=False)),
     (Devices.providers, _provider),

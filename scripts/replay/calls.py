@@ -19,6 +19,7 @@ from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
 from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
@@ -71,27 +72,54 @@ def _validate(world: World, who: Actor) -> Call:
         session_key=session,
         vrf_key=keys.vrf,
         provider_key=keys.provider.account,
-        commission_ppm=world.chance.choice((0, 50_000, 1_000_000, 1_000_001)),
+        commission_ppm=world.chance.choice((50_000, 50_000, 60_000, 49_999, 1_000_001)),
     )
 
 
 def _drop_provider(world: World, _: Actor) -> Call:
     """Somebody who has left without a word, else anybody."""
     devices, stake = world.bound[Devices], world.bound[TrustStake]
-    gone = [
-        stash
-        for stash, _ in devices.providers.items()
-        if stash not in stake.candidates and not stake.stakes[stash, stash]
-    ]
+    gone = [stash for stash, _ in devices.providers.items() if stash not in stake.candidates and not stake.bonds[stash]]
     return Devices.drop_provider(stash=world.chance.choice(gone) if gone else world.account())
 
 
+def _behind(world: World, who: Actor) -> bytes:
+    """A validator that somebody is behind, else any."""
+    behind = [validator for validator, _ in world.bound[TrustStake].positions.under(who.stash.account)]
+    return world.chance.choice(behind) if behind else world.validator()
+
+
 def _undelegate(world: World, who: Actor) -> Call:
-    behind = [
-        validator for (validator, staker), _ in world.bound[TrustStake].stakes.items() if staker == who.stash.account
-    ]
-    validator = world.chance.choice(behind) if behind else world.validator()
-    return TrustStake.undelegate(validator=validator, value=world.amount())
+    return TrustStake.undelegate(validator=_behind(world, who), value=world.amount())
+
+
+def _redelegate(world: World, who: Actor) -> Call:
+    return TrustStake.redelegate(source=_behind(world, who), target=world.validator(), value=world.amount())
+
+
+def _claim(world: World, who: Actor) -> Call:
+    pull = world.chance.choice((TrustStake.claim, TrustStake.compound))
+    return pull(validator=world.chance.choice((who.stash.account, _behind(world, who))))
+
+
+def _collect(world: World, who: Actor) -> Call:
+    return TrustStake.collect(staker=who.stash.account, validator=_behind(world, who))
+
+
+def _forgive(world: World, _: Actor) -> Call:
+    """Only Root may."""
+    if world.chance.random() < 0.5:
+        return TrustLock.cancel_slashes(offender=world.validator())
+    return TrustStake.lift_tombstone(stash=world.validator())
+
+
+def _announce(world: World, _: Actor) -> Call:
+    return TrustStake.announce_commission(commission_ppm=world.chance.choice((50_000, 55_000, 60_000, 900_000, 1)))
+
+
+def _profile(world: World, _: Actor) -> Call:
+    name = world.chance.choice((b"", b"Alice & sons", world.chance.randbytes(32)))
+    return TrustStake.set_profile(name=name, web=b"https://example.org" if name else b"")
 
 
 def _reveal(world: World, who: Actor) -> Call:
@@ -141,6 +169,8 @@ def _sudo(world: World, who: Actor) -> Call:
         _batch(world, who),
         Balances.burn(value=1, keep_alive=True),
         _set_parameter(world, who),
+        _forgive(world, who),
+        _forgive(world, who),
     )
     return Sudo.sudo(call=world.chance.choice(calls))
 
@@ -171,7 +201,12 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda _w, _: TrustStake.chill(), 1),
     (lambda w, _: TrustStake.delegate(validator=w.validator(), value=w.amount()), 4),
     (_undelegate, 3),
-    (lambda w, _: TrustStake.payout_stakers(validator=w.validator(), era=w.chance.randrange(w.height // 60 + 2)), 2),
+    (_redelegate, 2),
+    (_claim, 2),
+    (_collect, 1),
+    (_announce, 1),
+    (_profile, 1),
+    (_forgive, 1),
     (report, 1),
     (
         lambda w, who: Devices.register_provider(

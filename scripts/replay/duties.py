@@ -96,7 +96,7 @@ def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
             yield Deed(actor.stash, Devices.unregister_device(device=key))
     if next(iter(devices.devices_of.under(stash)), None) is None:
         yield Deed(actor.stash, Devices.unregister_provider())
-    bonded = devices.stake.stakes[stash, stash]
+    bonded = devices.stake.bonds[stash]
     if bonded:
         yield Deed(actor.stash, TrustStake.unbond(value=bonded))
 

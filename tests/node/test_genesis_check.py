@@ -52,7 +52,10 @@ def test_a_raw_specification_is_checked_too(tmp_path: Path, capsys: pytest.Captu
         ),
         ({"Courts.conviction_blocks": 359}, "to lose; change Courts.conviction_blocks: chainParameters"),
         ({"TrustStake.unbonding_epochs": 9}, "no such parameter: TrustStake.unbonding_epochs, which is a constant"),
-        ({"TrustLock.slash_reporter": 500_000, "TrustLock.slash_treasury": 500_001}, "1000000 >= 1000001, which must"),
+        (
+            {"TrustStake.slash_reporter": 500_000, "TrustStake.slash_treasury": 500_001},
+            "1000000 >= 1000001, which must",
+        ),
         ({"TransactionPayment.base_fee": 0}, "TransactionPayment.base_fee is 0, beyond 1 to 1000000 grains"),
         ({"Balances.supply_cap": 1}, "frozen"),
         ({"Balances.nothing": 1}, "no such parameter: Balances.nothing"),

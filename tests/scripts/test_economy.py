@@ -128,13 +128,14 @@ def device_that_secures_more(bound: Bound) -> None:
 
 
 def stake_that_nobody_holds(bound: Bound) -> None:
-    (validator, staker), value = first(bound[TrustStake].stakes.items())
-    bound[TrustStake].stakes[validator, staker] = value + 1
+    stash, value = first(bound[TrustStake].bonds.items())
+    bound[TrustStake].bonds[stash] = value + 1
 
 
-def backing_without_stake(bound: Bound) -> None:
-    validator, value = first(bound[TrustStake].backing.items())
-    bound[TrustStake].backing[validator] = value + 1
+def a_pool_without_owners(bound: Bound) -> None:
+    validator, _ = first(bound[TrustStake].bonds.items())
+    pool = bound[TrustStake].pools[validator]
+    bound[TrustStake].pools[validator] = replace(pool, delegators=pool.delegators + 1)
 
 
 def a_service_too_busy(bound: Bound) -> None:
@@ -199,7 +200,7 @@ def escrow_of_a_task_that_is_gone(bound: Bound) -> None:
 PLANTED = (
     one_grain_more, moved_to_nobody, issuance_without_owner, burned_and_still_there, reserved_for_nothing,
     held_for_another_case, shown_for_another_reason, total_of_a_case, unit_that_says_more, device_that_secures_more,
-    stake_that_nobody_holds, backing_without_stake, a_service_too_busy, an_offer_uncounted,
+    stake_that_nobody_holds, a_pool_without_owners, a_service_too_busy, an_offer_uncounted,
     a_place_that_nobody_waits_at, a_unit_that_nothing_calls, a_record_that_nothing_drops,
     a_cursor_that_passes_over_somebody, a_task_that_nothing_looks_at, a_task_uncounted, a_task_that_is_not_for_sale,
     a_task_whose_deposit_is_not_held, escrow_of_a_task_that_is_gone,

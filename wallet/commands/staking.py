@@ -17,7 +17,7 @@ from wallet.errors import WalletError
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
 
-PAYOUTS_PER_BATCH = 32
+CLAIMS_PER_BATCH = 32
 PPM_PER_PERCENT = 10_000
 
 
@@ -30,7 +30,7 @@ def stake(session: WalletSession, amount: int, sender: str, sending: SendingOpti
     """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        own = await client.read(TrustStake.stakes, payer.account, payer.account)
+        own = await client.read(TrustStake.bonds, payer.account)
         call = (TrustStake.bond_extra if own else TrustStake.bond)(value=amount)
         return PlannedCall(call, {"amount": Grains(amount)}, moves=amount)
 
@@ -50,6 +50,26 @@ def delegate(session: WalletSession, validator: str, amount: int, sender: str, s
         behind = session.account(validator)
         call = TrustStake.delegate(validator=behind, value=amount)
         return PlannedCall(call, {"validator": Account(behind), "amount": Grains(amount)}, moves=amount)
+
+    make(session, sender, sending, plan)
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@click.argument("amount", type=AMOUNT)
+@from_option
+@sending_options
+@click.pass_obj
+def redelegate(
+    session: WalletSession, source: str, target: str, amount: int, sender: str, sending: SendingOptions
+) -> None:
+    """Put AMOUNT oGPU from behind a validator behind another, without waiting; for a time it answers for both."""
+
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        here, there = session.account(source), session.account(target)
+        call = TrustStake.redelegate(source=here, target=there, value=amount)
+        return PlannedCall(call, {"from_behind": Account(here), "behind": Account(there), "amount": Grains(amount)})
 
     make(session, sender, sending, plan)
 
@@ -158,12 +178,12 @@ def _stake_row(kind: str, behind: bytes | None, amount: int, until_epoch: int | 
 
 @click.command()
 @click.argument("account")
-@click.option("--claim", is_flag=True, help="Have them paid out; anybody may, `--from` pays the fee.")
-@click.option("--from", "sender", metavar="KEY", help="Who signs the claim; the account itself if left out.")
+@click.option("--claim", is_flag=True, help="Pull them: the account signs.")
+@click.option("--compound", is_flag=True, help="Pull them, and put each behind the validator that it was earned with.")
 @sending_options
 @click.pass_obj
-def rewards(session: WalletSession, account: str, claim: bool, sender: str | None, sending: SendingOptions) -> None:
-    """Show an account's unpaid rewards by era, or claim them."""
+def rewards(session: WalletSession, account: str, claim: bool, compound: bool, sending: SendingOptions) -> None:
+    """Show what an account has earned and not claimed, or claim it."""
 
     async def unpaid(client: ChainClient) -> tuple[PendingReward, ...]:
         found: tuple[PendingReward, ...] = await client.query(
@@ -173,22 +193,22 @@ def rewards(session: WalletSession, account: str, claim: bool, sender: str | Non
 
     async def show(client: ChainClient) -> None:
         rows = [
-            {"era": reward.era, "validator": Account(reward.validator), "amount": Grains(reward.amount)}
-            for reward in await unpaid(client)
+            {"validator": Account(reward.validator), "amount": Grains(reward.amount)} for reward in await unpaid(client)
         ]
-        session.output.rows("Unpaid rewards", ("era", "validator", "amount"), rows)
+        session.output.rows("Unpaid rewards", ("validator", "amount"), rows)
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
         pending = await unpaid(client)
         if not pending:
             raise WalletError("there is nothing to claim; rewards appear when an era has ended")
-        paid = pending[:PAYOUTS_PER_BATCH]
-        batch = [TrustStake.payout_stakers(validator=reward.validator, era=reward.era) for reward in paid]
+        paid = pending[:CLAIMS_PER_BATCH]
+        pull = TrustStake.compound if compound else TrustStake.claim
+        batch = [pull(validator=reward.validator) for reward in paid]
         facts = {"to": Account(session.account(account)), "claims": Grains(sum(reward.amount for reward in paid))}
         return PlannedCall(batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch)), facts)
 
-    if claim:
-        make(session, sender or account, sending, plan)
+    if claim or compound:
+        make(session, account, sending, plan)
     else:
         session.run(show)
 
@@ -203,6 +223,7 @@ def validators(session: WalletSession) -> None:
         rows = [
             {
                 "stash": Account(candidate.stash),
+                "name": candidate.name.decode(errors="replace"),
                 "in_office": candidate.in_office,
                 "elected": candidate.elected,
                 "own": Grains(candidate.own),
@@ -215,7 +236,7 @@ def validators(session: WalletSession) -> None:
             for candidate in sorted(table, key=lambda candidate: -candidate.total)
         ]
         columns = (
-            "stash", "in_office", "elected", "own", "total", "delegators", "commission", "points", "tombstoned",
+            "stash", "name", "in_office", "elected", "own", "total", "delegators", "commission", "points", "tombstoned",
         )  # fmt: skip
         session.output.rows("Validators", columns, rows)
 

@@ -208,7 +208,7 @@ class Devices(Pallet, index=9):
 
         Anybody may; the deposit goes back to the stash.
         """
-        ensure(stash not in self.stake.candidates and not self.stake.stakes[stash, stash], NotGone)
+        ensure(stash not in self.stake.candidates and not self.stake.bonds[stash], NotGone)
         self._drop_provider(stash)
 
     def genesis(self, config: dict[str, Any]) -> None:

@@ -3,12 +3,18 @@
 In reading order:
 
 slashing            how much an offence costs, and where the money goes
-exposures           whose stake stands behind a validator in an era
+slash_factors       what stake that left still bears
+share_pool          grains that many own by shares
+exposures           how much stands behind a validator in an era
 stakers             the records of TrustStake
+delegations         positions behind a validator, and their rewards
 staking_events      its events and errors
 stake_ledger        its storage, and the verbs that keep the sums true
-eras                what happens when an era turns, and payouts
-trust_stake         the pallet TrustStake: calls and slashes
+holdings            positions and what is on its way out, brought up to date
+held_slashes        slashes between their proof and their taking
+eras                what happens when an era turns
+from_copies         what becomes of stakes that an older program stored
+trust_stake         the pallet TrustStake: calls
 double_headers      the evidence of two headers in one slot
 trust_lock          the pallet TrustLock: locks by case, offences
 """

@@ -1,8 +1,8 @@
 """Eras: at each one's start the last is paid for and the next is elected.
 
-Always: emission moves grains from the reserve to the pots and makes none; what nobody claims
-within the history goes back to the reserve; the work at an era's start is bounded by the number of
-candidates, and at any other block by the validators in office.
+Always: emission moves grains from the reserve to the pots and makes none; what nobody is there to earn stays in the
+reserve; the work at an era's start is bounded by the number of candidates, and at any other block by the validators in
+office: never by that of delegators.
 """
 
 from typing import Any
@@ -14,20 +14,18 @@ from runtime.encoding.types import Balance, Weight
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.weights import work
-from runtime.pallets.balances import Transfer
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
-from runtime.pallets.staking.exposures import elect, exposure, reward_shares
-from runtime.pallets.staking.slashing import Share, part
+from runtime.pallets.staking import delegations
+from runtime.pallets.staking.exposures import Exposure, elect, own_part
+from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
-from runtime.pallets.staking.stakers import Candidate, EraReward, Points, Seat, Standing
+from runtime.pallets.staking.stakers import VALIDATORS_MAX, Candidate, Points, Seat, Standing
 from runtime.pallets.staking.staking_events import EraStarted
 from runtime.pallets.weights import WEIGHTS
 
 BLOCK_POINTS = 20
-BACKINGS_MAX = 32_768
-"""Stakes that an era freezes at most: those of the elected and of all who delegate to them."""
 TURN_MAX = work(microseconds=350_000)
-"""What an era's turn weighs at most, with as many candidates and backings as there can be."""
+"""What an era's turn weighs at most, with as many candidates and elected as there can be."""
 COMMISSION_DEFAULT_PPM = 50_000
 
 
@@ -74,34 +72,14 @@ def enter(stake: StakeLedger) -> Weight | None:
     return spent
 
 
-def turn_weight(candidates: int, backings: int) -> Weight:
-    """What an era's turn weighs: who stands for election, and whose stake is frozen behind the elected."""
+def turn_weight(candidates: int, elected: int = VALIDATORS_MAX) -> Weight:
+    """What an era's turn weighs: who stands for election, and who of the last era is paid."""
     row = "TrustStake.on_initialize"
     return (
         WEIGHTS[f"{row} era"]
         + times(candidates, WEIGHTS[f"{row} candidate"])
-        + times(backings, WEIGHTS[f"{row} backing"])
+        + times(elected, WEIGHTS[f"{row} elected"])
     )
-
-
-def pay_out(stake: StakeLedger, validator: bytes, era: int) -> tuple[Share, ...]:
-    """Pay everyone behind a validator for an ended era; the shares paid, none if there is nothing to pay."""
-    reward = stake.eras_reward[era]
-    amount, exposed = stake.era_reward(era, validator)
-    if reward is None or exposed is None or stake.claimed[era, validator]:
-        return ()
-    shares = reward_shares(amount, validator, exposed)
-    assert sum(share.amount for share in shares) == amount, "the shares are the reward"
-    assert amount <= reward.unclaimed, "an era pays no more than it emitted"
-    stake.claimed[era, validator] = True
-    stake.eras_reward[era] = EraReward(reward.total, reward.unclaimed - amount)
-    before = stake.balances.free_balance(STAKING_REWARDS)
-    moved = 0
-    for share in shares:
-        moved += _move(stake, STAKING_REWARDS, share.payee or validator, share.amount)
-    left = before - stake.balances.free_balance(STAKING_REWARDS) - moved
-    assert 0 <= left < stake.balances.existential_deposit, "only dust leaves the pot besides what is paid"
-    return shares
 
 
 def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
@@ -115,7 +93,7 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
         bond = int(validator["bond"])
         if bond < stake.validator_bond_min:
             raise ValueError(f"validator {validator['stash']}: its bond is below the minimum")
-        stake.lock(stash, stash, bond)
+        stake.lock_own(stash, bond)
         commission = int(validator.get("commission_ppm", COMMISSION_DEFAULT_PPM))
         stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
         seats.append(Seat(stash, session, vrf, bond))
@@ -125,74 +103,71 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
 
 
 def _turn(stake: StakeLedger, era: int) -> Weight:
-    emitted = _pay_for(stake, stake.current_era.get())
+    ended = stake.current_era.get()
+    emitted, paid = _pay_for(stake, ended)
     _forget(stake, era)
     stake.current_era.set(era)
-    backings = _elect(stake, era)
+    _elect(stake, era)
     stake.emit(EraStarted(era, stake.elected.get(), emitted))
-    return turn_weight(stake.candidate_count.get(), backings)
+    return turn_weight(stake.candidate_count.get(), paid)
 
 
-def _pay_for(stake: StakeLedger, era: int) -> int:
-    """Move an ended era's emission out of the reserve; the grains that left it."""
+def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
+    """Move an ended era's emission out of the reserve, and share it; the grains that left, and among how many."""
     left_over = stake.balances.free_balance(PROVIDER_REWARDS)
-    _move(stake, PROVIDER_REWARDS, RESERVE, left_over)
+    stake.pay_from(PROVIDER_REWARDS, RESERVE, left_over)
     reserve, parts_ppm = stake.balances.free_balance(RESERVE), (stake.emission_validators, stake.emission_providers)
     amounts = emission(reserve, stake.emission_divisor, *parts_ppm)
-    parts = (
-        (STAKING_REWARDS, amounts.validators),
-        (PROVIDER_REWARDS, amounts.providers),
-        (TREASURY, amounts.treasury),
-    )
-    for pot, amount in parts:
-        _move(stake, RESERVE, pot, amount)
-    stake.eras_reward[era] = EraReward(amounts.validators, amounts.validators)
-    return sum(amount for _, amount in parts)
+    earned, paid = _share(stake, era, amounts.validators)
+    for pot, amount in ((STAKING_REWARDS, earned), (PROVIDER_REWARDS, amounts.providers), (TREASURY, amounts.treasury)):
+        stake.pay_from(RESERVE, pot, amount)
+    stake.eras_reward[era] = earned
+    return earned + amounts.providers + amounts.treasury, paid
 
 
-def _move(stake: StakeLedger, pot: bytes, payee: bytes, amount: int) -> int:
-    """Pay out of a pot what it can pay, and say how much; dust that cannot open the payee's account is burned."""
-    # A pot that fell below the existential deposit burned its dust, and can lack as much for its last payee.
-    amount = min(amount, stake.balances.free_balance(pot))
-    if amount:
-        stake.balances.debit(pot, amount)
-        stake.balances.credit(payee, amount)
-        stake.balances.emit(Transfer(pot, payee, amount))
-    return amount
+def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
+    """Share an era's reward among those who made its blocks, by points; what they earned, and how many they are."""
+    entries = stake.eras_points[era]
+    total, earned = sum(entry.points for entry in entries), 0
+    for entry in entries:
+        exposed = stake.eras_exposure[era, entry.stash]
+        assert exposed is not None, "only the elected have points"
+        reward = amount * entry.points // total
+        own = own_part(reward, exposed)
+        pool, posting, left = delegations.post(stake.pools[entry.stash], reward - own, era)
+        if pool.owed != stake.pools[entry.stash].owed:
+            stake.pools[entry.stash] = pool
+        if posting is not None:
+            stake.postings[entry.stash, era] = posting
+        if own:
+            stake.earned[entry.stash] += own
+        earned += reward - left
+    assert earned <= amount, "an era pays no more than it emits"
+    return earned, len(entries)
 
 
 def _forget(stake: StakeLedger, era: int) -> None:
-    """Drop the era that leaves the history; its unclaimed rewards go back to the reserve."""
+    """Drop the era that leaves the history; what was earned in it can be claimed for ever."""
     old = era - stake.history_eras - 1
     if old < 0:
         return
-    reward = stake.eras_reward[old]
-    if reward is not None:
-        _move(stake, STAKING_REWARDS, RESERVE, reward.unclaimed)
     for validator, _ in tuple(stake.eras_exposure.under(old)):
         del stake.eras_exposure[old, validator]
-        del stake.claimed[old, validator]
     del stake.eras_reward[old]
     del stake.eras_points[old]
     del stake.eras_total[old]
 
 
-def _elect(stake: StakeLedger, era: int) -> int:
-    """Elect among the candidates, and freeze the stake behind each of the elected; of how many accounts."""
-    backings = 0
-    standing = [(stash, stake.backing[stash]) for stash, _ in stake.candidates.items() if stake.is_candidate(stash)]
+def _elect(stake: StakeLedger, era: int) -> None:
+    """Elect among the candidates, and note how much is behind each of the elected; announced commissions hold."""
+    standing = [(stash, stake.behind(stash)) for stash, _ in stake.candidates.items() if stake.is_candidate(stash)]
     elected = elect(standing, stake.validator_seats)
-    for stash, _ in elected:
-        candidate = stake.candidates[stash]
-        assert candidate is not None, "only candidates stand for election"
-        behind = tuple(stake.stakes.under(stash))
-        backings += len(behind)
-        own = sum(value for staker, value in behind if staker == stash)
-        others = [(staker, value) for staker, value in behind if staker != stash]
-        stake.eras_exposure[era, stash] = exposure(own, others, candidate.commission_ppm)
+    for stash, total in elected:
+        commission = stake.commission_of(stash)
+        assert commission is not None, "only candidates stand for election"
+        stake.eras_exposure[era, stash] = Exposure(total, stake.bonds[stash], commission)
     stake.eras_total[era] = sum(total for _, total in elected)
     stake.elected.set(tuple(Standing(stash, total) for stash, total in elected))
-    return backings
 
 
 def _note_work(stake: StakeLedger, era: int, author: bytes) -> None:

@@ -1,9 +1,11 @@
 """The ground of TrustStake: its storage, what may be asked of it, and the verbs that keep its sums true.
 
 Always:
-* Every grain behind a validator is held on its owner's account, with the validator as the case: for each staker and
-  validator, the stake and the unlocking chunks together are what is held.
-* `backing[v]` is the sum of `stakes[v, *]`.
+* Every grain behind a validator is held with the validator as the case. A validator's own is held on its account: its
+  bond and its own unlocking chunks together. What is delegated is held on the account `STAKES`: `pools[v].stake.value`
+  and `leaving[v]` together, which is the sum of the delegators' chunks.
+* Who has a position or a chunk is sustained: its account lives, whatever it owns.
+* What the pot of rewards owes is the sum of `earned` and of the pools' `owed`.
 * No two candidates share a key, and who holds office keeps the keys that evidence is checked with.
 """
 
@@ -14,17 +16,24 @@ from runtime.encoding.codec import U32, codec
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, BlockNumber
 from runtime.encoding.types import Balance as Grains
 from runtime.frame.pallet import Constant, Hold, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, ensure
-from runtime.pallets.balances import Balances
+from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.pots import STAKES, TREASURY
 from runtime.pallets.session import Session
+from runtime.pallets.staking.delegations import EraPosting, Pool, Position
 from runtime.pallets.staking.exposures import Exposure
+from runtime.pallets.staking.slash_factors import Factors
+from runtime.pallets.staking.slashing import REPORTER_PPM, VICTIM_PPM, SlashSplit, slash_shares
 from runtime.pallets.staking.stakers import (
     CANDIDATES_MAX,
     STAKE,
     Candidate,
+    CommissionChange,
+    EpochIndex,
     EraIndex,
     EraPoints,
-    EraReward,
+    HeldSlash,
+    Profile,
     PublicKey,
     Seat,
     Seats,
@@ -36,8 +45,10 @@ from runtime.pallets.staking.stakers import (
 from runtime.pallets.staking.staking_events import (
     CandidateSet,
     Chilled,
+    CommissionFixed,
     InOffice,
     KeyTaken,
+    StakeSlashed,
     TooManyCandidates,
     UnsafeKey,
 )
@@ -56,7 +67,7 @@ class StakeLedger(Pallet):
     unbonding_epochs: Constant[U32] = Constant(6, doc="Epochs that unbonded stake stays locked.")
     evidence_epochs: Constant[U32] = Constant(3, doc="Epochs in which an offence may be reported.")
     validator_seats: Constant[U32] = Constant(16, doc="Candidates that an election seats.")
-    history_eras: Constant[U32] = Constant(84, doc="Eras for which rewards may be claimed.")
+    history_eras: Constant[U32] = Constant(84, doc="Eras of which exposures, points and rewards are kept.")
 
     validator_bond_min: Parameter[Grains] = Parameter(
         10 * GRAINS_PER_OGPU,
@@ -70,7 +81,7 @@ class StakeLedger(Pallet):
         unit="grains",
         least=GRAINS_PER_OGPU // 100,
         greatest=1_000 * GRAINS_PER_OGPU,
-        doc="Least delegation: each is a record, and a share to pay in every era.",
+        doc="Least delegation: each is a record in every node's state.",
     )
     emission_divisor: Parameter[U32] = Parameter(
         3160,
@@ -94,11 +105,57 @@ class StakeLedger(Pallet):
         doc="Of the emission, to providers; the treasury has the rest.",
     )
 
-    stakes: StorageDoubleMap[AccountId, AccountId, Grains] = StorageDoubleMap(
-        default=0, doc="Stake by validator and staker; a validator's own bond is under itself twice."
+    slash_treasury: Parameter[U32] = Parameter(
+        VICTIM_PPM,
+        unit="ppm",
+        least=0,
+        greatest=1_000_000,
+        doc="Of a slash for an offence of consensus.",
     )
-    backing: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="All stake behind a validator.")
-    delegator_count: StorageMap[AccountId, U32] = StorageMap(default=0)
+    slash_reporter: Parameter[U32] = Parameter(
+        REPORTER_PPM,
+        unit="ppm",
+        least=1,
+        greatest=500_000,
+        doc="Of a slash for an offence of consensus, to who proved it: to report must pay.",
+    )
+    commission_min: Parameter[U32] = Parameter(
+        50_000,
+        unit="ppm",
+        least=0,
+        greatest=1_000_000,
+        doc="A validator works for somebody: who asks for nothing drives out those who have to live on it.",
+    )
+    commission_step: Parameter[U32] = Parameter(
+        10_000,
+        unit="ppm",
+        least=1_000,
+        greatest=1_000_000,
+        doc="A commission changes by so much in an era at most: who delegates can see it coming.",
+    )
+    profile_deposit: Parameter[Grains] = Parameter(
+        GRAINS_PER_OGPU // 10,
+        unit="grains",
+        least=0,
+        greatest=100 * GRAINS_PER_OGPU,
+        doc="For a name and a web address: each is a record in every node's state.",
+    )
+
+    bonds: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="What a validator has behind itself.")
+    pools: StorageMap[AccountId, Pool] = StorageMap(default=Pool(), doc="What others have behind a validator.")
+    positions: StorageDoubleMap[AccountId, AccountId, Position | None] = StorageDoubleMap(
+        doc="What a delegator has behind a validator, by delegator and validator."
+    )
+    postings: StorageDoubleMap[AccountId, EraIndex, EraPosting] = StorageDoubleMap(
+        default=EraPosting(), doc="What an era paid by share, for those who joined in it."
+    )
+    factors: StorageMap[AccountId, Factors] = StorageMap(
+        default=(), doc="What each offence of a validator left of stake that had left it."
+    )
+    earned: StorageMap[AccountId, Grains] = StorageMap(
+        default=0, doc="A validator's commission and what its bond earned, until it claims."
+    )
+    leaving: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="Delegations on their way out, by validator.")
     unlocking: StorageMap[AccountId, Unlockings] = StorageMap(default=(), doc="Stake on its way out, by staker.")
     candidates: StorageMap[AccountId, Candidate | None] = StorageMap(doc="Who offers to validate and to mine.")
     candidate_count: StorageValue[U32] = StorageValue(default=0)
@@ -108,23 +165,42 @@ class StakeLedger(Pallet):
     newcomers: StorageMap[AccountId, bool] = StorageMap(
         default=False, doc="Candidates who came, or came back, and of whom those who draw them have not been told."
     )
+    commission_changes: StorageMap[AccountId, CommissionChange | None] = StorageMap(
+        doc="What a validator announced that it will ask."
+    )
+    last_commission: StorageMap[AccountId, U32 | None] = StorageMap(
+        doc="What a validator asked when it stopped to offer while others were behind it."
+    )
+    profiles: StorageMap[AccountId, Profile | None] = StorageMap(doc="Names and web addresses of validators.")
     key_owner: StorageMap[PublicKey, AccountId | None] = StorageMap(
         doc="The candidate that registered a key: no two may share one."
     )
     tombstones: StorageMap[AccountId, EraIndex | None] = StorageMap(
-        doc="Offenders that may not return, and since when."
+        doc="Offenders that may not return, and since which era."
+    )
+    pardoned: StorageMap[AccountId, EpochIndex | None] = StorageMap(
+        doc="The epoch in which Root lifted a validator's tombstone: what it did until then is forgiven."
     )
     seats: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")
 
     current_era: StorageValue[EraIndex] = StorageValue(default=0)
     elected: StorageValue[Standings] = StorageValue(default=(), doc="The current era's election.")
     eras_exposure: StorageDoubleMap[EraIndex, AccountId, Exposure | None] = StorageDoubleMap(
-        doc="Stake behind the elected, frozen when their era began."
+        doc="How much was behind the elected when their era began."
     )
     eras_total: StorageMap[EraIndex, Grains] = StorageMap(default=0, doc="All stake that an era elected.")
     eras_points: StorageMap[EraIndex, EraPoints] = StorageMap(default=(), doc="Blocks of the elected, in points.")
-    eras_reward: StorageMap[EraIndex, EraReward | None] = StorageMap(doc="Emission to validators of an ended era.")
-    claimed: StorageDoubleMap[EraIndex, AccountId, bool] = StorageDoubleMap(default=False, doc="Rewards paid.")
+    eras_reward: StorageMap[EraIndex, Grains | None] = StorageMap(doc="What an ended era paid to validators.")
+
+    held_slashes: StorageDoubleMap[AccountId, U32, HeldSlash | None] = StorageDoubleMap(
+        doc="Slashes that wait for their era, by offender and number."
+    )
+    slash_queue: StorageMap[U32, AccountId | None] = StorageMap(doc="Whose slash a number is, until its turn.")
+    slash_numbers: StorageValue[U32] = StorageValue(default=0, doc="The number of the next slash.")
+    slash_first: StorageValue[U32] = StorageValue(default=0, doc="The number of the first slash that may wait.")
+    frozen: StorageMap[AccountId, U32] = StorageMap(
+        default=0, doc="How many slashes of a validator wait: while any does, nothing leaves it."
+    )
 
     # ---------------------------------------------------------------------------------------------- what may be asked
 
@@ -156,7 +232,7 @@ class StakeLedger(Pallet):
         """Whether the stash may be elected and drawn for work."""
         return stash in self.candidates and may_be_elected(
             is_tombstoned=stash in self.tombstones,
-            own_stake=self.stakes[stash, stash],
+            own_stake=self.bonds[stash],
             least=self.validator_bond_min,
         )
 
@@ -166,52 +242,89 @@ class StakeLedger(Pallet):
         candidate = self.candidates[stash] if stash else None
         return stash if candidate and candidate.provider_key == provider_key else None
 
-    def era_reward(self, era: int, validator: bytes) -> tuple[int, Exposure | None]:
-        """What a validator and its delegators earned in an ended era, and the stake that shares it."""
-        reward, points = self.eras_reward[era], self.eras_points[era]
-        total = sum(entry.points for entry in points)
-        mine = sum(entry.points for entry in points if entry.stash == validator)
-        amount = reward.total * mine // total if reward and total else 0
-        return amount, self.eras_exposure[era, validator]
+    def behind(self, validator: bytes) -> int:
+        """All stake behind a validator."""
+        return self.bonds[validator] + self.pools[validator].stake.value
+
+    def commission_of(self, validator: bytes) -> int | None:
+        """What a candidate asks now, in millionths."""
+        candidate, change = self.candidates[validator], self.commission_changes[validator]
+        if candidate is None:
+            return None
+        is_due = change is not None and change.era <= self.current_era.get()
+        asked = change.commission_ppm if change is not None and is_due else candidate.commission_ppm
+        return max(asked, self.commission_min)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def lock(self, staker: bytes, validator: bytes, value: int) -> None:
-        """Hold `value` of a staker's, and put it behind a validator."""
-        was_candidate = staker != validator or self.is_candidate(validator)
-        self.balances.hold(staker, Hold(STAKE, validator), value)
-        self.change_stake(validator, staker, value)
-        self._note_newcomer(validator, was_candidate=was_candidate)
+    def lock_own(self, stash: bytes, value: int) -> None:
+        """Hold `value` of a validator's own, and put it behind itself."""
+        was_candidate = self.is_candidate(stash)
+        self.balances.hold(stash, Hold(STAKE, stash), value)
+        self.set_bond(stash, self.bonds[stash] + value)
+        self.note_newcomer(stash, was_candidate=was_candidate)
 
-    def check_covered(self, staker: bytes, validator: bytes, leaving: int) -> None:
-        """Where stake ends: what is held for `validator` stands behind it, waits to leave, or is `leaving` now."""
-        waiting = sum(chunk.value for chunk in self.unlocking[staker] if chunk.validator == validator)
-        staying = self.stakes[validator, staker]
-        held = self.balances.held(staker, Hold(STAKE, validator))
-        assert waiting + staying + leaving == held, "stake that nobody holds, or held and nobody's stake"
+    def set_bond(self, stash: bytes, value: int) -> None:
+        """Replace a validator's own bond."""
+        if value:
+            self.bonds[stash] = value
+        else:
+            del self.bonds[stash]
 
-    def change_stake(self, validator: bytes, staker: bytes, delta: int) -> None:
-        """Add to a stake; the one place where stakes, their sums and their counts are written."""
-        before = self.stakes[validator, staker]
-        after = before + delta
-        if after:
-            self.stakes[validator, staker] = after
+    def change_leaving(self, validator: bytes, delta: int) -> None:
+        """More or less of a validator's delegations is on its way out."""
+        leaving = self.leaving[validator] + delta
+        if leaving:
+            self.leaving[validator] = leaving
         else:
-            del self.stakes[validator, staker]
-        backing = self.backing[validator] + delta
-        if backing:
-            self.backing[validator] = backing
-        else:
-            del self.backing[validator]
-        if staker != validator:
-            self.delegator_count[validator] += (after > 0) - (before > 0)
+            del self.leaving[validator]
+
+    def holder(self, staker: bytes, validator: bytes) -> bytes:
+        """On whose account an account's stake behind a validator is held."""
+        return staker if staker == validator else STAKES
+
+    def check_covered(self, validator: bytes) -> None:
+        """Where stake ends: all that is held for a validator stands behind it, or waits to leave."""
+        hold = Hold(STAKE, validator)
+        own = sum(chunk.value for chunk in self.unlocking[validator] if chunk.validator == validator)
+        delegated = self.pools[validator].stake.value + self.leaving[validator]
+        is_covered = own + self.bonds[validator] == self.balances.held(validator, hold)
+        is_covered = is_covered and delegated == self.balances.held(STAKES, hold)
+        assert is_covered, "stake that nobody holds, or held and nobody's stake"
+
+    def burn(self, holder: bytes, validator: bytes, dust: int) -> None:
+        """End grains that no share owns."""
+        self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust),))
+
+    def pay_slash(self, holder: bytes, validator: bytes, staker: bytes, amount: int, reporter: bytes | None) -> None:
+        """Pay on what was struck of `staker`, held for `validator`. Without a reporter the treasury has its part."""
+        if not amount:
+            return
+        split = SlashSplit(self.slash_treasury, self.slash_reporter)
+        rewarded = () if reporter is None else (reporter,)
+        shares = slash_shares(amount, split, treasury=TREASURY, rewarded=rewarded)
+        self.balances.pay_held(holder, Hold(STAKE, validator), [(share.payee, share.amount) for share in shares])
+        self.emit(StakeSlashed(validator, staker, amount))
+
+    def pay_from(self, pot: bytes, payee: bytes, amount: int) -> int:
+        """Pay out of a pot what it can pay, and say how much; dust that cannot open the payee's account is burned."""
+        # A pot that fell below the existential deposit burned its dust, and can lack as much for its last payee.
+        amount = min(amount, self.balances.free_balance(pot))
+        if amount:
+            self.balances.debit(pot, amount)
+            self.balances.credit(payee, amount)
+            self.balances.emit(Transfer(pot, payee, amount))
+        return amount
 
     def set_unlocking(self, staker: bytes, chunks: tuple[Unlocking, ...]) -> None:
-        """Replace what a staker has on its way out."""
+        """Replace what a staker has on its way out; who has anything is sustained."""
+        before = bool(self.unlocking[staker])
         if chunks:
             self.unlocking[staker] = chunks
         else:
             del self.unlocking[staker]
+        if before != bool(chunks):
+            self.balances.sustain(staker, 1 if chunks else -1)
 
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
         """Enter a candidate after checking its keys."""
@@ -224,21 +337,26 @@ class StakeLedger(Pallet):
         seat = self.seat_of(stash)
         # Evidence of an offence is checked with the keys of the seat: changing them would be an escape.
         ensure(seat is None or (seat.session_key, seat.vrf_key) == keys[:2], InOffice)
-        if stash not in self.candidates:
+        before = self.candidates[stash]
+        # Neither by itself nor by a pause: what is asked of delegators changes by an announcement alone.
+        fixed = self.last_commission[stash] if before is None else self.commission_of(stash)
+        ensure(fixed is None or candidate.commission_ppm == max(fixed, self.commission_min), CommissionFixed)
+        del self.last_commission[stash]
+        if before is None:
             ensure(self.candidate_count.get() < CANDIDATES_MAX, TooManyCandidates)
             self.candidate_count.set(self.candidate_count.get() + 1)
         self._forget_keys(stash)
         for key in keys:
             self.key_owner[key] = stash
         self.candidates[stash] = candidate
-        self._note_newcomer(stash, was_candidate=was_candidate)
+        self.note_newcomer(stash, was_candidate=was_candidate)
         self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
 
     def forget_newcomer(self, stash: bytes) -> None:
         """For those who draw candidates: they know of this one now."""
         del self.newcomers[stash]
 
-    def _note_newcomer(self, stash: bytes, *, was_candidate: bool) -> None:
+    def note_newcomer(self, stash: bytes, *, was_candidate: bool) -> None:
         """Who may be drawn from this block on could choose it to suit a beacon: it counts for nothing from before."""
         height = self.system.number.get()
         if height and not was_candidate and self.is_candidate(stash):
@@ -254,6 +372,11 @@ class StakeLedger(Pallet):
     def remove_candidate(self, stash: bytes) -> None:
         """End an offer; its keys may belong to others from now on."""
         self._forget_keys(stash)
+        asked = self.commission_of(stash)
+        assert asked is not None, "only a candidate stops to be one"
+        if self.pools[stash].delegators:
+            self.last_commission[stash] = asked
+        del self.commission_changes[stash]
         del self.candidates[stash]
         del self.candidate_since[stash]
         self.candidate_count.set(self.candidate_count.get() - 1)

@@ -5,18 +5,24 @@ from typing import Annotated
 from runtime.encoding.codec import U32, Bounded, Fixed, struct
 from runtime.encoding.types import AccountId, Balance
 from runtime.frame.holds import HoldReason
+from runtime.pallets.staking.slash_factors import Liability, SlashStep
 from runtime.pallets.staking.slashing import PPM
 
 VALIDATORS_MAX = 128
 """Certificates are lists of ed25519 signatures; more voters wait for aggregated ones."""
 CANDIDATES_MAX = 4_096
 UNLOCKING_MAX = 32
-STAKE = HoldReason("Stake", "A bond or a delegation, also while it is on its way out; the case is the validator.")
+STAKE = HoldReason("Stake", "A bond or delegations, also while they are on their way out; the case is the validator.")
+PROFILE = HoldReason("Profile", "For a validator's name and web address; the case is the validator.")
+NAME_BYTES_MAX = 32
+WEB_BYTES_MAX = 96
 COMMISSION_MAX_PPM = PPM
 
 PublicKey = Annotated[bytes, Fixed(32)]
 EpochIndex = U32
 EraIndex = U32
+ProfileName = Annotated[bytes, Bounded(NAME_BYTES_MAX)]
+ProfileWeb = Annotated[bytes, Bounded(WEB_BYTES_MAX)]
 
 
 @struct
@@ -50,12 +56,14 @@ class Seat:
 
 @struct
 class Unlocking:
-    """Stake on its way out. It can be slashed for `validator` until it is withdrawn."""
+    """Stake on its way out, as it was when it was last reckoned."""
 
     validator: AccountId
     value: Balance
     until_epoch: EpochIndex
     """The first epoch in which it may be withdrawn."""
+    answers: Annotated[tuple[Liability, ...], Bounded(2)] = ()
+    """Whose slashes it bears still: the validator's, and that of another from which it had come there."""
 
 
 @struct
@@ -75,11 +83,32 @@ class Points:
 
 
 @struct
-class EraReward:
-    """What an era emitted to validators, and how much of it is not claimed yet."""
+class CommissionChange:
+    """What a validator will ask of its delegators, and from which era on."""
 
-    total: Balance
-    unclaimed: Balance
+    commission_ppm: U32
+    era: EraIndex
+
+
+@struct
+class Profile:
+    """What a validator says of itself, as text: nobody has checked it."""
+
+    name: ProfileName
+    web: ProfileWeb
+    deposit: Balance
+
+
+@struct
+class HeldSlash:
+    """A slash that is proven and not yet taken; nothing leaves its offender meanwhile."""
+
+    era: EraIndex
+    """Of the offence."""
+    step: SlashStep
+    reporter: AccountId
+    take_era: EraIndex
+    """Taken in the first blocks of this era."""
 
 
 Seats = Annotated[tuple[Seat, ...], Bounded(VALIDATORS_MAX)]

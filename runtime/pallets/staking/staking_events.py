@@ -4,7 +4,8 @@ from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId
 from runtime.encoding.types import Balance as Grains
 from runtime.frame.pallet import DispatchError, event
-from runtime.pallets.staking.stakers import EraIndex, PublicKey, Standings
+from runtime.pallets.staking.slash_factors import SlashStep
+from runtime.pallets.staking.stakers import EraIndex, ProfileName, ProfileWeb, PublicKey, Standings
 
 
 @event
@@ -71,17 +72,16 @@ class EraStarted:
 
 @event
 class Rewarded:
-    """A staker was paid for an era."""
+    """A staker was paid what it had earned with a validator."""
 
     staker: AccountId
     validator: AccountId
-    era: EraIndex
     amount: Grains
 
 
 @event
 class StakeSlashed:
-    """A staker lost stake that stood behind an offending validator."""
+    """Stake was lost that is held for a validator: its own, all delegators' together (`modlog/bonds`), or who left."""
 
     validator: AccountId
     staker: AccountId
@@ -91,6 +91,69 @@ class StakeSlashed:
 @event
 class Tombstoned:
     """A validator may never be elected or mine again."""
+
+    stash: AccountId
+
+
+@event
+class Redelegated:
+    """Stake went from behind one validator to behind another; for a time it answers for both."""
+
+    delegator: AccountId
+    source: AccountId
+    target: AccountId
+    amount: Grains
+
+
+@event
+class CommissionAnnounced:
+    """From an era on a validator will keep another part of its delegators' rewards."""
+
+    stash: AccountId
+    commission_ppm: U32
+    era: EraIndex
+
+
+@event
+class ProfileSet:
+    """A validator gave itself a name and a web address; without both it has none."""
+
+    stash: AccountId
+    name: ProfileName
+    web: ProfileWeb
+
+
+@event
+class SlashHeld:
+    """A slash waits until `take_era`: from `step.taken` to `step.wanted` millionths of what is behind the offender."""
+
+    number: U32
+    offender: AccountId
+    era: EraIndex
+    step: SlashStep
+    take_era: EraIndex
+
+
+@event
+class SlashTaken:
+    """A slash that was held was taken."""
+
+    number: U32
+    offender: AccountId
+    amount: Grains
+
+
+@event
+class SlashCancelled:
+    """A slash that was held will not be taken."""
+
+    number: U32
+    offender: AccountId
+
+
+@event
+class TombstoneLifted:
+    """A validator may return."""
 
     stash: AccountId
 
@@ -117,10 +180,6 @@ class StillCandidate(DispatchError):
 
 class TooManyCandidates(DispatchError):
     """All places for candidates are taken."""
-
-
-class TooManyDelegators(DispatchError):
-    """The validator has as many delegators as it may have."""
 
 
 class TooManyChunks(DispatchError):
@@ -156,4 +215,44 @@ class IsTombstoned(DispatchError):
 
 
 class NothingToClaim(DispatchError):
-    """No reward of that validator and era, or it was paid already."""
+    """Nothing was earned there since it was last claimed."""
+
+
+class PoolSpent(DispatchError):
+    """Slashes left too little behind the validator for others to join."""
+
+
+class SlashPending(DispatchError):
+    """A slash of the validator waits to be taken; until then nothing leaves it."""
+
+
+class StillAnswering(DispatchError):
+    """The stake came from another validator, and may not move again before evidence against that one is too old."""
+
+
+class TooManyMoves(DispatchError):
+    """The account moved stake to that validator too often lately."""
+
+
+class SameValidator(DispatchError):
+    """Stake moves from one validator to another."""
+
+
+class CommissionTooLow(DispatchError):
+    """The commission would be below the least that is allowed."""
+
+
+class CommissionFixed(DispatchError):
+    """The commission of a validator changes by `announce_commission` alone."""
+
+
+class CommissionStep(DispatchError):
+    """The commission would change by more than is allowed in an era."""
+
+
+class NoProfile(DispatchError):
+    """The account has given itself no name and no web address."""
+
+
+class NotTombstoned(DispatchError):
+    """The validator has no tombstone."""

@@ -2,10 +2,10 @@
 
 Always: a lock is a hold of Balances, so each case is paid from what it holds itself; a lock ends
 by being returned or paid out, and each moves exactly what it says; an offence is punished
-once; what it costs is split between burning, the treasury and who proved it.
+once, is held from its report on, and taken an era later.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from runtime.frame.pallet import (
     HoldReason,
     Pallet,
     Parameter,
+    Root,
     Signed,
     StorageValue,
     Weight,
@@ -29,19 +30,16 @@ from runtime.frame.pallet import (
 )
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.pots import TREASURY
+from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking.double_headers import SealedHeader, double_proposal
+from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import (
-    REPORTER_PPM,
+    PPM,
     SLASH_FLOOR_PPM,
     SLASH_SLOPE,
-    VICTIM_PPM,
-    Loss,
     Share,
     SlashCurve,
-    SlashSplit,
     equivocation_ppm,
-    slash_shares,
 )
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -105,7 +103,7 @@ class Paid:
 
 @event
 class OffenceProven:
-    """A validator proposed twice in one slot. `amount` was taken from it and its delegators."""
+    """A validator proposed twice in one slot. About `amount` will be taken from it and its delegators, an era later."""
 
     offender: AccountId
     slot: U64
@@ -117,7 +115,7 @@ class OffenceProven:
 
 @event
 class SlashRaised:
-    """An earlier offender loses as much as the later ones make it deserve. `amount` was taken now."""
+    """An earlier offender loses as much as the later ones make it deserve. About `amount` more will be taken."""
 
     offender: AccountId
     slashed_ppm: U32
@@ -134,6 +132,10 @@ class EvidenceTooOld(DispatchError):
 
 class AlreadyPunished(DispatchError):
     """The validator was punished for this offence."""
+
+
+class NoSlashHeld(DispatchError):
+    """No slash of the validator waits to be taken."""
 
 
 class TrustLock(Pallet, index=8):
@@ -163,23 +165,8 @@ class TrustLock(Pallet, index=8):
         greatest=10,
         doc="A slash is (so many times the share of stake that offended), squared: a third together loses everything.",
     )
-    slash_treasury: Parameter[U32] = Parameter(
-        VICTIM_PPM,
-        unit="ppm",
-        least=0,
-        greatest=1_000_000,
-        doc="Of a slash for an offence of consensus.",
-    )
-    slash_reporter: Parameter[U32] = Parameter(
-        REPORTER_PPM,
-        unit="ppm",
-        least=1,
-        greatest=500_000,
-        doc="Of a slash for an offence of consensus, to who proved it: to report must pay.",
-    )
-
     events = (Locked, Unlocked, Paid, OffenceProven, SlashRaised)
-    errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished)
+    errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished, NoSlashHeld)
 
     @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
     def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
@@ -189,27 +176,38 @@ class TrustLock(Pallet, index=8):
         now = self.beacon.epoch()
         epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
-        window = [past for past in self.offenders.get() if past.epoch + self.stake.unbonding_epochs >= now]
+        window = [past for past in self.offenders.get() if self._counts(past, now)]
         ensure(all(past.stash != proof.author for past in window), AlreadyPunished)
+        pardoned = self.stake.pardoned[proof.author]
+        ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
         era = epoch // self.stake.era_epochs
         exposed, _ = self.stake.offence_exposure(proof.author, era)
         window.append(Offender(proof.author, epoch, era, exposed.total, 0))
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, origin.account)
-        # The others one by one, in the blocks that follow: all of them in this call would be 33,000 accounts.
+        # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block.
         if any(past.slashed_ppm < ppm for past in window):
             self.raised.set(Raised(ppm, origin.account))
         self.stake.tombstone(proof.author)
         self.emit(OffenceProven(proof.author, proof.slot, epoch, ppm, amount, origin.account))
 
+    @call(index=1, weight=WEIGHTS["TrustLock.cancel_slashes"])
+    def cancel_slashes(self, origin: Root, offender: AccountId) -> None:
+        """Take nothing of an offender for what waits, nor for what accomplices do later; its tombstone stays."""
+        ensure(held_slashes.cancel(self.stake, offender) > 0, NoSlashHeld)
+        window = self.offenders.get()
+        excused = [replace(past, slashed_ppm=PPM) if past.stash == offender else past for past in window]
+        self.offenders.set(tuple(excused))
+
     # ------------------------------------------------------------------------------------------------------------ hook
 
     def on_initialize(self) -> Weight | None:
-        """Raise one earlier offender to what it deserves now, if there is one."""
+        """Raise one earlier offender to what it deserves now, and take one slash that is due."""
+        is_taken = held_slashes.take_due(self.stake)
         due = self.raised.get()
         if due is None:
-            return None
-        window = list(self.offenders.get())
+            return WEIGHTS["TrustLock.on_initialize strike"] if is_taken else None
+        window = [past for past in self.offenders.get() if past.stash in self.stake.tombstones]
         behind = [place for place, past in enumerate(window) if past.slashed_ppm < due.slashed_ppm]
         if len(behind) <= 1:
             self.raised.remove()
@@ -256,6 +254,10 @@ class TrustLock(Pallet, index=8):
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
+    def _counts(self, past: Offender, now: int) -> bool:
+        """Whether an offence is of the window; not that of one whose tombstone Root has lifted."""
+        return past.epoch + self.stake.unbonding_epochs >= now and past.stash in self.stake.tombstones
+
     def _session_key(self, author: bytes) -> bytes | None:
         seat = self.stake.seat_of(author)
         return seat.session_key if seat else None
@@ -270,26 +272,13 @@ class TrustLock(Pallet, index=8):
         return max(deserved, pending.slashed_ppm if pending else 0)
 
     def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes) -> int:
-        """Raise one offender's slash, write the window, pay on what was struck; the grains paid."""
+        """Raise one offender's slash, and write the window; the grains that the step would take now."""
         offender = window[place]
-        exposed, _ = self.stake.offence_exposure(offender.stash, offender.era)
         # Raised, not added: each loses what all of them together deserve, whoever is reported first.
-        struck = self.stake.slash_exposure(offender.stash, exposed, max(0, ppm - offender.slashed_ppm))
-        window[place] = replace(offender, slashed_ppm=ppm)
+        step = SlashStep(offender.slashed_ppm, max(ppm, offender.slashed_ppm))
+        window[place] = replace(offender, slashed_ppm=step.wanted)
         self.offenders.set(tuple(window))
-        split = SlashSplit(self.slash_treasury, self.slash_reporter)
-        return self._distribute(struck, split, victim=None, rewarded=(reporter,))
-
-    def _distribute(
-        self, struck: Iterable[Loss], split: SlashSplit, *, victim: bytes | None, rewarded: tuple[bytes, ...]
-    ) -> int:
-        """Pay on what was struck from stakes; the grains paid."""
-        amount = 0
-        for loss in struck:
-            amount += loss.amount
-            shares = slash_shares(loss.amount, split, treasury=TREASURY, victim=victim, rewarded=rewarded)
-            self._pay_held(loss.who, loss.hold, shares)
-        return amount
+        return held_slashes.hold_back(self.stake, offender.stash, offender.era, step, reporter)
 
     def _pay_held(self, who: bytes, hold: Hold, shares: Sequence[Share]) -> None:
         self.balances.pay_held(who, hold, [(share.payee, share.amount) for share in shares])

@@ -1,32 +1,41 @@
 """TrustStake: who bonds what, who validates with which keys, what an era pays, what an offence takes.
 
-The storage lies in `stake_ledger`, the work of an era's turn in `eras`; here are the calls and what an offence takes.
+The storage lies in `stake_ledger`, the work on positions in `holdings`, that of an era's turn in `eras`, slashes in
+`held_slashes`; here are the calls.
 
 Always:
-* Unlocking lasts longer than evidence may be reported (by an era and two epochs), and chunks can be slashed,
-  so leaving is no escape.
+* Unlocking lasts longer than evidence may be reported (by an era and two epochs), and what left a validator answers for
+  what it did until then, so neither leaving nor moving is an escape.
+* While a slash of a validator waits to be taken, nothing leaves it.
 * The validators in office are those of the genesis, in every epoch of this release: the election
   is made and shown each era and takes office with a later one. Their genesis bonds stay.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, CompactBalance
 from runtime.frame.measured import times
-from runtime.frame.pallet import Hold, PostDispatch, Signed, Weight, call, ensure
-from runtime.pallets.staking import eras
-from runtime.pallets.staking.exposures import DELEGATORS_PER_VALIDATOR_MAX, Backing, Exposure, slash_parts
-from runtime.pallets.staking.slashing import Loss
+from runtime.frame.pallet import Hold, PostDispatch, Root, Signed, Weight, call, ensure, known
+from runtime.pallets.pots import STAKES, STAKING_REWARDS
+from runtime.pallets.staking import delegations, eras, from_copies, holdings
+from runtime.pallets.staking.delegations import PoolStep
+from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import (
     COMMISSION_MAX_PPM,
+    PROFILE,
     STAKE,
     UNLOCKING_MAX,
     Candidate,
-    EraIndex,
+    CommissionChange,
+    Profile,
+    ProfileName,
+    ProfileWeb,
     PublicKey,
-    Unlocking,
 )
 from runtime.pallets.staking.staking_events import (
     AlreadyBonded,
@@ -34,36 +43,53 @@ from runtime.pallets.staking.staking_events import (
     BondTooSmall,
     CandidateSet,
     Chilled,
+    CommissionAnnounced,
+    CommissionFixed,
+    CommissionStep,
     CommissionTooHigh,
+    CommissionTooLow,
     Delegated,
     EraStarted,
     InOffice,
     IsTombstoned,
     KeyTaken,
+    NoProfile,
     NotBonded,
     NotCandidate,
     NotEnoughStake,
     NothingToClaim,
     NothingToWithdraw,
+    NotTombstoned,
+    PoolSpent,
+    ProfileSet,
+    Redelegated,
     Rewarded,
+    SameValidator,
+    SlashCancelled,
+    SlashHeld,
+    SlashPending,
+    SlashTaken,
     StakeSlashed,
+    StillAnswering,
     StillCandidate,
     Tombstoned,
+    TombstoneLifted,
     TooManyCandidates,
     TooManyChunks,
-    TooManyDelegators,
+    TooManyMoves,
     Unbonded,
     UnsafeKey,
     Withdrawn,
 )
 from runtime.pallets.weights import WEIGHTS
 
+NOTICE_ERAS = 2
+"""An announced commission holds from the second era after: a whole one is left to go elsewhere."""
 
-def withdraw_weight(validators: int = UNLOCKING_MAX) -> Weight:
-    """Of chunks that stood behind so many validators: each is a case of its own."""
-    return WEIGHTS["TrustStake.withdraw_unbonded"] + times(
-        validators, WEIGHTS["TrustStake.withdraw_unbonded validator"]
-    )
+
+def withdraw_weight(chunks: int = UNLOCKING_MAX) -> Weight:
+    """Of so many chunks, each behind a validator of its own."""
+    return WEIGHTS["TrustStake.withdraw_unbonded"] + times(chunks, WEIGHTS["TrustStake.withdraw_unbonded validator"])
 
 
 class TrustStake(StakeLedger, index=7):
@@ -71,62 +97,69 @@ class TrustStake(StakeLedger, index=7):
 
     events = (
         Bonded, Delegated, Unbonded, Withdrawn, CandidateSet, Chilled, EraStarted, Rewarded, StakeSlashed, Tombstoned,
+        Redelegated, CommissionAnnounced, ProfileSet, SlashHeld, SlashTaken, SlashCancelled, TombstoneLifted,
     )  # fmt: skip
     errors = (
-        AlreadyBonded, NotBonded, BondTooSmall, NotCandidate, StillCandidate, TooManyCandidates, TooManyDelegators,
-        TooManyChunks, NotEnoughStake, NothingToWithdraw, UnsafeKey, KeyTaken, CommissionTooHigh, InOffice,
-        IsTombstoned, NothingToClaim,
+        AlreadyBonded, NotBonded, BondTooSmall, NotCandidate, StillCandidate, TooManyCandidates, TooManyChunks,
+        NotEnoughStake, NothingToWithdraw, UnsafeKey, KeyTaken, CommissionTooHigh, InOffice, IsTombstoned,
+        NothingToClaim, PoolSpent, SlashPending, StillAnswering, TooManyMoves, SameValidator, CommissionTooLow,
+        CommissionFixed, CommissionStep, NoProfile, NotTombstoned,
     )  # fmt: skip
 
-    hold_reasons = (STAKE,)
+    hold_reasons = (STAKE, PROFILE)
+    storage_version = from_copies.VERSION
 
-    # ------------------------------------------------------------------------------------------------------- calls
+    # ------------------------------------------------------------------------------------------------- a stash's calls
 
     @call(index=0, weight=WEIGHTS["TrustStake.bond"])
     def bond(self, origin: Signed, value: CompactBalance) -> None:
         """Bond `value` grains of the signer's own, the first step to validate or to mine."""
         stash = origin.account
-        ensure(self.stakes[stash, stash] == 0, AlreadyBonded)
+        ensure(self.bonds[stash] == 0, AlreadyBonded)
         ensure(value >= self.validator_bond_min, BondTooSmall)
-        self.lock(stash, stash, value)
+        self.lock_own(stash, value)
         self.emit(Bonded(stash, value))
 
     @call(index=1, weight=WEIGHTS["TrustStake.bond_extra"])
     def bond_extra(self, origin: Signed, value: CompactBalance) -> None:
         """Add `value` grains to the signer's bond."""
         stash = origin.account
-        ensure(self.stakes[stash, stash] > 0, NotBonded)
-        self.lock(stash, stash, value)
+        ensure(self.bonds[stash] > 0, NotBonded)
+        self.lock_own(stash, value)
         self.emit(Bonded(stash, value))
 
     @call(index=2, weight=WEIGHTS["TrustStake.unbond"])
     def unbond(self, origin: Signed, value: CompactBalance) -> None:
         """Begin to take `value` grains out of the signer's own bond."""
         stash = origin.account
-        remaining = self.stakes[stash, stash] - value
+        remaining = self.bonds[stash] - value
         ensure(value > 0 and remaining >= 0, NotEnoughStake)
+        ensure(not self.frozen[stash], SlashPending)
         ensure(remaining >= self.genesis_bond(stash), InOffice)
         ensure(stash not in self.candidates or remaining >= self.validator_bond_min, StillCandidate)
-        self._unlock_later(stash, stash, value)
+        self.set_bond(stash, remaining)
+        holdings.unlock_later(self, stash, stash, ((None, value),))
 
     @call(index=3, weight=withdraw_weight())
     def withdraw_unbonded(self, origin: Signed) -> PostDispatch:
-        """Free what the signer unbonded long enough ago."""
+        """Free what the signer unbonded long enough ago, less what slashes took of it."""
         staker = origin.account
-        epoch = self.beacon.epoch()
         chunks = self.unlocking[staker]
-        waiting = tuple(chunk for chunk in chunks if chunk.until_epoch > epoch)
-        leaving: dict[bytes, int] = {}
-        for chunk in chunks:
-            if chunk.until_epoch <= epoch:
-                leaving[chunk.validator] = leaving.get(chunk.validator, 0) + chunk.value
-        ensure(len(waiting) < len(chunks), NothingToWithdraw)
-        self.set_unlocking(staker, waiting)
-        for validator, amount in leaving.items():
-            self.check_covered(staker, validator, amount)
-            self.balances.release(staker, Hold(STAKE, validator), amount)
-        self.emit(Withdrawn(staker, sum(leaving.values())))
-        return PostDispatch(actual_weight=withdraw_weight(len(leaving)))
+        free = [chunk for chunk in chunks if holdings.is_free(self, chunk)]
+        ensure(bool(free), NothingToWithdraw)
+        withdrawn = 0
+        for chunk in free:
+            left = holdings.reckon(self, staker, chunk)
+            holder, hold = self.holder(staker, chunk.validator), Hold(STAKE, chunk.validator)
+            self.balances.pay_held(holder, hold, ((staker, left.value),))
+            if holder != staker:
+                self.change_leaving(chunk.validator, -left.value)
+            withdrawn += left.value
+        self.set_unlocking(staker, tuple(chunk for chunk in chunks if chunk not in free))
+        for validator in dict.fromkeys(chunk.validator for chunk in free):
+            self.check_covered(validator)
+        self.emit(Withdrawn(staker, withdrawn))
+        return PostDispatch(actual_weight=withdraw_weight(len(free)))
 
     @call(index=4, weight=WEIGHTS["TrustStake.validate"])
     def validate(
@@ -135,8 +168,8 @@ class TrustStake(StakeLedger, index=7):
         """Offer to validate and to mine: link the signer's bond with a session, a VRF and a provider key."""
         stash = origin.account
         ensure(stash not in self.tombstones, IsTombstoned)
-        ensure(self.stakes[stash, stash] >= self.validator_bond_min, BondTooSmall)
-        ensure(commission_ppm <= COMMISSION_MAX_PPM, CommissionTooHigh)
+        ensure(self.bonds[stash] >= self.validator_bond_min, BondTooSmall)
+        self._check_commission(commission_ppm)
         self.set_candidate(stash, Candidate(session_key, vrf_key, provider_key, commission_ppm))
 
     @call(index=5, weight=WEIGHTS["TrustStake.chill"])
@@ -147,34 +180,112 @@ class TrustStake(StakeLedger, index=7):
         ensure(self.seat_of(stash) is None, InOffice)
         self.remove_candidate(stash)
 
+    @call(index=12, weight=WEIGHTS["TrustStake.announce_commission"])
+    def announce_commission(self, origin: Signed, commission_ppm: U32) -> None:
+        """Ask another part of the delegators' rewards, from the second era after this one on."""
+        stash = origin.account
+        candidate = known(self.candidates[stash], NotCandidate)
+        now = known(self.commission_of(stash), NotCandidate)
+        self._check_commission(commission_ppm)
+        ensure(abs(commission_ppm - now) <= self.commission_step, CommissionStep)
+        self.candidates[stash] = replace(candidate, commission_ppm=now)
+        era = self.current_era.get() + NOTICE_ERAS
+        self.commission_changes[stash] = CommissionChange(commission_ppm, era)
+        self.emit(CommissionAnnounced(stash, commission_ppm, era))
+
+    @call(index=14, weight=WEIGHTS["TrustStake.set_profile"])
+    def set_profile(self, origin: Signed, name: ProfileName, web: ProfileWeb) -> None:
+        """Say who the signer is, for a deposit; nobody checks it. Both empty: say nothing more, and have it back."""
+        stash, before = origin.account, self.profiles[origin.account]
+        hold, is_empty = Hold(PROFILE, stash), not name and not web
+        if is_empty:
+            profile = known(before, NoProfile)
+            del self.profiles[stash]
+            self.balances.release(stash, hold, profile.deposit)
+            self.balances.check_ended(hold)
+        else:
+            ensure(stash in self.candidates, NotCandidate)
+            deposit = self.profile_deposit if before is None else before.deposit
+            if before is None:
+                self.balances.hold(stash, hold, deposit)
+            self.profiles[stash] = Profile(name, web, deposit)
+        self.emit(ProfileSet(stash, name, web))
+
+    # --------------------------------------------------------------------------------------------- a delegator's calls
+
     @call(index=6, weight=WEIGHTS["TrustStake.delegate"])
     def delegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
         """Put `value` grains behind a candidate, to share its rewards and its slashes."""
-        delegator = origin.account
-        ensure(validator in self.candidates and validator != delegator, NotCandidate)
-        before = self.stakes[validator, delegator]
-        ensure(before + value >= self.delegation_min, BondTooSmall)
-        ensure(before > 0 or self.delegator_count[validator] < DELEGATORS_PER_VALIDATOR_MAX, TooManyDelegators)
-        self.lock(delegator, validator, value)
-        self.emit(Delegated(delegator, validator, value))
+        self._join(origin.account, validator, value)
+        self.emit(Delegated(origin.account, validator, value))
 
     @call(index=7, weight=WEIGHTS["TrustStake.undelegate"])
     def undelegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
         """Begin to take `value` grains back from behind a validator: all, or down to the minimum."""
         delegator = origin.account
-        remaining = self.stakes[validator, delegator] - value
-        ensure(validator != delegator, NotCandidate)
-        ensure(value > 0 and remaining >= 0, NotEnoughStake)
-        ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
-        self._unlock_later(delegator, validator, value)
+        self._check_leaving(delegator, validator, value)
+        with self._living(delegator):
+            departed = holdings.take(self, delegator, validator, value)
+            holdings.unlock_later(self, delegator, validator, departed.amounts)
+        self.check_covered(validator)
 
-    @call(index=8, weight=WEIGHTS["TrustStake.payout_stakers"])
-    def payout_stakers(self, origin: Signed, validator: AccountId, era: EraIndex) -> None:
-        """Pay a validator and its delegators for an ended era; anybody may ask for it, once."""
-        paid = eras.pay_out(self, validator, era)
-        ensure(bool(paid), NothingToClaim)
-        for share in paid:
-            self.emit(Rewarded(share.payee or b"", validator, era, share.amount))
+    @call(index=9, weight=WEIGHTS["TrustStake.redelegate"])
+    def redelegate(self, origin: Signed, source: AccountId, target: AccountId, value: CompactBalance) -> None:
+        """Put stake behind another candidate without waiting. It answers for both until evidence is too old."""
+        delegator = origin.account
+        ensure(source != target, SameValidator)
+        self._check_leaving(delegator, source, value)
+        self._check_joining(delegator, target, value)
+        answered = holdings.answer_now(self, source)
+        with self._living(delegator):
+            departed = holdings.take(self, delegator, source, value, is_moving=True)
+            moved = sum(amount for _, amount in departed.amounts)
+            self.balances.rededicate(STAKES, Hold(STAKE, source), Hold(STAKE, target), moved)
+            holdings.add(self, delegator, target, moved, answered)
+        self.check_covered(source)
+        self.check_covered(target)
+        self.emit(Redelegated(delegator, source, target, moved))
+
+    @call(index=10, weight=WEIGHTS["TrustStake.claim"])
+    def claim(self, origin: Signed, validator: AccountId) -> None:
+        """Pull what the signer earned with a validator; a validator names itself."""
+        self._claim(origin.account, validator)
+
+    @call(index=11, weight=WEIGHTS["TrustStake.compound"])
+    def compound(self, origin: Signed, validator: AccountId) -> None:
+        """Pull what the signer earned with a validator, and put it behind the same."""
+        staker = origin.account
+        earned = self._claim(staker, validator)
+        if staker == validator:
+            ensure(self.bonds[staker] > 0, NotBonded)
+            self.lock_own(staker, earned)
+            self.emit(Bonded(staker, earned))
+        else:
+            self._join(staker, validator, earned)
+            self.emit(Delegated(staker, validator, earned))
+
+    @call(index=13, weight=WEIGHTS["TrustStake.collect"])
+    def collect(self, origin: Signed, staker: AccountId, validator: AccountId) -> None:
+        """Have a staker's stake behind a validator bear now what slashes took of it; anybody may."""
+        ensure(validator == staker or (staker, validator) in self.positions or staker in self.unlocking, NotEnoughStake)
+        if (staker, validator) in self.positions:
+            holdings.write(self, staker, validator, holdings.up_to_date(self, staker, validator))
+        chunks = self.unlocking[staker]
+        now = [holdings.reckon(self, staker, each) if each.validator == validator else each for each in chunks]
+        self.set_unlocking(staker, tuple(chunk for chunk in now if chunk.value))
+        self.check_covered(validator)
+
+    # ---------------------------------------------------------------------------------------------------- Root's calls
+
+    @call(index=15, weight=WEIGHTS["TrustStake.lift_tombstone"])
+    def lift_tombstone(self, origin: Root, stash: AccountId) -> None:
+        """Let a validator return; what it did until now is forgiven, and cannot be reported any more."""
+        ensure(stash in self.tombstones, NotTombstoned)
+        was_candidate = self.is_candidate(stash)
+        del self.tombstones[stash]
+        self.pardoned[stash] = self.beacon.epoch()
+        self.note_newcomer(stash, was_candidate=was_candidate)
+        self.emit(TombstoneLifted(stash))
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
@@ -183,73 +294,79 @@ class TrustStake(StakeLedger, index=7):
         eras.check_next_validators(self)
         return eras.enter(self)
 
+    def migrate(self, found: int) -> Weight:
+        """From copies of delegators to shares."""
+        return from_copies.migrate(self)
+
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
-        # an exposure is frozen for its whole era: evidence of the era's last epoch strikes who left in its first
+        # who leaves in an era's first epoch answers for its last: evidence of that must find what left
         if self.unbonding_epochs < self.evidence_epochs + self.era_epochs + 2:
             raise ValueError("unbonding must outlast evidence by an era and two epochs")
         eras.seat_genesis(self, config.get("validators", []))
 
-    # ---------------------------------------------------------------------------------------- what an offence takes
+    # ----------------------------------------------------------------------------------------------- what an offence is
 
     def offence_exposure(self, stash: bytes, era: int) -> tuple[Exposure, int]:
         """The stake behind an offender in an era and all stake elected; its own bond if it was not elected."""
         exposed = self.eras_exposure[era, stash]
         if exposed is None:
-            own = self.stakes[stash, stash]
+            own = self.bonds[stash]
             exposed = Exposure(own, own)
         return exposed, max(self.eras_total[era], exposed.total)
 
-    def slash_exposure(self, stash: bytes, exposed: Exposure, ppm: int) -> tuple[Loss, ...]:
-        """Strike `ppm` of what was exposed from each staker's stake; what was struck, for the caller to pay on.
-
-        It stays held on the stakers' accounts until then. Stakes go first, then what is unlocking
-        from this validator; less is struck where less is left.
-        """
-        hold = Hold(STAKE, stash)
-        struck = [Loss(part.who, hold, self._strike(stash, part)) for part in slash_parts(stash, exposed, ppm)]
-        return tuple(loss for loss in struck if loss.amount)
-
     def tombstone(self, stash: bytes) -> None:
-        """End a validator's candidacy for ever."""
+        """End a validator's candidacy, until Root lifts it."""
         if stash not in self.tombstones:
             self.tombstones[stash] = self.current_era.get()
             self.emit(Tombstoned(stash))
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _unlock_later(self, staker: bytes, validator: bytes, value: int) -> None:
-        until = self.beacon.epoch() + self.unbonding_epochs
-        merged = 0
-        others = []
-        for chunk in self.unlocking[staker]:
-            # One chunk for a validator and an epoch: else small steps would soon fill the list.
-            if (chunk.validator, chunk.until_epoch) == (validator, until):
-                merged += chunk.value
-            else:
-                others.append(chunk)
-        ensure(len(others) < UNLOCKING_MAX, TooManyChunks)
-        self.change_stake(validator, staker, -value)
-        self.unlocking[staker] = (*others, Unlocking(validator, merged + value, until))
-        self.emit(Unbonded(staker, validator, value, until))
+    def _check_commission(self, commission_ppm: int) -> None:
+        ensure(commission_ppm <= COMMISSION_MAX_PPM, CommissionTooHigh)
+        ensure(commission_ppm >= self.commission_min, CommissionTooLow)
 
-    def _strike(self, validator: bytes, wanted: Backing) -> int:
-        """Take what was wanted of one staker, or what there is; the grains taken, which stay held."""
-        staker = wanted.who
-        from_stake = min(wanted.value, self.stakes[validator, staker])
-        left = wanted.value - from_stake
-        if from_stake:
-            self.change_stake(validator, staker, -from_stake)
-        chunks = []
-        for chunk in self.unlocking[staker]:
-            # What is leaving can be struck too: else unbonding between offence and report would be an escape.
-            cut = min(left, chunk.value) if chunk.validator == validator else 0
-            left -= cut
-            if chunk.value > cut:
-                chunks.append(Unlocking(chunk.validator, chunk.value - cut, chunk.until_epoch))
-        self.set_unlocking(staker, tuple(chunks))
-        taken = wanted.value - left
-        self.check_covered(staker, validator, taken)
-        if taken:
-            self.emit(StakeSlashed(validator, staker, taken))
-        return taken
+    def _check_joining(self, delegator: bytes, validator: bytes, value: int) -> None:
+        ensure(validator in self.candidates and validator != delegator, NotCandidate)
+        ensure(validator not in self.tombstones, IsTombstoned)
+        ensure(not self.frozen[validator], SlashPending)  # its tombstone was lifted, and the slash will be taken
+        ensure(holdings.stake_of(self, delegator, validator) + value >= self.delegation_min, BondTooSmall)
+
+    def _check_leaving(self, delegator: bytes, validator: bytes, value: int) -> None:
+        remaining = holdings.stake_of(self, delegator, validator) - value
+        ensure(validator != delegator, NotCandidate)
+        ensure((delegator, validator) in self.positions, NotEnoughStake)
+        # Nothing is taken out of a stake of which slashes left nothing: that ends its record.
+        ensure(remaining >= 0 and (value > 0 or remaining == 0), NotEnoughStake)
+        ensure(not self.frozen[validator], SlashPending)
+        ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
+
+    def _join(self, delegator: bytes, validator: bytes, value: int) -> None:
+        self._check_joining(delegator, validator, value)
+        with self._living(delegator):
+            self.balances.entrust(delegator, STAKES, Hold(STAKE, validator), value)
+            holdings.add(self, delegator, validator, value)
+        self.check_covered(validator)
+
+    @contextmanager
+    def _living(self, staker: bytes) -> Iterator[None]:
+        """Who puts in all it has, or has nothing but what is being moved, does not end in between."""
+        self.balances.sustain(staker, 1)
+        yield
+        self.balances.sustain(staker, -1)
+
+    def _claim(self, staker: bytes, validator: bytes) -> int:
+        """Pay what a staker earned; NothingToClaim."""
+        if staker == validator:
+            earned = self.earned[staker]
+            del self.earned[staker]
+        else:
+            ensure((staker, validator) in self.positions, NothingToClaim)
+            standing = holdings.up_to_date(self, staker, validator)
+            standing, earned = delegations.pay(standing.pool, standing.position)
+            holdings.write(self, staker, validator, PoolStep(standing.pool, standing.position))
+        ensure(earned > 0, NothingToClaim)
+        paid = self.pay_from(STAKING_REWARDS, staker, earned)
+        self.emit(Rewarded(staker, validator, paid))
+        return paid

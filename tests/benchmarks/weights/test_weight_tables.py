@@ -30,7 +30,7 @@ from runtime.frame.weights import (
     SIGNATURE,
 )
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.eras import BACKINGS_MAX, TURN_MAX, turn_weight
+from runtime.pallets.staking.eras import TURN_MAX, turn_weight
 from runtime.pallets.staking.stakers import CANDIDATES_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
@@ -131,7 +131,7 @@ def test_a_block_holds_some_thousand_transfers_and_its_signatures_take_half_a_sl
 
 
 def test_an_era_turns_within_what_it_may_take() -> None:
-    assert turn_weight(CANDIDATES_MAX, BACKINGS_MAX).fits(TURN_MAX)
+    assert turn_weight(CANDIDATES_MAX).fits(TURN_MAX)
 
 
 def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:

@@ -155,7 +155,7 @@ def test_who_may_read_inputs_of_a_service_with_all_the_offers_it_can_have_can_be
         device = device_id(owner, owner)
         devices.devices[device] = Device(owner, DeviceClass.CPU, owner, 1, 1, 1)
         devices.providers[owner] = provider
-        stake.stakes[owner, owner] = staked
+        stake.bonds[owner] = staked
         if are_candidates:
             stake.candidates[owner] = candidate
         bound[InferenceMarket].offers[0, device] = Offer(1, 0)

@@ -104,7 +104,7 @@ ACTIONS: tuple[Action, ...] = (
     lambda _chain, _who, n: TrustStake.bond(value=n * 5 * OGPU),
     lambda _chain, _who, n: TrustStake.unbond(value=n * OGPU),
     lambda _chain, who, _n: TrustStake.validate(
-        session_key=who.public("session"), vrf_key=who.public("vrf"), provider_key=who.provider, commission_ppm=0
+        session_key=who.public("session"), vrf_key=who.public("vrf"), provider_key=who.provider, commission_ppm=50_000
     ),
     lambda _chain, _who, _n: TrustStake.chill(),
     lambda _chain, _who, n: TrustStake.delegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),

@@ -68,7 +68,7 @@ def test_a_liar_loses_its_collateral_and_the_right_racer_is_paid(validators: int
     assert device.is_paused
     assert (device.bond, device.secured) == (DEVICE_BOND - lost, 0)
     assert liar.stash not in chain.now()[TrustStake].tombstones
-    assert chain.now()[TrustStake].stakes[liar.stash, liar.stash] == BOND, "what it holds elsewhere is untouched"
+    assert chain.now()[TrustStake].bonds[liar.stash] == BOND, "what it holds elsewhere is untouched"
 
 
 def test_d3_a_convicted_racer_loses_no_more_than_the_collateral_of_the_unit() -> None:

@@ -301,7 +301,7 @@ def test_an_owner_whose_stake_suffices_again_wakes_a_unit() -> None:
     chain = with_somebody_late()
     chain.check = lambda *_: None  # the stake below goes without its grains
     least = chain.now()[TrustStake].validator_bond_min
-    chain.block(lambda bound: bound[TrustStake].change_stake(LATE.stash, LATE.stash, least - 1 - BOND))
+    chain.block(lambda bound: bound[TrustStake].set_bond(LATE.stash, least - 1))
     unit_id = asleep_for_want_of_late(chain)
     chain.block(signed(LATE.stash, TrustStake.bond_extra(value=1)))
     chain.blocks(2 + BEACON_AND_FINALITY)

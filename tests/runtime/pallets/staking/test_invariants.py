@@ -1,6 +1,6 @@
 """What staking asserts where a life ends: each assertion fires when the state, or our own code, is broken."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +11,10 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.session import Session
-from runtime.pallets.staking import eras
-from runtime.pallets.staking.exposures import Exposure
+from runtime.pallets.staking import delegations, eras, held_slashes
+from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import Share
-from runtime.pallets.staking.stakers import STAKE, EraReward, Unlocking
+from runtime.pallets.staking.stakers import STAKE, Unlocking
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
@@ -41,6 +41,7 @@ def test_stake_that_is_not_held_cannot_be_withdrawn(bound: Bound) -> None:
     stake = bound[TrustStake]
     stake.balances.hold(SAVER.stash, Hold(STAKE, SAVER.stash), OGPU)
     stake.unlocking[SAVER.stash] = (Unlocking(SAVER.stash, OGPU, 0), Unlocking(SAVER.stash, 1, 9))
+    stake.balances.sustain(SAVER.stash, 1)
     with pytest.raises(AssertionError, match="stake that nobody holds"):
         stake.withdraw_unbonded(Signed(SAVER.stash))
 
@@ -51,8 +52,11 @@ def test_stake_that_is_not_what_is_held_cannot_be_slashed(bound: Bound, off: int
         bound[Balances].hold(ALICE.stash, Hold(STAKE, ALICE.stash), off)
     else:
         drain(bound, ALICE.stash, BOND + off)
+    stake = bound[TrustStake]
+    held_slashes.hold_back(stake, ALICE.stash, 0, SlashStep(0, 100_000), SAVER.stash)
+    stake.current_era.set(2)
     with pytest.raises(AssertionError, match="stake that nobody holds"):
-        bound[TrustStake].slash_exposure(ALICE.stash, Exposure(BOND, BOND), 100_000)
+        held_slashes.take_due(stake)
 
 
 def test_a_lock_shrinks_by_what_is_paid_of_it(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,33 +86,18 @@ def test_epochs_and_eras_only_rise(bound: Bound, item: str, told: str) -> None:
         eras.enter(bound[TrustStake])
 
 
-def claim_too_much(bound: Bound, _patch: pytest.MonkeyPatch) -> None:
-    bound[TrustStake].eras_reward[0] = EraReward(OGPU, 0)
+def test_an_era_pays_what_it_emits_to_those_it_elected(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegations, "post", lambda pool, reward, _: (pool, None, -reward - OGPU))
+    with pytest.raises(AssertionError, match="no more than it emits"):
+        eras._share(bound[TrustStake], 0, OGPU)
+    del bound[TrustStake].eras_exposure[0, ALICE.stash]
+    with pytest.raises(AssertionError, match="only the elected have points"):
+        eras._share(bound[TrustStake], 0, OGPU)
 
 
-def share_too_much(_bound: Bound, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(eras, "reward_shares", lambda amount, validator, _: (Share(validator, amount + 1),))
-
-
-def lose_on_the_way(_bound: Bound, patch: pytest.MonkeyPatch) -> None:
-    move = eras._move
-    patch.setattr(eras, "_move", lambda *where: move(*where) - OGPU)
-
-
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
-        (claim_too_much, "no more than it emitted"),
-        (share_too_much, "the shares are the reward"),
-        (lose_on_the_way, "only dust leaves the pot"),
-    ],
-)
-def test_a_payout_is_what_left_the_pot(
-    bound: Bound, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Bound, pytest.MonkeyPatch], None], told: str
-) -> None:
-    damage(bound, monkeypatch)
-    with pytest.raises(AssertionError, match=told):
-        eras.pay_out(bound[TrustStake], ALICE.stash, 0)
+def test_a_reason_to_live_ends_once(bound: Bound) -> None:
+    with pytest.raises(AssertionError, match="ends once"):
+        bound[Balances].sustain(SAVER.stash, -1)
 
 
 def test_only_candidates_are_elected(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +107,10 @@ def test_only_candidates_are_elected(bound: Bound, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_honest_payout_and_withdrawal_pass(bound: Bound) -> None:
-    assert sum(share.amount for share in eras.pay_out(bound[TrustStake], ALICE.stash, 0)) > 0
+    bound.dispatch(TrustStake.claim(validator=ALICE.stash), Signed(ALICE.stash))
     bound.dispatch(TrustStake.bond(value=BOND), Signed(SAVER.stash))
     bound.dispatch(TrustStake.unbond(value=BOND), Signed(SAVER.stash))
     (chunk,) = bound[TrustStake].unlocking[SAVER.stash]
-    bound[TrustStake].unlocking[SAVER.stash] = (Unlocking(chunk.validator, chunk.value, 0),)
+    bound[TrustStake].unlocking[SAVER.stash] = (replace(chunk, until_epoch=0),)
     bound.dispatch(TrustStake.withdraw_unbonded(), Signed(SAVER.stash))
     assert bound[Balances].reserved_balance(SAVER.stash) == 0

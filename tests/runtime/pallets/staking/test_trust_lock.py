@@ -1,22 +1,35 @@
 """TrustLock: locks by reason, and the offence of proposing twice in one slot."""
 
+from collections.abc import Callable
+
 import pytest
 
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
-from runtime.frame.errors import FundsUnavailable
+from runtime.encoding.types import Root
+from runtime.frame.call import Call
+from runtime.frame.errors import BadOrigin, FundsUnavailable
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking import trust_lock as tl
+from runtime.pallets.staking.holdings import stake_of, value_now
 from runtime.pallets.staking.slashing import Share
-from runtime.pallets.staking.staking_events import StakeSlashed
+from runtime.pallets.staking.staking_events import (
+    EraStarted,
+    IsTombstoned,
+    NotTombstoned,
+    SlashHeld,
+    SlashPending,
+    SlashTaken,
+    StillAnswering,
+)
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.market_chain import BOND, GENESIS_HASH, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed
 
 REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
 
@@ -46,21 +59,39 @@ def owned(chain: MarketChain, account: bytes) -> int:
     return balances.free_balance(account) + balances.reserved_balance(account)
 
 
+def until_taken(chain: MarketChain) -> None:
+    """Blocks until slashes that were proven in this era were taken."""
+    era = chain.now()[TrustStake].current_era.get()
+    while chain.now()[TrustStake].current_era.get() == era:
+        chain.block()
+    chain.blocks(2)
+
+
 def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
     chain = chain_of(7)
     alice = chain.validators[0]
-    before = [owned(chain, account) for account in (alice.stash, REPORTER.stash, TREASURY)]
+    before = [owned(chain, account) for account in (alice.stash, REPORTER.stash)]
     chain.block(signed(REPORTER.stash, double(alice)))
     (proven,) = chain.happened(tl.OffenceProven)
     ppm = 9 * 10**6 // 49
-    taken = BOND * ppm // 10**6
+    taken = -(-BOND * ppm // 10**6)
     assert (proven.offender, proven.slot, proven.slashed_ppm, proven.amount) == (alice.stash, 9, ppm, taken)
-    after = [owned(chain, account) for account in (alice.stash, REPORTER.stash, TREASURY)]
-    assert [now - then for now, then in zip(after, before, strict=True)] == [-taken, taken // 10, taken * 4 // 10]
-    assert chain.now()[Balances].burned.get() == taken - taken // 10 - taken * 4 // 10
     assert not chain.now()[TrustStake].is_candidate(alice.stash)
+    assert [owned(chain, account) for account in (alice.stash, REPORTER.stash)] == before, "it is held, and not taken"
+    chain.blocks(5)
+    assert chain.now()[TrustStake].bonds[alice.stash] == BOND
+    treasury = owned(chain, TREASURY)
+    chain.block()
+    (slash,) = chain.happened(SlashTaken)
+    assert (slash.offender, slash.amount, chain.height) == (alice.stash, taken, 7)
+    after = [owned(chain, account) for account in (alice.stash, REPORTER.stash)]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [-taken, taken // 10]
+    (era,) = [event for event in chain.events if isinstance(event, EraStarted)]
+    emitted = STOCK // 3160
+    assert era.emitted <= emitted
+    assert owned(chain, TREASURY) - treasury == taken * 4 // 10 + emitted - emitted // 2 - emitted * 4 // 10
+    assert chain.now()[Balances].burned.get() == taken - taken // 10 - taken * 4 // 10
     assert alice.stash in [seat.stash for seat in chain.now()[TrustStake].validators(0)], "the genesis set holds office"
-    chain.blocks(8)
     assert alice.stash not in [standing.stash for standing in chain.now()[TrustStake].elected.get()]
 
 
@@ -81,82 +112,174 @@ def test_accomplices_are_slashed_together() -> None:
     alice, bob, charlie = chain.validators[:3]
     alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
     chain.block(*(signed(REPORTER.stash, double(who)) for who in (alice, bob)))
-    chain.block()
-    stakes = chain.now()[TrustStake].stakes
-    assert stakes[bob.stash, bob.stash] == BOND - BOND * together // 10**6
-    assert stakes[alice.stash, alice.stash] == BOND - BOND * alone // 10**6 - BOND * (together - alone) // 10**6
+    until_taken(chain)
+    bonds = chain.now()[TrustStake].bonds
+    assert bonds[bob.stash] == BOND - -(-BOND * together // 10**6)
+    assert 0 <= bonds[bob.stash] - bonds[alice.stash] <= 1, "in two steps, each rounded up"
     chain.block(signed(REPORTER.stash, double(charlie)))
     assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)] == [alone, together, 10**6]
     chain.blocks(2)
-    stakes = chain.now()[TrustStake].stakes
-    assert [stakes[who.stash, who.stash] for who in (alice, bob, charlie)] == [0, 0, 0]
+    until_taken(chain)
+    bonds = chain.now()[TrustStake].bonds
+    assert [bonds[who.stash] for who in (alice, bob, charlie)] == [0, 0, 0]
 
 
-def test_a_report_and_a_block_strike_one_offender_each() -> None:
-    """A fourth report in a window struck the delegators of four: 32 ms where 2.9 were charged."""
+def test_a_block_raises_one_offender_and_takes_one_slash() -> None:
     chain = chain_of(7)
-    offenders = chain.validators[:4]
-    struck = []
-    for who in offenders:
+    held = []
+    for who in chain.validators[:4]:
         chain.block(signed(REPORTER.stash, double(who)))
-        struck.append([one.validator for one in chain.events if isinstance(one, StakeSlashed)])
-    assert struck[0] == [offenders[0].stash]
-    assert struck[1] == [offenders[1].stash]
-    assert struck[2] == [offenders[0].stash, offenders[2].stash], (
-        "the hook raises the first, the call strikes the third"
-    )
-    assert len(struck[3]) <= 2
+        held.append([event.offender for event in chain.events if isinstance(event, SlashHeld)])
+    first, second, third, _ = (who.stash for who in chain.validators[:4])
+    assert held[:3] == [[first], [second], [first, third]], "the hook raises the first, the call holds the third"
+    assert len(held[3]) <= 2
+    taken = []
+    for _ in range(20):
+        chain.block()
+        taken.append(len([event for event in chain.events if isinstance(event, SlashTaken)]))
+    assert max(taken) == 1
+    assert sum(taken) == len(chain.happened(SlashHeld))
+    assert chain.now()[TrustStake].slash_first.get() == sum(taken)
 
 
 def test_the_reporter_of_a_later_offence_has_its_part_of_what_it_raises() -> None:
     chain = chain_of(7)
     alice, bob = chain.validators[:2]
     alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
+    before = owned(chain, REPORTER.stash), owned(chain, DELEGATOR.stash)
     chain.block(signed(DELEGATOR.stash, double(alice)))
     chain.block(signed(REPORTER.stash, double(bob)))
-    before = owned(chain, REPORTER.stash), owned(chain, DELEGATOR.stash)
     chain.block()
-    raised = BOND * (together - alone) // 10**6
     (event,) = chain.happened(tl.SlashRaised)
-    assert (event.offender, event.slashed_ppm, event.amount) == (alice.stash, together, raised)
-    assert owned(chain, REPORTER.stash) - before[0] == raised // 10
-    assert owned(chain, DELEGATOR.stash) == before[1]
-    chain.blocks(3)
+    assert (event.offender, event.slashed_ppm) == (alice.stash, together)
+    chain.blocks(8)
+    parts = [BOND * ppm // 10**6 // 10 for ppm in (together - alone + together, alone)]
+    earned = owned(chain, REPORTER.stash) - before[0], owned(chain, DELEGATOR.stash) - before[1]
+    assert all(abs(got - part) < 9 for got, part in zip(earned, parts, strict=True))
     assert len(chain.happened(tl.SlashRaised)) == 1
     assert chain.now()[TrustLock].raised.get() is None
+
+
+def stake_in_all(chain: MarketChain, who: bytes) -> int:
+    """What an account has behind validators and on its way out."""
+    stake = chain.now()[TrustStake]
+    behind = sum(stake_of(stake, who, validator) for validator, _ in stake.positions.under(who))
+    return behind + sum(value_now(stake, chunk) for chunk in stake.unlocking[who])
 
 
 def test_delegators_share_the_slash_and_leaving_is_no_escape() -> None:
     chain = chain_of(7)
     alice = chain.validators[0]
     chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=BOND)))
-    chain.blocks(8)  # the next era's exposure has the delegation
-    chain.block(signed(DELEGATOR.stash, TrustStake.undelegate(validator=alice.stash, value=BOND)))
-    before = owned(chain, DELEGATOR.stash)
-    chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
+    chain.blocks(8)
+    leave = TrustStake.undelegate(validator=alice.stash, value=BOND // 2)
+    chain.block(signed(DELEGATOR.stash, leave))
+    chain.block(
+        signed(REPORTER.stash, double(alice, epoch=1)),
+        refused(DELEGATOR.stash, leave, SlashPending),
+        refused(alice.stash, TrustStake.unbond(value=1), SlashPending),
+        refused(REPORTER.stash, TrustStake.delegate(validator=alice.stash, value=BOND), IsTombstoned),
+        refused(
+            DELEGATOR.stash, TrustStake.redelegate(alice.stash, chain.validators[1].stash, BOND // 2), SlashPending
+        ),
+    )
+    assert stake_in_all(chain, DELEGATOR.stash) == BOND
+    until_taken(chain)
     ppm = 9 * 4 * 10**6 // 64
-    assert before - owned(chain, DELEGATOR.stash) == BOND * ppm // 10**6
+    assert 0 <= BOND - BOND * ppm // 10**6 - stake_in_all(chain, DELEGATOR.stash) <= 2
+    collect = TrustStake.collect(staker=DELEGATOR.stash, validator=alice.stash)
+    chain.block(signed(REPORTER.stash, collect))
     (chunk,) = chain.now()[TrustStake].unlocking[DELEGATOR.stash]
-    assert chunk.value == BOND - BOND * ppm // 10**6
+    assert chunk.value == BOND // 2 - -(-BOND // 2 * ppm // 10**6)
+    total = chain.now()[Balances].total_issuance.get()
+    chain.block(
+        signed(
+            DELEGATOR.stash,
+            leave := TrustStake.undelegate(
+                alice.stash, stake_of(chain.now()[TrustStake], DELEGATOR.stash, alice.stash)
+            ),
+        )
+    )
+    assert total - chain.now()[Balances].total_issuance.get() <= 1, "dust"
+    chain.blocks(6 * 7)
+    free = chain.now()[Balances].free_balance(DELEGATOR.stash)
+    chain.block(signed(DELEGATOR.stash, TrustStake.withdraw_unbonded()))
+    assert 0 <= BOND - BOND * ppm // 10**6 - (chain.now()[Balances].free_balance(DELEGATOR.stash) - free) <= 3
 
 
 @pytest.mark.parametrize("wait", range(0, 18, 3))
-def test_what_is_slashed_does_not_depend_on_when_the_staker_leaves(wait: int) -> None:
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_what_is_slashed_does_not_depend_on_when_the_staker_leaves(wait: int, is_moving: bool) -> None:
     chain = chain_of(7)
-    alice = chain.validators[0]
+    alice, bob = chain.validators[:2]
     chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=BOND)))
-    chain.blocks(7)
-    before = owned(chain, DELEGATOR.stash)
-    chain.blocks(1 + wait)
-    chain.block(signed(DELEGATOR.stash, TrustStake.undelegate(validator=alice.stash, value=BOND)))
+    chain.blocks(8 + wait)
+    leave = TrustStake.undelegate(validator=alice.stash, value=BOND)
+    move = TrustStake.redelegate(source=alice.stash, target=bob.stash, value=BOND)
+    chain.block(signed(DELEGATOR.stash, move if is_moving else leave))
+    left_in = chain.now()[TrustStake].current_era.get()
     while chain.height < 1 + 6 * 4 + 5:
         chain.block()
     chain.block(signed(REPORTER.stash, double(alice, epoch=2)))
-    assert before - owned(chain, DELEGATOR.stash) in (0, BOND * (9 * 4 * 10**6 // 64) // 10**6)
-    exposed = chain.now()[TrustStake].eras_exposure[2, alice.stash]
-    assert exposed is not None
-    was_exposed = any(backing.who == DELEGATOR.stash for backing in exposed.others)
-    assert was_exposed == (before != owned(chain, DELEGATOR.stash))
+    until_taken(chain)
+    (slash,) = chain.happened(SlashTaken)
+    chain.block(signed(REPORTER.stash, TrustStake.collect(DELEGATOR.stash, bob.stash if is_moving else alice.stash)))
+    (proven,) = chain.happened(tl.OffenceProven)
+    expected = BOND - -(-BOND * proven.slashed_ppm // 10**6) if left_in >= 2 else BOND
+    assert abs(stake_in_all(chain, DELEGATOR.stash) - expected) <= 1
+    assert slash.amount <= 2 * BOND
+
+
+def test_root_cancels_a_slash_and_lifts_the_tombstone() -> None:
+    chain = chain_of(7)
+    alice, bob = chain.validators[:2]
+    cancel, lift = TrustLock.cancel_slashes(offender=alice.stash), TrustStake.lift_tombstone(stash=alice.stash)
+
+    def as_root(call: Call) -> Callable[[Bound], None]:
+        def step(bound: Bound) -> None:
+            bound.dispatch(call, Root())
+
+        return step
+
+    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=BOND)))
+    chain.block(signed(REPORTER.stash, double(alice)), refused(REPORTER.stash, cancel, BadOrigin))
+    chain.block(as_root(cancel), refused(REPORTER.stash, lift, BadOrigin))
+    with pytest.raises(tl.NoSlashHeld):
+        chain.now().dispatch(cancel, Root())
+    assert chain.now()[TrustStake].tombstones[alice.stash] is not None
+    chain.block(signed(REPORTER.stash, double(bob)))
+    chain.blocks(9)
+    assert [slash.offender for slash in chain.happened(SlashTaken)] == [bob.stash], "accomplices raise nothing of it"
+    assert chain.now()[TrustStake].bonds[alice.stash] == BOND
+    chain.block(refused(REPORTER.stash, double(alice), tl.AlreadyPunished))
+    chain.block(as_root(lift))
+    assert chain.now()[TrustStake].is_candidate(alice.stash)
+    with pytest.raises(NotTombstoned):
+        chain.now().dispatch(lift, Root())
+    chain.block(refused(REPORTER.stash, double(alice, epoch=2), tl.AlreadyPunished))
+    chain.blocks(6)
+    chain.block(signed(REPORTER.stash, double(alice, epoch=3)))
+    assert chain.now()[TrustStake].tombstones[alice.stash] is not None
+
+
+def test_what_moved_answers_where_it_is_and_may_not_move_on() -> None:
+    chain = chain_of(7)
+    alice, bob, charlie = (who.stash for who in chain.validators[:3])
+    who = DELEGATOR.stash
+    chain.block(signed(who, TrustStake.delegate(validator=alice, value=BOND)))
+    chain.block(signed(who, TrustStake.redelegate(source=alice, target=bob, value=BOND)))
+    onward = TrustStake.redelegate(source=bob, target=charlie, value=BOND)
+    chain.block(refused(who, onward, StillAnswering))
+    chain.block(signed(who, TrustStake.undelegate(validator=bob, value=BOND // 2)))
+    chain.block(signed(REPORTER.stash, double(chain.validators[0])))
+    until_taken(chain)
+    ppm = chain.happened(tl.OffenceProven)[0].slashed_ppm
+    chain.block(*(signed(REPORTER.stash, TrustStake.collect(who, bob)) for _ in range(2)))
+    assert 0 <= BOND - BOND * ppm // 10**6 - stake_in_all(chain, who) <= 2
+    chain.blocks(6 * 4)
+    left = stake_of(chain.now()[TrustStake], who, bob)
+    chain.block(signed(who, TrustStake.redelegate(source=bob, target=charlie, value=left)))
+    assert stake_of(chain.now()[TrustStake], who, charlie) == left
 
 
 def test_evidence_grows_old() -> None:

@@ -6,16 +6,11 @@ from hypothesis import strategies as st
 
 from runtime.encoding.types import Signed
 from runtime.frame.errors import DispatchError, FundsUnavailable
-from runtime.frame.holds import Hold
-from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
+from runtime.pallets.pots import RESERVE, STAKING_REWARDS
 from runtime.pallets.session import Session
 from runtime.pallets.staking import staking_events as ev
-from runtime.pallets.staking import trust_stake
-from runtime.pallets.staking.exposures import exposure
-from runtime.pallets.staking.slashing import Loss
-from runtime.pallets.staking.stakers import STAKE
+from runtime.pallets.staking.holdings import earned_by
 from runtime.pallets.staking.trust_stake import TrustStake, withdraw_weight
 from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed, tolerant
 
@@ -31,7 +26,7 @@ def validate(keys: Keys, **changed: object) -> object:
         "session_key": keys.public("session"),
         "vrf_key": keys.public("vrf"),
         "provider_key": keys.provider,
-        "commission_ppm": 0,
+        "commission_ppm": 50_000,
         **changed,
     }
     return TrustStake.validate(**fields)  # type: ignore[arg-type]
@@ -84,32 +79,6 @@ def test_unbonding_takes_six_epochs() -> None:
     assert free(chain, NEWCOMER.stash) == before + 100 * OGPU
 
 
-def test_each_validator_is_a_case_of_its_own_until_its_chunk_is_withdrawn() -> None:
-    chain, who = chain_of(), DELEGATOR.stash
-    first, second = (keys.stash for keys in chain.validators)
-    chain.block(*(signed(who, TrustStake.delegate(validator=to, value=50 * OGPU)) for to in (first, second)))
-    chain.block(signed(who, TrustStake.undelegate(validator=first, value=20 * OGPU)))
-    chain.blocks(6)
-    chain.block(signed(who, TrustStake.undelegate(validator=second, value=30 * OGPU)))
-
-    def held() -> list[int]:
-        return [chain.now()[Balances].held(who, Hold(STAKE, to)) for to in (first, second)]
-
-    def slash(bound: Bound) -> None:
-        losses = bound[TrustStake].slash_exposure(second, exposure(0, [(who, 50 * OGPU)]), 1_000_000)
-        assert losses == (Loss(who, Hold(STAKE, second), 50 * OGPU),)
-        bound[Balances].pay_held(who, Hold(STAKE, second), ((None, 50 * OGPU),))
-
-    assert held() == [50 * OGPU, 50 * OGPU]
-    chain.block(slash)
-    assert held() == [50 * OGPU, 0], "what waits to leave one validator is not struck for another"
-    while not chain.now()[TrustStake].unlocking[who][0].until_epoch <= (chain.height - 1) // 6:
-        chain.block()
-    before = free(chain, who)
-    chain.block(signed(who, TrustStake.withdraw_unbonded()))
-    assert (held(), free(chain, who) - before) == ([30 * OGPU, 0], 20 * OGPU)
-
-
 def test_a_withdrawal_weighs_what_it_freed() -> None:
     chain, who = chain_of(), DELEGATOR.stash
     behind = [keys.stash for keys in chain.validators]
@@ -131,7 +100,8 @@ def test_genesis_bonds_stay_and_what_was_added_may_leave() -> None:
         refused(alice.stash, TrustStake.chill(), ev.InOffice),
         refused(alice.stash, validate(alice, session_key=Keys("x").public("session")), ev.InOffice),
         refused(alice.stash, validate(alice, vrf_key=Keys("x").public("vrf")), ev.InOffice),
-        signed(alice.stash, validate(alice, commission_ppm=5)),
+        refused(alice.stash, validate(alice, commission_ppm=50_000), ev.CommissionFixed),
+        signed(alice.stash, validate(alice, commission_ppm=100_000)),
         signed(alice.stash, TrustStake.bond_extra(value=OGPU)),
         signed(alice.stash, TrustStake.unbond(value=OGPU)),
     )
@@ -152,7 +122,15 @@ SMALL_ORDER = bytes(32)
         (validate(NEWCOMER), ev.BondTooSmall),
         (TrustStake.delegate(validator=DELEGATOR.stash, value=OGPU), ev.NotCandidate),
         (TrustStake.undelegate(validator=DELEGATOR.stash, value=OGPU), ev.NotEnoughStake),
-        (TrustStake.payout_stakers(validator=DELEGATOR.stash, era=0), ev.NothingToClaim),
+        (TrustStake.redelegate(source=DELEGATOR.stash, target=DELEGATOR.stash, value=1), ev.SameValidator),
+        (TrustStake.redelegate(source=DELEGATOR.stash, target=NEWCOMER.stash, value=1), ev.NotEnoughStake),
+        (TrustStake.claim(validator=NEWCOMER.stash), ev.NothingToClaim),
+        (TrustStake.claim(validator=DELEGATOR.stash), ev.NothingToClaim),
+        (TrustStake.compound(validator=NEWCOMER.stash), ev.NothingToClaim),
+        (TrustStake.collect(staker=NEWCOMER.stash, validator=DELEGATOR.stash), ev.NotEnoughStake),
+        (TrustStake.announce_commission(commission_ppm=50_000), ev.NotCandidate),
+        (TrustStake.set_profile(name=b"me", web=b""), ev.NotCandidate),
+        (TrustStake.set_profile(name=b"", web=b""), ev.NoProfile),
     ],
 )
 def test_what_an_outsider_may_not_do(call: object, error: type[DispatchError]) -> None:
@@ -168,6 +146,7 @@ def test_what_an_outsider_may_not_do(call: object, error: type[DispatchError]) -
         ({"session_key": Keys("alice").public("session")}, ev.KeyTaken),
         ({"provider_key": Keys("newcomer").public("session")}, ev.KeyTaken),
         ({"commission_ppm": 1_000_001}, ev.CommissionTooHigh),
+        ({"commission_ppm": 49_999}, ev.CommissionTooLow),
     ],
 )
 def test_keys_that_may_not_be_registered(changed: dict[str, object], error: type[DispatchError]) -> None:
@@ -188,37 +167,33 @@ def test_an_era_pays_for_the_one_before() -> None:
         chain.block(author=bob)
         chain.block(author=alice)
     assert chain.height == 12
-    before = chain.now()[Balances]
-    reserve = before.free_balance(RESERVE) + before.free_balance(PROVIDER_REWARDS)  # unspent, so it comes back first
-    pots = [before.free_balance(pot) for pot in (STAKING_REWARDS, TREASURY)]
+    before = chain.now()[TrustStake].earned[alice.stash]
     chain.block()
-    emitted = reserve // 3160
-    assert chain.happened(ev.EraStarted)[-1].emitted == emitted
-    after = chain.now()[Balances]
-    assert after.free_balance(STAKING_REWARDS) - pots[0] == emitted // 2
-    assert after.free_balance(TREASURY) - pots[1] == emitted - emitted // 2 - emitted * 4 // 10
-    reward = emitted // 2 * 80 // 120
-    commission = reward // 10
-    call = TrustStake.payout_stakers(validator=alice.stash, era=1)
-    mine, delegated = free(chain, alice.stash), free(chain, DELEGATOR.stash)
-    chain.block(signed(NEWCOMER.stash, call), refused(NEWCOMER.stash, call, ev.NothingToClaim))
-    share = (reward - commission) // 2
-    assert free(chain, DELEGATOR.stash) - delegated == share
-    assert free(chain, alice.stash) - mine == reward - share
+    now = chain.now()[TrustStake]
+    paid = now.eras_reward[1]
+    assert paid is not None
+    reward = paid * 4 // 6
+    commission = reward * 100_000 // 10**6
+    half = (reward - commission) // 2
+    assert now.earned[alice.stash] - before == commission + half
+    assert earned_by(now, DELEGATOR.stash, alice.stash) == reward - commission - half
+    assert now.earned[bob.stash] == paid * 2 // 6
+    assert free(chain, STAKING_REWARDS) == now.earned[alice.stash] + now.earned[bob.stash] + reward - commission - half
 
 
-def test_unclaimed_rewards_and_unspent_rebates_return_to_the_reserve() -> None:
-    chain = MarketChain(named_keys(1), [], {"TrustStake.history_eras": 2}, epoch_blocks=3)
+def test_what_was_earned_waits_for_ever_and_what_was_not_stays_in_the_reserve() -> None:
+    chain = MarketChain(named_keys(1), [], {"TrustStake.history_eras": 5}, epoch_blocks=3)
+    alice = chain.validators[0].stash
     chain.blocks(4)
     assert chain.now()[Balances].free_balance(RESERVE) == STOCK - STOCK // 3160
-    chain.blocks(9)
-    stake, balances = chain.now()[TrustStake], chain.now()[Balances]
-    assert stake.current_era.get() == 4
-    assert stake.eras_reward[1] is None
-    assert stake.eras_exposure[1, chain.validators[0].stash] is None
-    waiting = [stake.eras_reward[era] for era in (2, 3)]
-    assert None not in waiting, "these may be claimed still"
-    assert balances.free_balance(STAKING_REWARDS) == sum(reward.unclaimed for reward in waiting if reward is not None)
+    earned = chain.now()[TrustStake].earned[alice]
+    assert earned == STOCK // 3160 // 2
+    chain.blocks(3 * 7)
+    stake = chain.now()[TrustStake]
+    assert stake.current_era.get() == 8
+    assert [stake.eras_reward[era] is None for era in (1, 2, 3)] == [True, True, False]
+    assert stake.eras_exposure[1, alice] is None
+    assert stake.earned[alice] == free(chain, STAKING_REWARDS) > 7 * earned
 
 
 def test_a_chilled_candidate_may_unbond_everything() -> None:
@@ -256,7 +231,11 @@ calls = st.one_of(
     st.just(TrustStake.chill()),
     st.builds(lambda behind, value: TrustStake.delegate(validator=behind.stash, value=value), people, amounts),
     st.builds(lambda behind, value: TrustStake.undelegate(validator=behind.stash, value=value), people, amounts),
-    st.builds(lambda paid, era: TrustStake.payout_stakers(validator=paid.stash, era=era), people, st.integers(0, 9)),
+    st.builds(lambda whom: TrustStake.claim(validator=whom.stash), people),
+    st.builds(lambda whom: TrustStake.compound(validator=whom.stash), people),
+    st.builds(
+        lambda here, there, value: TrustStake.redelegate(here.stash, there.stash, value), people, people, amounts
+    ),
     st.builds(validate, people),
     st.builds(lambda receiver, value: Balances.transfer_allow_death(dest=receiver.stash, value=value), people, amounts),
 )
@@ -270,12 +249,3 @@ def test_no_sequence_of_calls_makes_or_loses_a_grain(sequence: list[tuple[Keys, 
         chain.block(tolerant(signed(who.stash, call)))  # checks the books
         if pause:
             chain.blocks(pause)
-
-
-def test_whoever_is_behind_a_validator_with_no_place_left_may_add_to_its_stake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust_stake, "DELEGATORS_PER_VALIDATOR_MAX", 1)
-    chain = chain_of()
-    more = TrustStake.delegate(validator=chain.validators[0].stash, value=50 * OGPU)
-    chain.block(signed(DELEGATOR.stash, more), refused(NEWCOMER.stash, more, ev.TooManyDelegators))
-    chain.block(signed(DELEGATOR.stash, more))
-    assert chain.now()[TrustStake].stakes[chain.validators[0].stash, DELEGATOR.stash] == 100 * OGPU

@@ -1,0 +1,74 @@
+"""Slashes between their proof and their taking: held for an era, in which nothing leaves the offender.
+
+Always: slashes are taken in the order in which they were proven, one in a block; `frozen[v]` is how many of a validator
+wait. What is cancelled was never taken, so nothing has to be given back.
+"""
+
+from dataclasses import replace
+
+from runtime.pallets.pots import STAKES
+from runtime.pallets.staking.share_pool import strike
+from runtime.pallets.staking.slash_factors import SlashStep, lost, remembered
+from runtime.pallets.staking.stake_ledger import StakeLedger
+from runtime.pallets.staking.stakers import HeldSlash
+from runtime.pallets.staking.staking_events import SlashCancelled, SlashHeld, SlashTaken
+
+
+def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, reporter: bytes) -> int:
+    """Hold a slash until the next era; what it would take of the bond and the pool now."""
+    number, take_era = stake.slash_numbers.get(), stake.current_era.get() + 1
+    stake.held_slashes[offender, number] = HeldSlash(era, step, reporter, take_era)
+    stake.slash_queue[number] = offender
+    stake.slash_numbers.set(number + 1)
+    stake.frozen[offender] += 1
+    stake.emit(SlashHeld(number, offender, era, step, take_era))
+    return lost(stake.bonds[offender], step) + lost(stake.pools[offender].stake.value, step)
+
+
+def take_due(stake: StakeLedger) -> bool:
+    """Take the first slash that waits, if its era has come; whether there was one, or the place of one."""
+    number = stake.slash_first.get()
+    offender = stake.slash_queue[number]
+    if offender is None:
+        return False
+    held = stake.held_slashes[offender, number]
+    if held is not None and held.take_era > stake.current_era.get():
+        return False
+    stake.slash_first.set(number + 1)
+    del stake.slash_queue[number]
+    if held is not None:  # else it was cancelled
+        _end(stake, offender, number)
+        stake.emit(SlashTaken(number, offender, _take(stake, offender, held)))
+    return True
+
+
+def cancel(stake: StakeLedger, offender: bytes) -> int:
+    """Forget every slash of a validator that waits; how many there were."""
+    numbers = [number for number, _ in stake.held_slashes.under(offender)]
+    for number in numbers:
+        _end(stake, offender, number)
+        stake.emit(SlashCancelled(number, offender))
+    return len(numbers)
+
+
+def _end(stake: StakeLedger, offender: bytes, number: int) -> None:
+    del stake.held_slashes[offender, number]
+    waiting = stake.frozen[offender] - 1
+    if waiting:
+        stake.frozen[offender] = waiting
+    else:
+        del stake.frozen[offender]
+
+
+def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
+    """Strike the bond and the pool; what left them finds the factor when it is touched. The grains taken."""
+    pool = stake.pools[offender]
+    own, struck = lost(stake.bonds[offender], held.step), strike(pool.stake, held.step)
+    stake.set_bond(offender, stake.bonds[offender] - own)
+    if struck.amount:
+        stake.pools[offender] = replace(pool, stake=struck.pool)
+    stake.factors[offender] = remembered(stake.factors[offender], held.era, held.step)
+    stake.pay_slash(offender, offender, offender, own, held.reporter)
+    stake.pay_slash(STAKES, offender, STAKES, struck.amount, held.reporter)
+    stake.check_covered(offender)
+    return own + struck.amount

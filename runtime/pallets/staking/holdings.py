@@ -1,0 +1,188 @@
+"""Positions and what is on its way out, as the state holds them: each step brings up to date what it touches.
+
+Always: a step costs the same however many stand behind a validator; what leaves a position is held where it was until
+it is free, and carries an answer for the validator that it leaves.
+"""
+
+from dataclasses import replace
+
+from runtime.frame.errors import ensure
+from runtime.pallets.pots import RESERVE, STAKES, STAKING_REWARDS
+from runtime.pallets.staking import delegations
+from runtime.pallets.staking.delegations import MOVED_MAX, Departed, PoolStep, Position
+from runtime.pallets.staking.share_pool import is_spent, shares_for, worth
+from runtime.pallets.staking.slash_factors import Liability, left_of
+from runtime.pallets.staking.stake_ledger import StakeLedger
+from runtime.pallets.staking.stakers import UNLOCKING_MAX, Unlocking
+from runtime.pallets.staking.staking_events import (
+    NotEnoughStake,
+    PoolSpent,
+    StillAnswering,
+    TooManyChunks,
+    TooManyMoves,
+    Unbonded,
+)
+
+
+def stake_of(stake: StakeLedger, who: bytes, validator: bytes) -> int:
+    """What an account has behind a validator now, slashes of those it moved from apart."""
+    if who == validator:
+        return stake.bonds[who]
+    position = stake.positions[who, validator]
+    return worth(stake.pools[validator].stake, position.shares) if position else 0
+
+
+def earned_by(stake: StakeLedger, who: bytes, validator: bytes) -> int:
+    """What an account may claim of a validator now."""
+    if who == validator:
+        return stake.earned[who]
+    position = stake.positions[who, validator]
+    if position is None:
+        return 0
+    posting = stake.postings[validator, position.era]
+    return position.owed + delegations.earned(stake.pools[validator], position, posting)
+
+
+def up_to_date(stake: StakeLedger, who: bytes, validator: bytes) -> PoolStep:
+    """A position with what it earned and without what slashes took of its moves; a new one where there is none."""
+    era, pool = stake.current_era.get(), stake.pools[validator]
+    position = stake.positions[who, validator] or Position(era=era, index=pool.index)
+    joined_in, joined = position.era, position.joined
+    posting = stake.postings[validator, joined_in]
+    position, after = delegations.touched(pool, position, posting, era)
+    if joined and joined_in != era:
+        if after.shares:
+            stake.postings[validator, joined_in] = after
+        else:
+            del stake.postings[validator, joined_in]
+    return _charged(stake, who, validator, PoolStep(pool, position))
+
+
+def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) -> None:
+    """Put a position and its pool back; one without shares is paid and ends, and so does a pool without positions."""
+    is_new = (who, validator) not in stake.positions
+    if standing.position.shares:
+        stake.positions[who, validator] = standing.position
+        stake.pools[validator] = standing.pool
+        if is_new:
+            stake.balances.sustain(who, 1)
+        return
+    standing, paid = delegations.pay(standing.pool, standing.position)
+    stake.pay_from(STAKING_REWARDS, who, paid)
+    if not is_new:
+        del stake.positions[who, validator]
+        stake.balances.sustain(who, -1)
+    stake.pools[validator] = standing.pool
+    if not standing.pool.stake.shares:
+        stake.pay_from(STAKING_REWARDS, RESERVE, standing.pool.owed)
+        del stake.pools[validator]
+
+
+def add(stake: StakeLedger, who: bytes, validator: bytes, amount: int, answered: Liability | None = None) -> None:
+    """Put grains that `STAKES` holds for the validator into a position; PoolSpent where none may join."""
+    standing = up_to_date(stake, who, validator)
+    ensure(not is_spent(standing.pool.stake), PoolSpent)
+    moves = {move.answer for move in standing.position.moved}
+    ensure(answered is None or answered in moves or len(moves) < MOVED_MAX, TooManyMoves)
+    era = stake.current_era.get()
+    standing, dust = delegations.enter(standing.pool, standing.position, amount, era, answered)
+    write(stake, who, validator, standing)
+    stake.burn(STAKES, validator, dust)
+
+
+def take(stake: StakeLedger, who: bytes, validator: bytes, amount: int, *, is_moving: bool = False) -> Departed:
+    """Take grains out of a position: NotEnoughStake, or StillAnswering where only what answers for nobody may go."""
+    standing = up_to_date(stake, who, validator)
+    pool, position = standing.pool, standing.position
+    ensure(amount <= worth(pool.stake, position.shares), NotEnoughStake)
+    owned = delegations.free_shares(position) if is_moving else position.shares
+    ensure(amount <= worth(pool.stake, owned), StillAnswering)
+    shares = shares_for(pool.stake, amount, owned)
+    departed = delegations.depart(pool, position, shares, stake.current_era.get())
+    write(stake, who, validator, PoolStep(departed.pool, departed.position))
+    stake.burn(STAKES, validator, departed.dust)
+    return departed
+
+
+def unlock_later(
+    stake: StakeLedger, who: bytes, validator: bytes, parts: tuple[tuple[Liability | None, int], ...]
+) -> None:
+    """What left a position or a bond waits: it carries the validator's answer, beside the one that it brought."""
+    until = stake.beacon.epoch() + stake.unbonding_epochs
+    mine = answer_now(stake, validator)
+    chunks = list(stake.unlocking[who])
+    for brought, value in parts:
+        if not value:
+            continue
+        answers = (mine,) if brought is None else (mine, brought)
+        # One chunk for a validator and an epoch: else small steps would soon fill the list.
+        alike = [chunk for chunk in chunks if _kind(chunk) == (validator, until, answers)]
+        merged = value + sum(chunk.value for chunk in alike)
+        chunks = [chunk for chunk in chunks if _kind(chunk) != (validator, until, answers)]
+        chunks.append(Unlocking(validator, merged, until, answers))
+    ensure(len(chunks) <= UNLOCKING_MAX, TooManyChunks)
+    stake.set_unlocking(who, tuple(chunks))
+    total = sum(value for _, value in parts)
+    if who != validator:
+        stake.change_leaving(validator, total)
+    stake.emit(Unbonded(who, validator, total, until))
+
+
+def reckon(stake: StakeLedger, who: bytes, chunk: Unlocking) -> Unlocking:
+    """Take of a chunk what slashes took of it since; the chunk as it is now, which the caller writes."""
+    value = chunk.value
+    for answered in chunk.answers:
+        left = left_of(value, answered, stake.factors[answered.validator])
+        holder = stake.holder(who, chunk.validator)
+        stake.pay_slash(holder, chunk.validator, who, value - left, None)
+        value = left
+    if who != chunk.validator and value != chunk.value:
+        stake.change_leaving(chunk.validator, value - chunk.value)
+    answers = tuple(replace(each, borne=stake.factors[each.validator]) for each in chunk.answers)
+    return Unlocking(chunk.validator, value, chunk.until_epoch, answers)
+
+
+def is_free(stake: StakeLedger, chunk: Unlocking) -> bool:
+    """Whether a chunk may be withdrawn: its time is over, and no slash that it may bear waits."""
+    waits = any(stake.frozen[answered.validator] for answered in chunk.answers)
+    return chunk.until_epoch <= stake.beacon.epoch() and not waits
+
+
+def answer_now(stake: StakeLedger, validator: bytes) -> Liability:
+    """What stake carries that leaves a validator now."""
+    return Liability(validator, stake.current_era.get(), stake.factors[validator])
+
+
+def value_now(stake: StakeLedger, chunk: Unlocking) -> int:
+    """What is left of a chunk, for those who only look."""
+    value = chunk.value
+    for answered in chunk.answers:
+        value = left_of(value, answered, stake.factors[answered.validator])
+    return value
+
+
+def _kind(chunk: Unlocking) -> tuple[bytes, int, tuple[Liability, ...]]:
+    return chunk.validator, chunk.until_epoch, chunk.answers
+
+
+def _charged(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) -> PoolStep:
+    """A position whose moves bore what their old validators' offences cost, and answer no longer than they must."""
+    pool, position, place = standing.pool, standing.position, 0
+    while place < len(position.moved):
+        count = len(position.moved)
+        factors = stake.factors[position.moved[place].answer.validator]
+        after = delegations.charge(pool, position, place, factors, stake.current_era.get())
+        pool, position = after.pool, after.position
+        for _, amount in after.amounts:
+            stake.pay_slash(STAKES, validator, who, amount, None)
+        stake.burn(STAKES, validator, after.dust)
+        place += len(position.moved) == count
+    kept = tuple(move for move in position.moved if _may_be_called(stake, move.answer))
+    return PoolStep(pool, replace(position, moved=kept))
+
+
+def _may_be_called(stake: StakeLedger, answered: Liability) -> bool:
+    """Whether there may still be evidence, or a slash waits."""
+    last_epoch = (answered.era + 1) * stake.era_epochs - 1
+    is_recent = last_epoch + stake.evidence_epochs >= stake.beacon.epoch()
+    return is_recent or stake.frozen[answered.validator] > 0
