@@ -79,7 +79,7 @@ class Gadget:
         proposal = signed.proposal
         if self._ended is not None and proposal.epoch == self._ended.epoch:
             return self._ended.proposal(signed)
-        if proposal.epoch != self.members.epoch or not self._is_near(proposal.round, self.rounds.current):
+        if proposal.epoch != self.members.epoch or not self._is_near(proposal.round, self.rounds.floor + 1):
             return False
         return self._heard.proposal(signed)
 
@@ -205,7 +205,7 @@ class Gadget:
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))
         assert self._chain.tree.final.height > before, "the final height fell"
-        self._heard.prune(certificate.ballot.round, self.rounds.current)
+        self._heard.prune(certificate.ballot.round)
         self.sign_state = signstate.raise_floor(self.sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._emit(Finalise(path, certificate))
 
@@ -274,12 +274,16 @@ class Gadget:
         proposal = signed.proposal
         if not voting.is_linked(self._chain.tree, self.rounds, proposal):
             return
+        if self._is_wanted(proposal.block, now_ms):
+            content = (proposal.epoch, proposal.round, proposal.height, proposal.block)
+            self._sign(Ballot(BallotKind.NOTARISE, *content))
+
+    def _is_wanted(self, block: bytes, now_ms: int) -> bool:
+        """Whether a linked proposal is to be voted for; safety does not rest on it."""
         has_waited = self._clock.has_waited(now_ms, self._parameters.soft_wait_ms)
         # Snowflake may be split for ever: after so many skips finality goes on without its word.
         is_overdue = self._skips() >= self._parameters.override_skips
-        if is_overdue or voting.is_supported(self._chain, proposal.block, self._skips(), has_waited=has_waited):
-            content = (proposal.epoch, proposal.round, proposal.height, proposal.block)
-            self._sign(Ballot(BallotKind.NOTARISE, *content))
+        return is_overdue or voting.is_supported(self._chain, block, self._skips(), has_waited=has_waited)
 
     def _skip(self, now_ms: int) -> None:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)

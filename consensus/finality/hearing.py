@@ -104,10 +104,12 @@ class EpochHearing:
         for key, signature in zip(keys, certificate.signatures, strict=True):
             yield SignedBallot(certificate.ballot, key, signature)
 
-    def prune(self, below: int, current: int) -> None:
-        """A round is final: votes of earlier ones, and proposals of those before the current one, are settled."""
+    def prune(self, below: int) -> None:
+        """A round is final: what was said of earlier ones is settled."""
         self.box.prune(below)
-        self.proposals = {round_: held for round_, held in self.proposals.items() if round_ >= current}
+        # Of rounds since then a leader's second proposal is still an offence, and needs the first beside it.
+        self.proposals = {round_: held for round_, held in self.proposals.items() if round_ >= below}
+        self.equivocated = {round_ for round_ in self.equivocated if round_ >= below}
 
     def is_well_formed(self, ballot: Ballot) -> bool:
         """Whether a ballot is about a block of this epoch, or skips."""

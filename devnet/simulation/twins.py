@@ -4,7 +4,8 @@ After Twins (Bano and others, OPODIS 2021). A scenario is, for each phase, who r
 time-outs come, who leads each round, and which set follows. Enumerated are the edges x the partitions of the first two
 phases x the leaders of the first two rounds; the rest is drawn by the scenario's number. At last all reach each other.
 Two unmodified gadgets never propose on a parent that nobody justified, nor vote for everything at once: in half of all
-scenarios the doubled key has a third hand, which does.
+scenarios the doubled key has a third hand, which does. In half of all phases whatever is on its way is lost as soon as
+somebody knows that a block is final, who then is alone for a phase: what that one knows, the lock has to keep.
 
 The bars: no two honest gadgets finalise different blocks, no honest key in any evidence, each epoch ends after healing.
 """
@@ -103,6 +104,8 @@ class TwinsRun:
         ]
         self._groups: Sequence[int] = [0] * len(keys)
         self._loss_percent = 0
+        self._is_cut_at_final = False
+        self._alone: set[int] = set()  # who knows what is final, and may not say it
         self._has_third_hand = self._chance.random() < 0.5
 
     def play(self) -> TwinsOutcome:
@@ -110,9 +113,10 @@ class TwinsRun:
         for phase in range(PHASES):
             self._groups = self._partition(phase)
             self._loss_percent = self._chance.choice(LOSS_PERCENT)
+            self._is_cut_at_final = self._chance.random() < 0.5
             self._phase(phase + 1, is_long=self._chance.random() < 0.5)
         self._groups = [0] * len(self.nodes)
-        self._loss_percent = 0
+        self._loss_percent, self._is_cut_at_final = 0, False
         height = PHASES
         while min(node.chain.tree.final.height for node in self.nodes) < LAST_HEIGHT:
             height += 1
@@ -127,7 +131,8 @@ class TwinsRun:
     def _partition(self, phase: int) -> list[int]:
         groups = self._planned[phase] if phase < len(self._planned) else self._chance.choice(partitions())
         more = [self._chance.randrange(GROUPS_MAX) for _ in self.nodes[len(groups) :]]
-        return [*groups, *more]
+        apart, self._alone = self._alone, set()
+        return [GROUPS_MAX + place if place in apart else group for place, group in enumerate([*groups, *more])]
 
     def _phase(self, height: int, *, is_long: bool) -> None:
         """One more block may be there; votes are repeated; in a long one, rounds time out."""
@@ -185,8 +190,14 @@ class TwinsRun:
             self._queue[place], self._queue[-1] = self._queue[-1], self._queue[place]
             sender, node, message = self._queue.pop()
             self._messages += 1
-            if not is_lost:
-                node.receive(sender, message, self._now_ms)
+            if is_lost:
+                continue
+            before = len(node.finals)
+            node.receive(sender, message, self._now_ms)
+            # One knows that a block is final, and nobody hears of it: what the next rounds may not forget.
+            if self._is_cut_at_final and len(node.finals) > before:
+                self._queue.clear()
+                self._alone.add(self.nodes.index(node))
 
     def _failures(self) -> Iterator[str]:
         honest = [node for node in self.nodes if node.key not in DOUBLED]

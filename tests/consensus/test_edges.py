@@ -91,15 +91,19 @@ def test_votes_that_exclude_each_other_are_evidence_on_both_sides_of_an_edge(bef
     assert not verify_votes(found, edge.epochs(1).validators, GENESIS, verify_fake)
 
 
-def test_two_proposals_of_an_ended_epoch_are_evidence() -> None:
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("round_", [2, 3])
+def test_two_proposals_of_an_ended_epoch_are_evidence(round_: int, before: int) -> None:
     edge = Edge()
-    edge.end()
-    effects = []
+    leader = KEYS[(round_ - 1) % 4]
+    proposals = []
     for facts in edge.blocks[:2]:
-        content = Proposal(0, 3, 0, facts.height, facts.id)
-        proposal = SignedProposal(content, KEYS[2].sign(proposal_payload(GENESIS, content)))
-        effects += edge.say(Propose(proposal))
-    assert accused(effects) == [KEYS[2].public]
+        content = Proposal(0, round_, 0, facts.height, facts.id)
+        proposals.append(Propose(SignedProposal(content, leader.sign(proposal_payload(GENESIS, content)))))
+    effects = [effect for proposal in proposals[:before] for effect in edge.say(proposal)]
+    effects += edge.end()
+    effects += [effect for proposal in proposals[before:] for effect in edge.say(proposal)]
+    assert accused(effects) == [leader.public]
     (found,) = [effect.evidence for effect in effects if isinstance(effect, ev.ReportEvidence)]
     assert isinstance(found, DoubleProposal)
 

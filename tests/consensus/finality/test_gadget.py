@@ -123,3 +123,19 @@ def test_a_certified_block_that_is_not_here_is_asked_for(kind: BallotKind) -> No
     shell = Shell(me=1).start()
     shell.say(2, Certified((certificate(ballot(kind, 1, ONE), 4, range(3)),)))
     assert any(isinstance(effect, ev.Fetch) and effect.block == ONE.id for effect in shell.tick(100))
+
+
+@pytest.mark.parametrize(("final_round", "is_told"), [(1, True), (2, True), (3, False)])
+def test_a_second_proposal_is_an_offence_until_its_round_is_settled(final_round: int, *, is_told: bool) -> None:
+    """Whichever round the node is in by then: votes bring proposals of rounds that others are still in."""
+    shell = Shell(me=1).start()
+    for facts in (ONE, TWO):
+        shell.feed(ev.BlockImported(facts))
+    shell.say(2, Propose(proposal(ONE, number=2, round_=3)))
+    shell.say(2, Certified(tuple(skipped(round_) for round_ in range(final_round + 1, 6))))
+    shell.say(2, Certified((certificate(ballot(BallotKind.FINALISE, final_round, ONE), 4, range(3)),)))
+    assert shell.machine._gadget.rounds.current == 6
+    effects = shell.say(2, Propose(proposal(TWO, number=2, round_=3)))
+    assert [effect.evidence.accused for effect in effects if isinstance(effect, ev.ReportEvidence)] == (
+        [KEYS[2].public] if is_told else []
+    )
