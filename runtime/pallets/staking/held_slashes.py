@@ -9,6 +9,7 @@ from dataclasses import replace
 from runtime.pallets.pots import STAKES
 from runtime.pallets.staking.share_pool import strike
 from runtime.pallets.staking.slash_factors import SlashStep, lost, remembered
+from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import HeldSlash
 from runtime.pallets.staking.staking_events import SlashCancelled, SlashHeld, SlashTaken
@@ -69,6 +70,8 @@ def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
         stake.pools[offender] = replace(pool, stake=struck.pool)
     stake.factors[offender] = remembered(stake.factors[offender], held.era, held.step)
     stake.pay_slash(offender, offender, offender, own, held.reporter)
-    stake.pay_slash(STAKES, offender, STAKES, struck.amount, held.reporter)
+    # A reporter has no more than the offender itself loses: else who has much of others behind it would report itself.
+    reward_max = own - part(own, stake.slash_reporter)
+    stake.pay_slash(STAKES, offender, STAKES, struck.amount, held.reporter, reward_max)
     stake.check_covered(offender)
     return own + struck.amount

@@ -71,15 +71,23 @@ def shared(amount: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
 
 
 def slash_shares(
-    amount: int, split: SlashSplit, *, treasury: bytes, victim: bytes | None = None, rewarded: tuple[bytes, ...] = ()
+    amount: int,
+    split: SlashSplit,
+    *,
+    treasury: bytes,
+    victim: bytes | None = None,
+    rewarded: tuple[bytes, ...] = (),
+    reward_max: int | None = None,
 ) -> tuple[Share, ...]:
     """Where a slash goes: parts to the victim and to who proved it, the rest is burned.
 
-    Without a victim its part goes to the treasury, without a prover that part as well. Rounding
-    is burned. The shares add up to `amount`.
+    Without a victim its part goes to the treasury, without a prover that part as well. Rounding is burned, and what is
+    above the most that a prover may have. The shares add up to `amount`.
     """
     to_victim = part(amount, split.victim)
     to_rewarded = part(amount, split.reporter)
+    if reward_max is not None:
+        to_rewarded = min(to_rewarded, reward_max)
     burned = amount - to_victim - to_rewarded
     shares = (
         Share(None, burned),

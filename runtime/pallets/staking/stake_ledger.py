@@ -296,13 +296,21 @@ class StakeLedger(Pallet):
         """End grains that no share owns."""
         self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust),))
 
-    def pay_slash(self, holder: bytes, validator: bytes, staker: bytes, amount: int, reporter: bytes | None) -> None:
+    def pay_slash(
+        self,
+        holder: bytes,
+        validator: bytes,
+        staker: bytes,
+        amount: int,
+        reporter: bytes | None,
+        reward_max: int | None = None,
+    ) -> None:
         """Pay on what was struck of `staker`, held for `validator`. Without a reporter the treasury has its part."""
         if not amount:
             return
         split = SlashSplit(self.slash_treasury, self.slash_reporter)
         rewarded = () if reporter is None else (reporter,)
-        shares = slash_shares(amount, split, treasury=TREASURY, rewarded=rewarded)
+        shares = slash_shares(amount, split, treasury=TREASURY, rewarded=rewarded, reward_max=reward_max)
         self.balances.pay_held(holder, Hold(STAKE, validator), [(share.payee, share.amount) for share in shares])
         self.emit(StakeSlashed(validator, staker, amount))
 

@@ -160,17 +160,23 @@ def test_every_outcome_pays_out_exactly_what_is_held(price_max: int, ppm: int, r
         assert all(share.amount > 0 for share in shares)
 
 
-@given(st.integers(0, 21 * 10**14), st.lists(st.binary(min_size=32, max_size=32), max_size=7), st.booleans())
-def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim: bool) -> None:
+@given(
+    st.integers(0, 21 * 10**14), st.lists(st.binary(min_size=32, max_size=32), max_size=7), st.booleans(),
+    st.none() | st.integers(0, 10**14),
+)  # fmt: skip
+def test_a_slash_is_split_exactly(amount: int, rewarded: list[bytes], has_victim: bool, reward_max: int | None) -> None:
     shares = slash_shares(
         amount,
         SlashSplit(400_000, 100_000),
         treasury=TREASURY,
         victim=CUSTOMER if has_victim else None,
         rewarded=tuple(rewarded),
+        reward_max=reward_max,
     )
     assert sum(share.amount for share in shares) == amount
     assert by_payee(shares).get(None, 0) >= amount // 2
+    most = amount // 10 if reward_max is None else min(amount // 10, reward_max)
+    assert sum(by_payee(shares).get(payee, 0) for payee in set(rewarded)) <= most
     assert by_payee(shares).get(CUSTOMER, 0) == (amount * 4 // 10 if has_victim else 0)
 
 

@@ -207,6 +207,23 @@ def test_delegators_share_the_slash_and_leaving_is_no_escape() -> None:
     assert 0 <= BOND - BOND * ppm // 10**6 - (chain.now()[Balances].free_balance(DELEGATOR.stash) - free) <= 3
 
 
+@pytest.mark.parametrize(("part_ppm", "others"), [(100_000, 4), (300_000, 2), (300_000, 4), (500_000, 4)])
+def test_reporting_oneself_never_pays_however_much_of_others_stands_behind_one(part_ppm: int, others: int) -> None:
+    numbers = {"TrustStake.slash_reporter": part_ppm}
+    chain = MarketChain(named_keys(7), [REPORTER, DELEGATOR], numbers, epoch_blocks=6)
+    alice = chain.validators[0]
+    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=others * BOND)))
+    chain.blocks(8)
+    own, before = chain.now()[TrustStake].bonds[alice.stash], owned(chain, REPORTER.stash)
+    chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
+    until_taken(chain)
+    (slash,) = chain.happened(SlashTaken)
+    lost = own - chain.now()[TrustStake].bonds[alice.stash]
+    earned = owned(chain, REPORTER.stash) - before
+    assert abs(earned - min(lost, slash.amount * part_ppm // 10**6)) <= 2
+    assert earned <= lost
+
+
 @pytest.mark.parametrize("wait", range(0, 18, 3))
 @pytest.mark.parametrize("is_moving", [False, True])
 def test_what_is_slashed_does_not_depend_on_when_the_staker_leaves(wait: int, is_moving: bool) -> None:
