@@ -380,13 +380,11 @@ def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     if value.kind != 3:
         known = (kind for kind in DispatchError.__subclasses__() if vars(kind).get("value") == value)
         return ": ".join((value.name, *((kind.__doc__ or "").strip() for kind in known)))
-    index = value.detail[0]
-    number = value.detail[1]
     for pallet in runtime.pallets:
-        if pallet.index == index and number < len(pallet.errors):
-            error = pallet.errors[number]
-            return f"{pallet.__name__}.{error.__name__}: {(error.__doc__ or '').strip().splitlines()[0]}"
-    return f"error {number} of pallet {index}"
+        for error in pallet.errors:
+            if error.value == value:
+                return f"{pallet.__name__}.{error.__name__}: {(error.__doc__ or '').strip().splitlines()[0]}"
+    return f"error {value.detail[1]} of pallet {value.detail[0]}"
 
 
 def _check_version(version: RpcJson, runtime: Runtime) -> None:

@@ -24,7 +24,8 @@ from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.frame.weights import SIGNATURE
 from runtime.pallets.system import System
-from runtime.state.overlay import ITEM_PREFIX_BYTES, StateReader
+from runtime.state.overlay import StateReader
+from runtime.state.written_keys import ITEM_PREFIX_BYTES
 
 ROUNDS = 7
 SIGNATURES = 150

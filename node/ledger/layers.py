@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
+from heapq import merge
 
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
@@ -21,39 +22,51 @@ class DiffLayer:
         """None of them may change from now on; `trie`, where it is at hand, is that of the state with the changes."""
         self.parent = parent
         self.changes = changes
-        self._trie = trie
+        self.trie = trie
 
     def get(self, key: bytes, /) -> bytes | None:
         """The value under `key`."""
         if key in self.changes:
             return self.changes[key]
         # A node that catches up has as many layers as its epoch has blocks, 1,800 perhaps, before any becomes final.
-        return self.parent.get(key) if self._trie is None else self._trie.get(key)
+        return self.parent.get(key) if self.trie is None else self.trie.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending."""
-        own = self._own_keys(prefix, start)
-        added = [key for key in own if self.changes[key] is not None]
-        position = 0
-        for key in self.parent.keys(prefix, start):
-            while position < len(added) and added[position] < key:
-                yield added[position]
-                position += 1
-            if key not in self.changes:
+        """The keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
+        layers, base = self._above_base()
+        last = None
+        for key in merge(base.keys(prefix, start), *(layer.own_keys(prefix, start) for layer in layers)):
+            if key != last and _is_there(key, layers):
                 yield key
-        yield from added[position:]
+            last = key
 
-    def _own_keys(self, prefix: bytes, start: bytes) -> list[bytes]:
+    def _above_base(self) -> tuple[list[DiffLayer], StateReader]:
+        """The layers to look through, this one first, and what they lie over: a trie, or no layer at all."""
+        layers: list[DiffLayer] = []
+        base: StateReader = self
+        while isinstance(base, DiffLayer):  # one listing over all of them: one inside the other end at Python's depth
+            if base.trie is not None:
+                return layers, base.trie
+            layers.append(base)
+            base = base.parent
+        return layers, base
+
+    def own_keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
         """The changed keys that begin with `prefix` and come after `start`, found among very many others."""
-        found: list[bytes] = []
         for position in range(bisect_left(self._sorted, max(prefix, start)), len(self._sorted)):
             key = self._sorted[position]
             if not key.startswith(prefix):
-                break
+                return
             if key > start:
-                found.append(key)
-        return found
+                yield key
 
     @cached_property
     def _sorted(self) -> list[bytes]:
         return sorted(self.changes)
+
+
+def _is_there(key: bytes, layers: list[DiffLayer]) -> bool:
+    for layer in layers:
+        if key in layer.changes:
+            return layer.changes[key] is not None
+    return True

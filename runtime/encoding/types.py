@@ -1,7 +1,7 @@
 """The chain's vocabulary: accounts, amounts, weights and their like, under the Rust paths that clients know."""
 
 from enum import IntEnum
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import (
@@ -156,11 +156,24 @@ class RuntimeVersion:
     system_version: U8
 
 
+class CallFilter(Protocol):
+    """A set of calls: what a pallet that lends somebody's origin to another declares."""
+
+    def allows(self, call: Any, /) -> bool:
+        """Whether the call belongs to it."""
+        ...
+
+
 @record
 class Signed:
-    """The origin of a call that an account signed."""
+    """The origin of a call that an account signed, for the calls that all its `filters` allow."""
 
     account: bytes
+    filters: tuple[CallFilter, ...] = ()
+
+    def within(self, calls: CallFilter) -> "Signed":
+        """The same account, for no other calls than these: also for those that a call makes in its turn."""
+        return Signed(self.account, (*self.filters, calls))
 
 
 @record
@@ -173,6 +186,12 @@ class Unsigned:
     """The origin of an inherent: the author of the block, answerable by its validity."""
 
 
-Origin = Signed | Root | Unsigned
+class PalletOrigin:
+    """An origin that a pallet declares and makes (`runtime.frame.pallet.origin`): a body's vote, say."""
+
+    __slots__ = ()
+
+
+Origin = Signed | Root | Unsigned | PalletOrigin
 U64_MAX = (1 << 64) - 1
 U128_MAX = (1 << 128) - 1

@@ -7,6 +7,7 @@ measured         the form of the tables of measured weights
 block_weights    what an empty block weighs, and an extrinsic besides its call: generated
 weights          how much a block may hold
 fees             what an extrinsic costs
+origins          who makes calls, the origins of pallets included, as one value
 call             a method that is also a transaction
 storage          items of the state, declared as attributes
 agenda           what a pallet has to come back to, and the work that a block may spend on it

@@ -6,7 +6,8 @@
     Balances.transfer_keep_alive(dest=bob, value=5)                     # read off the class: a `Call`, data
     balances.transfer_keep_alive(Signed(alice), dest=bob, value=5)      # read off an instance: execution
 
-The annotation of `origin` says who may call. Both readings are typed by the method's signature.
+The annotation of `origin` says who may call: an account, Root, the author, or what a pallet declares. Both readings are
+typed by the method's signature.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from runtime.encoding.record import record
 from runtime.encoding.scale import Wire
 from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import FieldInfo, VariantInfo, sentences
-from runtime.encoding.types import DispatchClass, Origin, Root, Signed, Unsigned, Weight
+from runtime.encoding.types import DispatchClass, Origin, PalletOrigin, Root, Signed, Unsigned, Weight
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,6 +28,8 @@ O_contra = TypeVar("O_contra", bound=Origin, contravariant=True)
 
 CALL_DEPTH_MAX = 4
 """How deep calls may hold calls (a batch of batches has depth 2). Decoding refuses more."""
+CHAIN_ORIGINS: tuple[type[Any], ...] = (Signed, Root, Unsigned)
+"""Those of every chain; pallets may declare more."""
 DEFAULT_WEIGHT = Weight(100_000_000, 0)
 
 
@@ -118,12 +121,16 @@ class CallMethod(Generic[O_contra, P, R]):
             raise TypeError(f"{self.pallet.__name__}.{self.name}: {', '.join(bare)} must have an annotation")
         origin = hints[first]
         self.origins = get_args(origin) or (origin,)
-        if any(kind not in (Signed, Root, Unsigned) for kind in self.origins):
+        if any(kind not in CHAIN_ORIGINS and not issubclass(kind, PalletOrigin) for kind in self.origins):
             raise TypeError(f"{self.name}: {origin} is no origin")
         self.is_inherent = self.origins == (Unsigned,)
         if self.is_inherent:
             self.dispatch_class = DispatchClass.Mandatory
         return {name: hints[name] for name in self.parameters}
+
+    def accepts(self, origin: Origin) -> bool:
+        """Whether such an origin may call; `PalletOrigin` in an annotation stands for those of all pallets."""
+        return type(origin) in self.origins or (isinstance(origin, PalletOrigin) and PalletOrigin in self.origins)
 
     def wire(self, codecs: Codecs) -> Wire:
         """Encoding of pallet index, call index and arguments; decoding of the arguments alone."""

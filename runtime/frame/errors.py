@@ -68,6 +68,8 @@ class DispatchError(Exception):
     """
 
     value: ClassVar[ErrorValue] = ErrorValue(0)
+    place: ClassVar[int | None] = None
+    """Its number in its pallet, where the position in the pallet's `errors` is not to give it."""
 
 
 class CannotLookup(DispatchError):
@@ -80,6 +82,12 @@ class BadOrigin(DispatchError):
     """This caller may not make this call."""
 
     value = ErrorValue(2)
+
+
+class CallFiltered(DispatchError):
+    """The chain does not take this call now, or whoever lent the origin does not allow it."""
+
+    place = 5  # that of the SDK's System, whose error this is
 
 
 class FundsUnavailable(DispatchError):

@@ -30,19 +30,28 @@ from inspect import get_annotations
 from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
 
 from runtime.encoding.codec import variant
-from runtime.encoding.types import Origin, Root, Signed, Unsigned, Weight
+from runtime.encoding.types import CallFilter, Origin, PalletOrigin, Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
 from runtime.frame.holds import CaseId, Hold, HoldReason
 from runtime.frame.parameter import Parameter
-from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue, camel_case
+from runtime.frame.storage import (
+    Hasher,
+    StorageDoubleMap,
+    StorageItem,
+    StorageMap,
+    StorageTripleMap,
+    StorageValue,
+    camel_case,
+)
 from runtime.state.overlay import Overlay, Transaction
 
 __all__ = [
     "FREE",
     "BadOrigin",
     "Call",
+    "CallFilter",
     "CaseId",
     "Constant",
     "DispatchError",
@@ -51,12 +60,14 @@ __all__ = [
     "HoldReason",
     "Origin",
     "Pallet",
+    "PalletOrigin",
     "Parameter",
     "PostDispatch",
     "Root",
     "Signed",
     "StorageDoubleMap",
     "StorageMap",
+    "StorageTripleMap",
     "StorageValue",
     "Unsigned",
     "Weight",
@@ -64,6 +75,7 @@ __all__ = [
     "ensure",
     "event",
     "known",
+    "origin",
 ]
 
 T = TypeVar("T")
@@ -109,6 +121,12 @@ def event(cls: Any, /) -> Any:
     return variant(_BY_POSITION)(cls)
 
 
+@dataclass_transform(frozen_default=True)
+def origin(cls: type[T], /) -> type[T]:
+    """Declare an origin of a pallet, a `PalletOrigin`; its position in the pallet's `origins` is its tag."""
+    return variant(_BY_POSITION)(cls)
+
+
 class Pallet:
     """One part of the state transition. Subclasses are declarations; instances execute one block."""
 
@@ -116,6 +134,7 @@ class Pallet:
     events: ClassVar[tuple[type[Any], ...]] = ()
     errors: ClassVar[tuple[type[DispatchError], ...]] = ()
     hold_reasons: ClassVar[tuple[HoldReason, ...]] = ()
+    origins: ClassVar[tuple[type[PalletOrigin], ...]] = ()
     storage_version: ClassVar[int] = 0
     """The form of what it stores (`runtime.frame.storage_version`); 0 is the first."""
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
@@ -136,10 +155,10 @@ class Pallet:
         cls.parameters = cls._declared(Parameter)
         cls.items = cls._declared(StorageItem) | {name: each.item for name, each in cls.parameters.items()}
         if index is None:
-            if cls.methods or cls.events or cls.errors or cls.hold_reasons:
+            if cls.methods or cls.events or cls.errors or cls.hold_reasons or cls.origins:
                 raise TypeError(
-                    f"{cls.__name__}: calls, events, errors and hold reasons belong to the pallet, which has an index,"
-                    " not to its ground"
+                    f"{cls.__name__}: calls, events, errors, hold reasons and origins belong to the pallet, which has"
+                    " an index, not to its ground"
                 )
             return
         if not 0 <= index < 256:
@@ -147,7 +166,7 @@ class Pallet:
         cls.index = index
         for item in cls.items.values():
             item.lie_under(cls.__name__)
-        cls._number_errors_and_events()
+        cls._number_declarations()
 
     @classmethod
     def _declared(cls, kind: type[D]) -> dict[str, D]:
@@ -158,17 +177,16 @@ class Pallet:
         return declared
 
     @classmethod
-    def _number_errors_and_events(cls) -> None:
-        """Errors, hold reasons and parameters learn pallet and position, events without a tag their position."""
+    def _number_declarations(cls) -> None:
+        """Errors, hold reasons and parameters learn pallet and position, events and origins their position."""
         calls: dict[int, str] = {}
         for method in cls.methods:
             other = calls.setdefault(method.index, method.name)
             if other != method.name:
                 raise TypeError(f"{cls.__name__}: {other} and {method.name} are both call {method.index}")
-        for position, error in enumerate(cls.errors):
-            if "value" in vars(error):
-                raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
-            error.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, position, 0, 0, 0)))
+        cls._number_errors()
+        for position, made in enumerate(cls.origins):
+            made.__variant__ = position  # type: ignore[attr-defined]
         for position, kind in enumerate(cls.events):
             if kind.__variant__ == _BY_POSITION:
                 kind.__variant__ = position
@@ -176,6 +194,16 @@ class Pallet:
             reason.belong_to(cls.__name__, cls.index, position)
         for position, parameter in enumerate(cls.parameters.values()):
             parameter.belong_to(cls.__name__, cls.index, position)
+
+    @classmethod
+    def _number_errors(cls) -> None:
+        for position, error in enumerate(cls.errors):
+            if "value" in vars(error):
+                raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
+            place = position if error.place is None else error.place
+            error.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, place, 0, 0, 0)))
+        if len({error.value for error in cls.errors}) < len(cls.errors):
+            raise TypeError(f"{cls.__name__}: two errors have one number")
 
     @classmethod
     def hints(cls) -> dict[str, Any]:

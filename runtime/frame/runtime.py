@@ -13,10 +13,11 @@ from runtime.encoding import scale
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import Codec, Codecs
 from runtime.encoding.type_info import TypeInfo
-from runtime.encoding.types import RuntimeVersion
-from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
-from runtime.frame.context import ExecutionContext
+from runtime.encoding.types import PalletOrigin, RuntimeVersion
+from runtime.frame.call import CALL_DEPTH_MAX, CHAIN_ORIGINS, Call, CallMethod
+from runtime.frame.context import BaseFilter, ExecutionContext
 from runtime.frame.holds import HOLD_REASONS_MAX, HoldReason, reason_codec
+from runtime.frame.origins import RuntimeOrigin, origin_codec
 from runtime.frame.pallet import Constant, Pallet
 from runtime.frame.parameter import ParameterChange, change_codec
 from runtime.frame.parameter_book import ParameterBook, ParameterTable
@@ -46,15 +47,19 @@ class Runtime:
         *,
         outside: Mapping[str, int] | None = None,
         relations: Sequence[Relation] = (),
+        base_filter: BaseFilter | None = None,
     ) -> None:
         """`numbers` replaces defaults of constants and parameters: `{"Balances.existential_deposit": 1}`.
 
-        `outside` are numbers that `relations` name and no pallet declares. ValueError if anything does not fit.
+        `outside` are numbers that `relations` name and no pallet declares. `base_filter` says which calls the chain
+        takes now, batched ones too; Root and the authors of blocks are not asked. ValueError if anything does not fit.
         """
         self.pallets = tuple(pallets)
+        self.base_filter = base_filter
         self.version = version
         self._check_indices()
         self.codecs, self.call_codec = self._outer_codecs()
+        self._check_origins()
         given = {"System.version": version, **(numbers or {})}
         self.items = {pallet: self._compile_items(pallet, given) for pallet in self.pallets}
         self.constants = {pallet: self._chain_constants(pallet, given) for pallet in self.pallets}
@@ -123,6 +128,15 @@ class Runtime:
             if pallet.index in RESERVED_INDICES:
                 raise ValueError(f"{pallet.__name__}: pallet index {pallet.index:#x} is reserved")
 
+    def _check_origins(self) -> None:
+        """ValueError for a call that nobody could make: its origin is that of no pallet here."""
+        declared = {*CHAIN_ORIGINS, PalletOrigin, *(kind for pallet in self.pallets for kind in pallet.origins)}
+        for pallet in self.pallets:
+            for method in pallet.methods:
+                strange = [kind.__name__ for kind in method.origins if kind not in declared]
+                if strange:
+                    raise ValueError(f"{pallet.__name__}.{method.name}: {strange[0]} is the origin of no pallet listed")
+
     def _refuse_unknown(self, numbers: dict[str, Any]) -> None:
         declared = {
             f"{pallet.__name__}.{name}" for pallet in self.pallets for name in (*pallet.constants, *pallet.parameters)
@@ -149,7 +163,10 @@ class Runtime:
         call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
         inner = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
         changes = change_codec(self.pallets)
-        given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, HoldReason: self._reasons, ParameterChange: changes}
+        reasons = {HoldReason: self._reasons}
+        origins = origin_codec(self.pallets, Codecs(reasons))
+        given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, ParameterChange: changes, RuntimeOrigin: origins}
+        given.update(reasons)
         codecs = Codecs({**given, Call: inner})
         for _ in range(CALL_DEPTH_MAX):
             inner = Codec(*self._call_wire(codecs), call_info, "RuntimeCall")
@@ -211,7 +228,7 @@ class Bound(ExecutionContext):
 
     def __init__(self, runtime: Runtime, reader: StateReader) -> None:
         """For `Runtime.at`."""
-        super().__init__(reader, runtime.event_codec)
+        super().__init__(reader, runtime.event_codec, runtime.base_filter)
         self.runtime = runtime
         self.parameters = ParameterBook(runtime.parameters, self.overlay)
         for pallet in runtime.pallets:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from enum import Enum
 from types import NoneType
-from typing import Any, Generic, Self, TypeVar, get_args
+from typing import Any, Generic, Self, TypeVar, get_args, overload
 
 from runtime.cryptography.hashing import blake2_128_concat, identity, twox_64_concat, twox_128
 from runtime.encoding.codec import Codec, Codecs
@@ -25,6 +25,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 K1 = TypeVar("K1")
 K2 = TypeVar("K2")
+K3 = TypeVar("K3")
 V = TypeVar("V")
 _ABSENT: Any = object()
 
@@ -130,6 +131,20 @@ class StorageItem:
         begin += self.hashers[position].prefix_bytes
         key, end = self.key_codecs[position].decode_prefix(storage_key[begin:])
         return key, begin + end
+
+    def _entries(self, known: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """What lies under the first keys `known`: (the keys that follow, value), in the order of the storage keys."""
+        prefix = self._hashed(known)
+        for storage_key in self._overlay.keys(prefix):
+            keys, end = [], len(prefix)
+            for position in range(len(known), len(self.hashers)):
+                key, end = self._unhashed(storage_key, end, position)
+                keys.append(key)
+            yield tuple(keys), self._value(storage_key)
+
+    def _value(self, storage_key: bytes) -> Any:
+        value = self._overlay.load(storage_key, self.decode)
+        return self.default if value is None else value
 
 
 class StorageValue(StorageItem, Generic[T]):
@@ -255,11 +270,7 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
 
     def __getitem__(self, keys: tuple[K1, K2]) -> V:
         """The value under both keys, or the default."""
-        return self._value(self.key(keys))
-
-    def _value(self, storage_key: bytes) -> V:
-        value = self._overlay.load(storage_key, self.decode)
-        return self.default if value is None else value  # type: ignore[no-any-return]
+        return self._value(self.key(keys))  # type: ignore[no-any-return]
 
     def __setitem__(self, keys: tuple[K1, K2], value: V) -> None:
         """Store `value` under both keys."""
@@ -275,17 +286,65 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
 
     def under(self, first: K1) -> Iterator[tuple[K2, V]]:
         """The entries of one first key: (second key, value), in the order of the storage keys."""
-        prefix = self._hashed((first,))
-        for storage_key in self._overlay.keys(prefix):
-            second, _ = self._unhashed(storage_key, len(prefix), 1)
-            yield second, self._value(storage_key)
+        return ((second, value) for (second,), value in self._entries((first,)))
 
     def items(self) -> Iterator[tuple[tuple[K1, K2], V]]:
         """Every entry."""
-        for storage_key in self._overlay.keys(self.prefix):
-            first, end = self._unhashed(storage_key, len(self.prefix), 0)
-            second, _ = self._unhashed(storage_key, end, 1)
-            yield (first, second), self._value(storage_key)
+        return (((first, second), value) for (first, second), value in self._entries(()))
+
+
+class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
+    """Values by three keys, listable by the first one or two: `item[first, second, third]`.
+
+    Keys and metadata are those of the SDK's `StorageNMap`: the hashed keys one after the other, a tuple with a hasher
+    for each of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        default: V = _ABSENT,
+        hashers: tuple[Hasher, Hasher, Hasher] = (Hasher.BLAKE2_128_CONCAT,) * 3,
+        name: str = "",
+        doc: str = "",
+    ) -> None:
+        """`hashers` are those of the three keys, in order."""
+        super().__init__(default, name, doc)
+        self.hashers = hashers
+
+    def key(self, keys: tuple[K1, K2, K3]) -> bytes:
+        """The storage key of a triple."""
+        return self._hashed(keys)
+
+    def __getitem__(self, keys: tuple[K1, K2, K3]) -> V:
+        """The value under the three keys, or the default."""
+        return self._value(self.key(keys))  # type: ignore[no-any-return]
+
+    def __setitem__(self, keys: tuple[K1, K2, K3], value: V) -> None:
+        """Store `value` under the three keys."""
+        self.put(self.key(keys), value)
+
+    def __delitem__(self, keys: tuple[K1, K2, K3]) -> None:
+        """Remove the entry under the three keys, if there is one."""
+        self._overlay.store(self.key(keys), None, None)
+
+    def __contains__(self, keys: tuple[K1, K2, K3]) -> bool:
+        """Whether an entry is stored under the three keys."""
+        return self._overlay.load(self.key(keys), self.decode) is not None
+
+    @overload
+    def under(self, first: K1, /) -> Iterator[tuple[tuple[K2, K3], V]]: ...
+    @overload
+    def under(self, first: K1, second: K2, /) -> Iterator[tuple[K3, V]]: ...
+    def under(self, *known: Any) -> Iterator[Any]:
+        """The entries of a first key: ((second, third), value); of a first and a second key: (third, value)."""
+        if len(known) == 1:
+            return self._entries(known)
+        return ((third, value) for (third,), value in self._entries(known))
+
+    def items(self) -> Iterator[tuple[tuple[K1, K2, K3], V]]:
+        """Every entry."""
+        return (((first, second, third), value) for (first, second, third), value in self._entries(()))
 
 
 def camel_case(attribute: str) -> str:

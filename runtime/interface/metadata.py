@@ -171,8 +171,9 @@ def _event_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
 
 def _error_type(pallet: type[Pallet]) -> TypeInfo | None:
     variants = []
-    for position, error in enumerate(pallet.errors):
-        variants.append(info.VariantInfo(error.__name__, position, (), sentences(error.__doc__)))
+    for error in pallet.errors:
+        place = error.value.detail[1]
+        variants.append(info.VariantInfo(error.__name__, place, (), sentences(error.__doc__)))
     return _enum_of(pallet, "Error", tuple(variants))
 
 

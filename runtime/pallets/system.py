@@ -21,7 +21,7 @@ from runtime.encoding.types import (
     RuntimeVersion,
     Weight,
 )
-from runtime.frame.errors import DispatchErrorField
+from runtime.frame.errors import CallFiltered, DispatchErrorField
 from runtime.frame.measured import times
 from runtime.frame.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
 from runtime.frame.runtime import RuntimeEvent
@@ -167,6 +167,7 @@ class System(Pallet, index=0):
     ss58_prefix: Constant[U16] = Constant(42, name="SS58Prefix", doc="The kind of chain that addresses show.")
 
     events = (ExtrinsicSuccess, ExtrinsicFailed, NewAccount, KilledAccount, Remarked)
+    errors = (CallFiltered,)
 
     @call(index=0, weight=lambda remark: _remark_weight("System.remark", remark))
     def remark(self, origin: Signed | Root, remark: Remark) -> None:

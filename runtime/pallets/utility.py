@@ -5,7 +5,19 @@ from typing import Annotated
 from runtime.encoding.codec import U32, Bounded
 from runtime.frame.errors import DispatchErrorField
 from runtime.frame.measured import times
-from runtime.frame.pallet import Call, Constant, DispatchError, Pallet, PostDispatch, Root, Signed, Weight, call, event
+from runtime.frame.pallet import (
+    Call,
+    Constant,
+    DispatchError,
+    Pallet,
+    PalletOrigin,
+    PostDispatch,
+    Root,
+    Signed,
+    Weight,
+    call,
+    event,
+)
 from runtime.pallets.weights import WEIGHTS
 
 BATCHED_CALLS_MAX = 1_000
@@ -51,6 +63,17 @@ class ItemFailed:
     error: DispatchErrorField
 
 
+class _OutsideBatchAll:
+    """Every call but `Utility.batch_all`."""
+
+    def allows(self, call: Call) -> bool:
+        """Whether it is another one."""
+        return call.name != "Utility.batch_all"
+
+
+_OUTSIDE_BATCH_ALL = _OutsideBatchAll()
+
+
 class Utility(Pallet, index=4):
     """Batches. Calls inside pay the fees of their weights; a duty inside a batch is not free."""
 
@@ -61,7 +84,7 @@ class Utility(Pallet, index=4):
     events = (BatchInterrupted, BatchCompleted, BatchCompletedWithErrors, ItemCompleted, ItemFailed)
 
     @call(index=0, weight=lambda calls: batch_weight("Utility.batch", calls))
-    def batch(self, origin: Signed | Root, calls: Calls) -> PostDispatch:
+    def batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> PostDispatch:
         """Make the calls until one fails; what came before it stands."""
         for position, inner in enumerate(calls):
             try:
@@ -74,15 +97,17 @@ class Utility(Pallet, index=4):
         return PostDispatch()
 
     @call(index=2, weight=lambda calls: batch_weight("Utility.batch_all", calls))
-    def batch_all(self, origin: Signed | Root, calls: Calls) -> None:
-        """Make all calls, or none: the first failure is the batch's."""
+    def batch_all(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
+        """Make all calls, or none: the first failure is the batch's. It holds no other `batch_all`, at any depth."""
+        # as in the SDK, where Root may too
+        inside = origin.within(_OUTSIDE_BATCH_ALL) if isinstance(origin, Signed) else origin
         for inner in calls:
-            self.dispatch(inner, origin)
+            self.dispatch(inner, inside)
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())
 
     @call(index=4, weight=lambda calls: batch_weight("Utility.force_batch", calls))
-    def force_batch(self, origin: Signed | Root, calls: Calls) -> None:
+    def force_batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
         """Make all calls, whichever of them succeed."""
         failed = False
         for inner in calls:

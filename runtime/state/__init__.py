@@ -2,6 +2,7 @@
 
 In reading order:
 
+written_keys    which keys a block has written, in order
 overlay         the state under execution: writes and events, undone where a call fails
 trie_node       nodes of the tree, and their bytes
 trie            the whole tree, shared between the states of competing blocks

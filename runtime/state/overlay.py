@@ -8,15 +8,16 @@ out of range fails in the call that wrote it, except for items that ask to be en
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from heapq import merge
 from types import TracebackType
 from typing import Any, Protocol
+
+from runtime.state.written_keys import WrittenKeys
 
 Changes = Mapping[bytes, bytes | None]
 """Storage keys with their new values; None removes the key."""
 
 TRANSACTION_DEPTH_MAX = 64
-ITEM_PREFIX_BYTES = 32
-"""What all keys of one storage item begin with."""
 
 
 class StateReader(Protocol):
@@ -67,8 +68,8 @@ class Overlay:
 
     `_values` holds decoded values, read or written (None: no entry). `_written` holds what was written: bytes, None for
     a removal, or the function that will encode the value at the end. The journal holds what each write replaced,
-    `_before` the values that were read from below. `_by_item` holds the keys that were ever written, undone or not, by
-    their first bytes, except for those in `_new`, which no listing has met yet.
+    `_before` the values that were read from below. `_keys` holds the keys that were ever written, undone or not.
+    `_listings` holds, for each listing that is under way, what was written under the keys that were written since.
     """
 
     def __init__(self, reader: StateReader) -> None:
@@ -78,8 +79,10 @@ class Overlay:
         self._values: dict[bytes, Any] = {}
         self._before: dict[bytes, Any] = {}
         self._written: dict[bytes, bytes | EncodeValue | None] = {}
-        self._new: list[bytes] = []
-        self._by_item: dict[bytes, dict[bytes, None]] = {}
+        self._keys = WrittenKeys()
+        self._new = self._keys.noted
+        self._listings: dict[int, dict[bytes, Any]] = {}
+        self._listed = 0
         self._journal: list[tuple[bytes, Any, Any]] = []
         self._depth = 0
 
@@ -107,6 +110,8 @@ class Overlay:
             self._journal.append((key, self._written.get(key, _NOTHING), self._values.get(key, _NOTHING)))
         if key not in self._written:
             self._new.append(key)
+        if self._listings:
+            self._keep_for_listings(key)
         self._written[key] = raw
         self._values[key] = value
 
@@ -116,6 +121,8 @@ class Overlay:
             raise RuntimeError("raw writes belong to the beginning and the end of a block")
         if key not in self._written:
             self._new.append(key)
+        if self._listings:
+            self._keep_for_listings(key)
         self._written[key] = raw
         self._values.pop(key, None)
 
@@ -132,29 +139,32 @@ class Overlay:
     def keys(self, prefix: bytes, start: bytes = b"") -> Iterator[bytes]:
         """The keys present now that begin with `prefix` and come after `start`, ascending.
 
-        What is written during the iteration does not change what it yields.
+        What is written during the iteration does not change what it yields. No more is done than is taken: a key costs
+        a few steps, and so does one in front of it that this block has removed.
         """
-        mine = {key: self._written[key] for key in self._written_under(prefix) if key > start}
-        added = sorted(key for key, entry in mine.items() if entry is not None)
-        position = 0
-        for key in self.reader.keys(prefix, start):
-            while position < len(added) and added[position] < key:
-                yield added[position]
-                position += 1
-            if key not in mine:
-                yield key
-        yield from added[position:]
+        self._listed += 1
+        number = self._listed
+        since = self._listings[number] = {}
+        try:
+            last = None
+            for key in merge(self.reader.keys(prefix, start), self._own_keys(prefix, start, since)):
+                if key != last and self._entry(key, since) is not None:
+                    yield key
+                last = key
+        finally:
+            self._listings.pop(number, None)
 
-    def _written_under(self, prefix: bytes) -> list[bytes]:
-        # by storage item: a hook that lists a few entries of many items must not go through all that was written
-        for key in self._new:
-            self._by_item.setdefault(key[:ITEM_PREFIX_BYTES], {})[key] = None
-        self._new.clear()
-        if len(prefix) < ITEM_PREFIX_BYTES:
-            candidates = list(self._written)
-        else:
-            candidates = list(self._by_item.get(prefix[:ITEM_PREFIX_BYTES], ()))
-        return [key for key in candidates if key.startswith(prefix) and key in self._written]
+    def _own_keys(self, prefix: bytes, start: bytes, since: Mapping[bytes, Any]) -> Iterator[bytes]:
+        return (key for key in self._keys.under(prefix, start) if self._entry(key, since) is not _NOTHING)
+
+    def _entry(self, key: bytes, since: Mapping[bytes, Any]) -> Any:
+        """What was written under `key` when a listing began; `_NOTHING` if nothing was, or it was undone."""
+        return since[key] if key in since else self._written.get(key, _NOTHING)
+
+    def _keep_for_listings(self, key: bytes) -> None:
+        entry = self._written.get(key, _NOTHING)
+        for since in self._listings.values():
+            since.setdefault(key, entry)
 
     def transaction(self) -> "Transaction":
         """Undo every write and event of the body of a `with` if it raises."""
@@ -183,6 +193,8 @@ class Overlay:
     def _undo(self, mark: int) -> None:
         while len(self._journal) > mark:
             key, written, value = self._journal.pop()
+            if self._listings:
+                self._keep_for_listings(key)
             _put_back(self._written, key, written)
             _put_back(self._values, key, value)
 
@@ -198,10 +210,10 @@ class Overlay:
         Python's search for them, which looked through these and all else that had come: a seventh of an import's time.
         """
         self.reader = Memory()
-        for held in (self._values, self._before, self._written, self._by_item):
+        for held in (self._values, self._before, self._written, self._listings, self._keys):
             held.clear()
-        for listed in (self.events, self._new, self._journal):
-            listed.clear()
+        self.events.clear()
+        self._journal.clear()
 
     def changed_values(self, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
         """Keys with this prefix that were written, with the value they have now, in order of first writing."""

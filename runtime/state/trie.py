@@ -5,11 +5,19 @@ by side and dropping one is free. It visits each touched node once for a whole b
 node is hashed. What always holds: equal contents give equal roots, whatever the order of changes that led there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from runtime.cryptography.hashing import blake2_256
 from runtime.state.overlay import Changes
-from runtime.state.trie_node import EMPTY_NODE, MAX_KEY_BYTES, NO_CHILDREN, TrieNode, encode, is_hashed
+from runtime.state.trie_node import (
+    EMPTY_NODE,
+    MAX_KEY_BYTES,
+    NO_CHILDREN,
+    TrieNode,
+    encode,
+    is_hashed,
+    may_lead_to,
+)
 
 _NIBBLE = {digit: value for value, digit in enumerate("0123456789abcdef")}
 
@@ -51,6 +59,23 @@ class Trie:
             node = children[_NIBBLE[nibbles[depth]]]
             depth += 1
         return None
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        """The keys that begin with `prefix` and come after `start`, ascending; no more is walked than is taken."""
+        wanted, after = prefix.hex(), start.hex()
+        waiting: list[tuple[str, TrieNode]] = [] if self._top is None else [("", self._top)]
+        while waiting:
+            path, node = waiting.pop()
+            path += node.partial
+            if not may_lead_to(path, wanted, after):
+                continue
+            children = node.children or ()
+            for index in range(len(children) - 1, -1, -1):
+                child = children[index]
+                if child is not None and may_lead_to(below := path + f"{index:x}", wanted, after):
+                    waiting.append((below, child))
+            if node.value is not None and path.startswith(wanted) and path > after:
+                yield bytes.fromhex(path)
 
     def prove(self, keys: Iterable[bytes]) -> list[bytes]:
         """The encoded nodes that show each key's value or its absence, as `state_getReadProof` returns them.

@@ -95,3 +95,8 @@ _HEADER_BYTES = tuple(
 )
 _BITS = tuple(1 << nibble for nibble in range(CHILDREN))
 _REFERENCE = attrgetter("reference")
+
+
+def may_lead_to(path: str, prefix: str, start: str) -> bool:
+    """Whether below `path` there can be a key with the prefix that comes after `start`; all are hexadecimal digits."""
+    return (path.startswith(prefix) or prefix.startswith(path)) and path >= start[: len(path)]

@@ -16,6 +16,7 @@ from runtime.state.trie_node import (
     MAX_KEY_BYTES,
     MAX_PARTIAL_NIBBLES,
     is_hashed,
+    may_lead_to,
 )
 
 MAX_PROOF_NODES = 100_000
@@ -81,14 +82,14 @@ class ProvedState:
         waiting: list[tuple[str, bytes]] = [("", self._root)]
         while waiting:
             path, reference = waiting.pop()
-            if not _may_lead_to(path, wanted, after):
+            if not may_lead_to(path, wanted, after):
                 continue
             encoded = self._encoding(reference)
             if encoded == EMPTY_NODE:
                 return
             node = self._node(encoded)
             path += node.partial
-            if not _may_lead_to(path, wanted, after):
+            if not may_lead_to(path, wanted, after):
                 continue
             below = [(f"{path}{nibble:x}", child) for nibble, child in enumerate(node.children) if child is not None]
             waiting += reversed(below)
@@ -108,11 +109,6 @@ class ProvedState:
 def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
     """The value of `key` under the state root, or None if the proof shows that there is none; else InvalidProof."""
     return ProvedState(root, proof).get(key)
-
-
-def _may_lead_to(path: str, prefix: str, start: str) -> bool:
-    """Whether below `path` there can be a key with the prefix that comes after `start`."""
-    return (path.startswith(prefix) or prefix.startswith(path)) and path >= start[: len(path)]
 
 
 def _whole_bytes(path: str) -> bytes:

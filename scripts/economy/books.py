@@ -14,7 +14,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StorageItem, StorageValue
-from runtime.state.overlay import ITEM_PREFIX_BYTES
+from runtime.state.written_keys import ITEM_PREFIX_BYTES
 from scripts.economy.entries import ENTRIES, Grains
 from scripts.economy.pairs import BooksBroken, Pair, told
 from scripts.economy.timetable import SCHEDULES, Listed, Timetable

@@ -14,7 +14,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.tasks import Task, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Runtime
-from runtime.state.overlay import ITEM_PREFIX_BYTES, Changes
+from runtime.state.overlay import Changes
+from runtime.state.written_keys import ITEM_PREFIX_BYTES
 from scripts.economy.books import keys_of
 from scripts.replay.cast import Actor
 from scripts.replay.world import World

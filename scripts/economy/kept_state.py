@@ -6,7 +6,8 @@ Always: it holds no entry whose value is None; the keys of each storage item lie
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from runtime.state.overlay import ITEM_PREFIX_BYTES, Changes
+from runtime.state.overlay import Changes
+from runtime.state.written_keys import ITEM_PREFIX_BYTES
 
 
 class KeptState:

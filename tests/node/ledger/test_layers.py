@@ -36,6 +36,8 @@ def test_layers_equal_the_written_state(
         trie = trie.updated(changes)
         quick = DiffLayer(layer.parent, changes, trie)
         assert all(quick.get(key) == model.get(key) for key in {*changes, *model.values, prefix, start})
+        assert list(quick.keys(prefix, start)) == list(trie.keys(prefix, start)) == list(model.keys(prefix, start))
+        assert list(DiffLayer(quick, {}).keys(prefix, start)) == list(model.keys(prefix, start))
 
 
 class _Unread(Memory):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,42 @@ def test_writing_while_iterating_does_not_disturb() -> None:
         write(overlay, key, None)
         write(overlay, key + b"new", b"y")
     assert found == [b"a", b"ab", b"b"]
+
+
+@given(
+    st.dictionaries(st.sampled_from(KEYS), st.just(b"0"), max_size=6),
+    st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.just(b"1"), st.booleans()), max_size=8),
+    st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.just(b"2"), st.booleans()), max_size=8),
+    st.integers(0, 4),
+)
+def test_a_listing_is_of_the_moment_it_began(
+    start: dict[bytes, bytes],
+    first: list[tuple[bytes, bytes | None, bool]],
+    second: list[tuple[bytes, bytes | None, bool]],
+    taken: int,
+) -> None:
+    """Whatever is written or undone between its keys; and none of it is kept when the listing is dropped."""
+    overlay = Overlay(Memory(start))
+
+    def play_all(script: list[tuple[bytes, bytes | None, bool]]) -> None:
+        for key, value, keep in script:
+            with suppress(Abandoned), overlay.transaction():
+                write(overlay, key, value)
+                if not keep:
+                    raise Abandoned
+
+    play_all(first)
+    expected = list(overlay.keys(b""))
+    listing = overlay.keys(b"")
+    found = list(islice(listing, taken))
+    if found:  # it began
+        inner = overlay.keys(b"")
+        assert next(inner) == expected[0]
+        play_all(second)
+        assert [*found, *listing] == expected
+        assert [expected[0], *inner] == expected
+    else:
+        play_all(second)
+    del listing
+    assert not overlay._listings
+    assert list(overlay.keys(b"")) == sorted(key for key in KEYS if overlay.raw(key) is not None)
