@@ -21,6 +21,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.locks_api import LocksApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.training_api import TrainingApi
 from runtime.blocks.block import Header, genesis_header
@@ -73,7 +74,9 @@ GENESIS_KEYS = (storage_prefix("TrustStake", "Seats"), storage_prefix("Sudo", "K
 """What of the state of block 0 is shown to whoever knows the genesis hash alone: the first validators, and who holds
 the powers of Root. On a chain for development somebody does, on a live one nobody."""
 
-APIS: tuple[type[RuntimeApi], ...] = (*STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi)
+APIS: tuple[type[RuntimeApi], ...] = (
+    *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi,
+)  # fmt: skip
 
 # the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is
 VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 2), APIS)

@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "d7afac5670eeabb83795396b39815d721712231318819bc166dd8c815e0a5997"
+KEPT_DIGEST = "1a01bdc1d371af4efb1f4625d39b62ec84df7aaf18196e90e0daad4ab4acb552"
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,10 @@ COMMANDS = {
     "list": ("keys:list_keys", "Show the stored keys."),
     "balance": ("money:balance", "Show final balances of accounts, or of every stored key."),
     "holds": ("money:holds", "Show what is held of an account: for which reason, and for which case."),
+    "locks": (
+        "locks:locks",
+        "Show what is locked of an account: for what, until when, what could take how much of it.",
+    ),
     "send": ("money:send", "Send AMOUNT oGPU to an account."),
     "stake": (
         "staking:stake",

@@ -15,5 +15,7 @@ In reading order:
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `courts_api`: what judges, parties and explorers ask about cases and seats
 * `training_api`: what customers, providers and explorers ask about tasks and their auctions
+* `case_locks`: what is said of the money that cases hold
+* `locks_api`: what an account has locked, stakes included
 * `api`: what providers, customers and explorers ask about devices, services, units and duties
 """

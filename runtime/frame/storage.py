@@ -132,10 +132,10 @@ class StorageItem:
         key, end = self.key_codecs[position].decode_prefix(storage_key[begin:])
         return key, begin + end
 
-    def _entries(self, known: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def _entries(self, known: tuple[Any, ...], behind: bytes = b"") -> Iterator[tuple[tuple[Any, ...], Any]]:
         """What lies under the first keys `known`: (the keys that follow, value), in the order of the storage keys."""
         prefix = self._hashed(known)
-        for storage_key in self._overlay.keys(prefix):
+        for storage_key in self._overlay.keys(prefix, behind):
             keys, end = [], len(prefix)
             for position in range(len(known), len(self.hashers)):
                 key, end = self._unhashed(storage_key, end, position)
@@ -284,9 +284,13 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
         """Whether an entry is stored under both keys."""
         return self._overlay.load(self.key(keys), self.decode) is not None
 
-    def under(self, first: K1) -> Iterator[tuple[K2, V]]:
-        """The entries of one first key: (second key, value), in the order of the storage keys."""
-        return ((second, value) for (second,), value in self._entries((first,)))
+    def under(self, first: K1, *, behind: K2 | None = None) -> Iterator[tuple[K2, V]]:
+        """The entries of one first key: (second key, value), in the order of the storage keys.
+
+        With `behind`, a second key that need not be there, those that come after it.
+        """
+        start = b"" if behind is None else self.key((first, behind))
+        return ((second, value) for (second,), value in self._entries((first,), start))
 
     def items(self) -> Iterator[tuple[tuple[K1, K2], V]]:
         """Every entry."""

@@ -69,11 +69,10 @@ class Trie:
             path += node.partial
             if not may_lead_to(path, wanted, after):
                 continue
-            children = node.children or ()
-            for index in range(len(children) - 1, -1, -1):
-                child = children[index]
-                if child is not None and may_lead_to(below := path + f"{index:x}", wanted, after):
-                    waiting.append((below, child))
+            below = [
+                (f"{path}{index:x}", child) for index, child in enumerate(node.children or ()) if child is not None
+            ]
+            waiting += reversed(below)
             if node.value is not None and path.startswith(wanted) and path > after:
                 yield bytes.fromhex(path)
 

@@ -1,7 +1,8 @@
 """The keys that a block writes, in order by storage item: a listing costs what it returns, whatever else was written.
 
-Always: a key that was written is here, undone or not; nothing is removed. `noted` takes keys as they come, each perhaps
-more than once, since every write of a block comes through it; they are put in order when something is listed.
+Always: a key that was written is here, undone or not; nothing is removed. `noted` takes keys as they come, since every
+write of a block goes through it; they are put in order when something is listed. What is undone and written again is
+noted again, and passed at one step.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,17 +17,11 @@ INSERTED_MAX = 64
 class _ItemKeys:
     """Those of one storage item."""
 
-    __slots__ = ("known", "new", "ordered")
+    __slots__ = ("new", "ordered")
 
     def __init__(self) -> None:
-        self.known: dict[bytes, None] = {}
         self.new: list[bytes] = []
         self.ordered: list[bytes] = []
-
-    def add(self, key: bytes) -> None:
-        if key not in self.known:
-            self.known[key] = None
-            self.new.append(key)
 
     def in_order(self) -> list[bytes]:
         if len(self.new) > INSERTED_MAX:
@@ -57,7 +52,7 @@ class WrittenKeys:
                 return
             if key > start:
                 yield key
-            place = bisect_right(ordered, key, place)  # others may have been put in before it since
+            place = bisect_right(ordered, key, place)  # it may be there again; others may have been put in before it
 
     def clear(self) -> None:
         """Forget all."""
@@ -70,9 +65,9 @@ class WrittenKeys:
             keys = self._by_item.get(item)
             if keys is None:
                 keys = self._by_item[item] = _ItemKeys()
-            keys.add(key)
+            keys.new.append(key)
         self.noted.clear()
         if len(prefix) < ITEM_PREFIX_BYTES:  # of a pallet, or of all: no hook asks for that
-            return sorted(key for keys in self._by_item.values() for key in keys.known)
+            return sorted(key for keys in self._by_item.values() for key in keys.in_order())
         listed = self._by_item.get(prefix[:ITEM_PREFIX_BYTES])
         return listed.in_order() if listed is not None else []

@@ -7,6 +7,7 @@ In reading order:
 * `making`: how a call is shown, asked for and sent
 * `keys`: make, import, list
 * `money`: balances and transfers
+* `locks`: what is locked, until when, and what could take it
 * `staking`: bond, delegate, rewards, validators
 * `parameters`: the numbers that the chain goes by
 * `call`: any other call of the chain

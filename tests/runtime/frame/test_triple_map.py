@@ -117,6 +117,15 @@ def test_it_agrees_with_a_dictionary(
             assert dict(places.under(who, shelf)) == expected
 
 
+def test_each_key_is_read_behind_its_own_hasher() -> None:
+    seals = RUNTIME.at(Memory())[Warehouse].seals
+    for shelf, who, box in ((7, WHO, 3), (7, WHO, 4), (7, OTHER, 3), (8, WHO, 3)):
+        seals[shelf, who, box] = who
+    assert sorted(seals.items()) == [((7, OTHER, 3), OTHER), ((7, WHO, 3), WHO), ((7, WHO, 4), WHO), ((8, WHO, 3), WHO)]
+    assert sorted(seals.under(7)) == [((OTHER, 3), OTHER), ((WHO, 3), WHO), ((WHO, 4), WHO)]
+    assert list(seals.under(7, WHO)) == [(3, WHO), (4, WHO)], "unhashed keys come in their order"
+
+
 @pytest.mark.parametrize("count", [100, 20_000])
 def test_a_prefix_costs_what_it_returns(count: int) -> None:
     """Over entries that lie below the block, of which it has changed and removed some, and others of its own."""

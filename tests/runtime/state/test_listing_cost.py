@@ -124,6 +124,20 @@ def test_each_write_is_put_in_order_once() -> None:
     assert max(again) < 100
 
 
+def test_what_is_written_and_undone_again_and_again_is_passed_at_one_step() -> None:
+    made = Overlay(Memory(entries(HERE, 3)))
+    costs = []
+    for rounds in (1, 500):
+        for _ in range(rounds):
+            marks = made.enter_layer()
+            made.store(HERE + b"again", b"v", b"v")
+            made.leave_layer(marks, undo=True)
+        list(made.keys(ELSEWHERE))
+        costs.append(steps_of(lambda: list(made.keys(HERE)), *STATE_MODULES))
+    assert costs[1] <= 2 * costs[0]
+    assert len(list(made.keys(HERE))) == 3
+
+
 @pytest.mark.parametrize("depth", [100, 2_000])
 def test_layers_are_listed_however_many_there_are(depth: int) -> None:
     state: StateReader = Memory(entries(HERE, 3))

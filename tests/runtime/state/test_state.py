@@ -155,3 +155,16 @@ def test_a_listing_is_of_the_moment_it_began(
     del listing
     assert not overlay._listings
     assert list(overlay.keys(b"")) == sorted(key for key in KEYS if overlay.raw(key) is not None)
+
+
+def test_a_listing_begun_in_a_call_that_fails_goes_on_as_it_began() -> None:
+    overlay = Overlay(Memory({b"a": b"1", b"c": b"3"}))
+    listing: Iterator[bytes] = iter(())
+    with suppress(Abandoned), overlay.transaction():
+        write(overlay, b"b", b"2")
+        write(overlay, b"c", None)
+        listing = overlay.keys(b"")
+        assert next(listing) == b"a"
+        raise Abandoned
+    assert list(listing) == [b"b"]
+    assert list(overlay.keys(b"")) == [b"a", b"c"]
