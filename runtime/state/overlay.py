@@ -9,6 +9,7 @@ out of range fails in the call that wrote it, except for items that ask to be en
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
+from itertools import chain
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -146,8 +147,13 @@ class Overlay:
         number = self._listed
         since = self._listings[number] = {}
         try:
+            own = self._own_keys(prefix, start, since)
+            first = next(own, None)
+            if first is None:  # as in most listings: nothing of the block's lies there
+                yield from self.reader.keys(prefix, start)
+                return
             last = None
-            for key in merge(self.reader.keys(prefix, start), self._own_keys(prefix, start, since)):
+            for key in merge(self.reader.keys(prefix, start), chain((first,), own)):
                 if key != last and self._entry(key, since) is not None:
                     yield key
                 last = key

@@ -3,15 +3,35 @@
 Every line with an ignore is a mistake that must stay an error: mypy complains about an ignore that is not needed.
 """
 
+from collections.abc import Iterator
 from typing import assert_type
 
-from runtime.encoding.types import Root, Signed
-from runtime.frame.call import Call
+from runtime.encoding.codec import U8, U32
+from runtime.encoding.types import AccountId, PalletOrigin, Root, Signed
+from runtime.frame.call import Call, call
+from runtime.frame.pallet import Pallet, StorageTripleMap, origin
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
 
 WHO = bytes(32)
+
+
+@origin
+class Decided(PalletOrigin):
+    """By so many."""
+
+    ayes: U32
+
+
+class Typed(Pallet, index=230):
+    """Asks for an origin of a pallet, and has three keys."""
+
+    kept: StorageTripleMap[AccountId, U32, U8, AccountId | None] = StorageTripleMap()
+
+    @call(index=0)
+    def carry_out(self, origin: Decided | Root, number: U32) -> None:
+        """For a decision."""
 
 
 def calls_are_data_on_the_class() -> None:
@@ -39,3 +59,23 @@ def storage_has_types(bound: Bound) -> None:
     assert_type(bound[Balances].existential_deposit, int)
     bound[System].account["who"]  # type: ignore[index]
     bound[System].number.set("1")  # type: ignore[arg-type]
+
+
+def origins_of_pallets_have_types(bound: Bound) -> None:
+    """A call takes those that it names, and no others."""
+    bound[Typed].carry_out(Decided(3), 1)
+    bound[Typed].carry_out(Root(), 1)
+    bound[Typed].carry_out(Signed(WHO), 1)  # type: ignore[arg-type]
+    Decided(ayes="3")  # type: ignore[arg-type]
+    bound.dispatch(Typed.carry_out(1), Decided(3))
+    bound.dispatch(Typed.carry_out(1), 3)  # type: ignore[arg-type]
+
+
+def three_keys_have_types(bound: Bound) -> None:
+    """And what is listed under the first of them."""
+    kept = bound[Typed].kept
+    assert_type(kept[WHO, 1, 2], bytes | None)
+    assert_type(kept.under(WHO), Iterator[tuple[tuple[int, int], bytes | None]])
+    assert_type(kept.under(WHO, 1), Iterator[tuple[int, bytes | None]])
+    kept[WHO, 1]  # type: ignore[index]
+    kept.under(1)  # type: ignore[call-overload]
