@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "dcf08d7707cce42ac2a233ddc3b5e3835674e427b8514027e238b245c0e4d24b"
+KEPT_DIGEST = "d26193b941ae584094b43248a9861632b0f798c2517b612980cb644672256687"
 
 
 @pytest.fixture(scope="module")
