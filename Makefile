@@ -10,6 +10,7 @@ UNITS ?= 200
 ROUNDS ?= 3
 VALIDATORS ?= 4
 STEPS ?= 1000000
+INTERLEAVINGS ?= 1000
 SEED ?= 1
 JOBS ?= 1
 SECONDS ?= 30
@@ -25,7 +26,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +97,9 @@ capacity: ## what DEVICES="1 10 100 1000 10000" fake devices on one machine may 
 
 economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain, JOBS=1 at a time
 	@$(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
+
+stakes: ## STEPS=1000000 random steps on stakes beside the naive rule, INTERLEAVINGS=1000 of leaving and offending, 10 to 10,000 delegators; out/stakes.json
+	@$(PY) -m scripts.stakes --steps $(STEPS) --interleavings $(INTERLEAVINGS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed

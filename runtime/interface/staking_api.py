@@ -11,7 +11,7 @@ from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.hold_book import AccountHolds
-from runtime.pallets.staking.holdings import earned_by, is_free, stake_of, value_now
+from runtime.pallets.staking.holdings import earned_by, is_free, is_kept, stake_of, value_now
 from runtime.pallets.staking.stakers import (
     CANDIDATES_MAX,
     UNLOCKING_MAX,
@@ -46,7 +46,7 @@ class WaitingStake:
     value: Balance
     until_epoch: EpochIndex
     is_held: bool
-    """Whether a slash that it may bear waits to be taken: until then it is not free, whatever the epoch."""
+    """Whether a slash that it may bear waits to be taken, or may be raised: then it is not free, whatever the epoch."""
 
 
 @struct
@@ -138,10 +138,7 @@ class OgpuApi(RuntimeApi, version=2):
         behind += islice((validator for validator, _ in stake.positions.under(account)), STAKES_MAX - 1)
         chunks = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
         waiting = tuple(
-            WaitingStake(
-                chunk.validator, value, chunk.until_epoch, any(stake.frozen[each.validator] for each in chunk.answers)
-            )
-            for chunk, value in chunks
+            WaitingStake(chunk.validator, value, chunk.until_epoch, is_kept(stake, chunk)) for chunk, value in chunks
         )
         return StakeSummary(
             tuple(Stake(validator, stake_of(stake, account, validator)) for validator in sorted(behind)),

@@ -170,9 +170,7 @@ class MarketChain:
     def block(self, *steps: Callable[[Bound], None], author: Keys | None = None) -> Bound:
         """One block: hooks, then the steps; returns what it left behind."""
         self.height += 1
-        bound = self.runtime.at(self.state)
-        parent = GENESIS_HASH if self.height == 1 else _hash_of(self.height - 1)
-        bound[System].initialize(self.height, parent, self._digest(bound, author or self.validators[0]))
+        bound = self.begun(author)
         for pallet in bound.pallets:
             pallet.on_initialize()
         for step in steps:
@@ -183,6 +181,13 @@ class MarketChain:
         self.all_events += self.events
         self.state = self.state.updated(bound.overlay.changes())
         (self.check or check_books)(bound, self.issued)
+        return bound
+
+    def begun(self, author: Keys | None = None) -> Bound:
+        """The block at `height` before its hooks, over the newest state."""
+        bound = self.runtime.at(self.state)
+        parent = GENESIS_HASH if self.height == 1 else _hash_of(self.height - 1)
+        bound[System].initialize(self.height, parent, self._digest(bound, author or self.validators[0]))
         return bound
 
     def blocks(self, count: int) -> Bound:

@@ -12,6 +12,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.due import case_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StorageItem, StorageValue
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
@@ -25,10 +26,10 @@ Keys = tuple[Any, ...]
 class Books:
     """What a chain's state says, side against side."""
 
-    def __init__(self, bound: Bound) -> None:
-        """Count a whole state; BooksBroken if it does not balance."""
-        self.runtime = bound.runtime
-        self.grains, self.timetable = Grains(), Timetable()
+    def __init__(self, bound: Bound, cap: int = CAP_GRAINS) -> None:
+        """Count a whole state of a chain with so many grains, burned ones included; BooksBroken if it is not even."""
+        self.runtime, self.cap = bound.runtime, cap
+        self.grains, self.timetable = Grains(cap), Timetable()
         self._seen: dict[bytes, Any] = {}
         self._readers: dict[bytes, list[tuple[StorageItem, Any]]] = {}
         for declared, entry in ENTRIES:
@@ -55,7 +56,7 @@ class Books:
 
     def compare(self, bound: Bound) -> None:
         """Count the whole state anew; BooksBroken if that gives other books."""
-        anew = Books(bound)
+        anew = Books(bound, self.cap)
         for key in self._seen.keys() | anew._seen.keys():
             if self._seen.get(key) != anew._seen.get(key):
                 raise BooksBroken(

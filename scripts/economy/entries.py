@@ -42,7 +42,7 @@ EVERYBODY = "everybody"
 class Grains:
     """The books of money: all grains, what is reserved and held, and what the cases of each reason hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, cap: int = CAP_GRAINS) -> None:
         """Begin with nothing counted."""
         self.owners: dict[bytes, bytes] = {}
         """Whose a device is, or was: an offer does not say."""
@@ -66,7 +66,7 @@ class Grains:
         self.listed = Pair("devices, and those listed by owner")
         self.sleepers = Pair("sleepers of a service, and units in its list")
         self.candidates = Pair("candidates, and those listed")
-        self.cap.claim(EVERYBODY, CAP_GRAINS)
+        self.cap.claim(EVERYBODY, cap)
 
     @property
     def pairs(self) -> tuple[Pair, ...]:

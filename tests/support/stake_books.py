@@ -5,7 +5,7 @@ by less than a grain for each step of its pool and of the account; and no grain 
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from runtime.pallets.staking import delegations as dl
@@ -13,6 +13,7 @@ from runtime.pallets.staking.delegations import EraPosting, Pool, Position
 from runtime.pallets.staking.share_pool import is_spent, shares_for, strike, worth
 from runtime.pallets.staking.slash_factors import Factors, Liability, SlashStep, left_of, remembered
 from runtime.pallets.staking.slashing import PPM
+from scripts.chains.naive_stakes import Exact, Naive
 
 Pair = tuple[int, int]
 """A delegator and a validator."""
@@ -22,59 +23,6 @@ EVIDENCE_ERAS = 3
 def name(number: int) -> bytes:
     """The account of a validator."""
     return bytes([number]) * 32
-
-
-@dataclass
-class Exact:
-    """What the naive rule has of stake: an amount, and for which validators' offences until when it answers."""
-
-    amount: Fraction
-    answers: tuple[Pair, ...] = ()
-    """(validator, era)."""
-
-
-@dataclass
-class Naive:
-    """The rule in fractions: every slash visits everybody, every reward is divided among all who stood for the era."""
-
-    free: dict[Pair, list[Exact]] = field(default_factory=lambda: defaultdict(list))
-    waiting: list[Exact] = field(default_factory=list)
-    rewards: dict[Pair, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
-
-    def stake(self, pair: Pair) -> Fraction:
-        return sum((lot.amount for lot in self.free[pair]), Fraction())
-
-    def enter(self, pair: Pair, amount: Fraction, answers: tuple[Pair, ...] = ()) -> None:
-        lots = self.free[pair]
-        same = next((lot for lot in lots if lot.answers == answers), None)
-        if same is not None:
-            same.amount += amount
-        elif answers:
-            lots.append(Exact(amount, answers))
-        else:
-            lots.insert(0, Exact(amount))
-
-    def leave(self, pair: Pair, answers: tuple[Pair, ...], amount: Fraction | None) -> Exact:
-        """Take so much out of the lot with these answers; None: all of it."""
-        lot = next((lot for lot in self.free[pair] if lot.answers == answers), Exact(Fraction(), answers))
-        part = lot.amount if amount is None else min(amount, lot.amount)
-        lot.amount -= part
-        self.free[pair] = [lot for lot in self.free[pair] if lot.amount]
-        return Exact(part, answers)
-
-    def slash(self, validator: int, era: int, step: SlashStep) -> None:
-        keep = Fraction(PPM - step.wanted, PPM - step.taken)
-        for (_, behind), lots in self.free.items():
-            for lot in lots:
-                if behind == validator:
-                    lot.amount *= keep
-                lot.amount *= self._kept(lot, validator, era, keep)
-        for chunk in self.waiting:
-            chunk.amount *= self._kept(chunk, validator, era, keep)
-
-    @staticmethod
-    def _kept(lot: Exact, validator: int, era: int, keep: Fraction) -> Fraction:
-        return keep if any(whom == validator and until >= era for whom, until in lot.answers) else Fraction(1)
 
 
 @dataclass
@@ -302,10 +250,7 @@ class Books:
         position = self.positions[pair]
         kept = tuple(move for move in position.moved if move.answer.era + EVIDENCE_ERAS >= self.era)
         self.positions[pair] = replace(position, moved=kept)
-        answers = {(move.answer.validator[0], move.answer.era) for move in kept}
-        lots, self.naive.free[pair] = self.naive.free[pair], []
-        for lot in lots:
-            self.naive.enter(pair, lot.amount, lot.answers if set(lot.answers) & answers else ())
+        self.naive.forget(pair, {(move.answer.validator[0], move.answer.era) for move in kept})
 
     def _check_chunk(self, chunk: Chunk) -> None:
         value, exact = self.value_of(chunk), chunk.exact.amount

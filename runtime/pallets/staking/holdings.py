@@ -143,9 +143,13 @@ def reckon(stake: StakeLedger, who: bytes, chunk: Unlocking) -> Unlocking:
 
 
 def is_free(stake: StakeLedger, chunk: Unlocking) -> bool:
-    """Whether a chunk may be withdrawn: its time is over, and no slash that it may bear waits."""
-    waits = any(stake.frozen[answered.validator] for answered in chunk.answers)
-    return chunk.until_epoch <= stake.beacon.epoch() and not waits
+    """Whether a chunk may be withdrawn: its time is over, and no slash that it may bear waits or may come."""
+    return chunk.until_epoch <= stake.beacon.epoch() and not is_kept(stake, chunk)
+
+
+def is_kept(stake: StakeLedger, chunk: Unlocking) -> bool:
+    """Whether a chunk stays whatever its time is, since more of it may be taken for what was proven."""
+    return any(_is_struck(stake, answered) for answered in chunk.answers)
 
 
 def answer_now(stake: StakeLedger, validator: bytes) -> Liability:
@@ -182,7 +186,20 @@ def _charged(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolSte
 
 
 def _may_be_called(stake: StakeLedger, answered: Liability) -> bool:
-    """Whether there may still be evidence, or a slash waits."""
+    """Whether there may still be evidence, or a slash waits or may be raised."""
     last_epoch = (answered.era + 1) * stake.era_epochs - 1
     is_recent = last_epoch + stake.evidence_epochs >= stake.beacon.epoch()
-    return is_recent or stake.frozen[answered.validator] > 0
+    return is_recent or _is_struck(stake, answered)
+
+
+def _is_struck(stake: StakeLedger, answered: Liability) -> bool:
+    """Whether a slash waits, or accomplices may still raise one that was taken.
+
+    An offence is raised by those that follow within the unbonding time, one offender in a block: an epoch more.
+    """
+    if stake.frozen[answered.validator]:
+        return True
+    # factors first: whoever never offended has none, and nothing more is read
+    eras = [factor.era for factor in stake.factors[answered.validator] if factor.era <= answered.era]
+    is_open = any((era + 1) * stake.era_epochs + stake.unbonding_epochs >= stake.beacon.epoch() for era in eras)
+    return is_open and answered.validator in stake.tombstones

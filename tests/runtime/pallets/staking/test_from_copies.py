@@ -23,19 +23,35 @@ from scripts.chains.hold_books import check_holds
 from scripts.chains.stake_holds import check_stakes, stake_holds
 
 RECORDED = Path(__file__).parents[3] / "vectors" / "stakes_version_0.json.z"
-"""2,500 extrinsics by `scripts.replay.record` of the program that copied delegators, and what each account had."""
+"""2,500 extrinsics by `scripts.replay.record` of the program that copied delegators, at five heights: what pallets of
+the chain itself wrote since the height before, and what that program's `OgpuApi` said that every account had."""
+HEIGHTS = (30, 78, 130, 202, 292)
+POTS = {STAKING_REWARDS, RESERVE, STAKES}
+Height = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def recorded() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(zlib.decompress(RECORDED.read_bytes()))
-    return found
+def recorded() -> dict[int, Height]:
+    """By height: the whole state, and what each account had."""
+    found, state = json.loads(zlib.decompress(RECORDED.read_bytes())), dict[bytes, bytes]()
+    heights = {}
+    for one in found["heights"]:
+        changes = {bytes.fromhex(key): value for key, value in one["changes"].items()}
+        state = {key: value for key, value in state.items() if key not in changes}
+        state |= {key: bytes.fromhex(value) for key, value in changes.items() if value is not None}
+        accounts = {bytes.fromhex(account): had for account, had in one["accounts"].items()}
+        heights[one["height"]] = {"spec": found["spec"], "state": state, "accounts": accounts}
+    return heights
+
+
+def bound_at(one: Height) -> Bound:
+    return runtime_of(from_json(one["spec"].encode())).at(Memory(one["state"]))
 
 
 @pytest.fixture
-def bound(recorded: dict[str, Any]) -> Bound:
-    state = {bytes.fromhex(key): bytes.fromhex(value) for key, value in recorded["state"].items()}
-    return runtime_of(from_json(recorded["spec"].encode())).at(Memory(state))
+def bound(recorded: dict[int, Height]) -> Bound:
+    """The head."""
+    return bound_at(recorded[HEIGHTS[-1]])
 
 
 def has(bound: Bound, who: bytes) -> dict[str, int]:
@@ -49,18 +65,20 @@ def has(bound: Bound, who: bytes) -> dict[str, int]:
     }
 
 
-def test_everybody_has_what_it_had(bound: Bound, recorded: dict[str, Any]) -> None:
-    issued = bound[Balances].total_issuance.get()
+@pytest.mark.parametrize("height", HEIGHTS)
+def test_everybody_has_what_it_had(recorded: dict[int, Height], height: int) -> None:
+    accounts, bound = recorded[height]["accounts"], bound_at(recorded[height])
+    issued, waiting = bound[Balances].total_issuance.get(), in_pots(bound)
     weight = migrate(bound.pallets)
     assert weight is not None
     assert weight.ref_time > 0
-    pots = {STAKING_REWARDS, RESERVE, STAKES}
-    for account, had in recorded["accounts"].items():
-        who = bytes.fromhex(account)
-        if who not in pots:
-            assert has(bound, who) == had, account
-    assert sum(had["staked"] for had in recorded["accounts"].values()) > 0
-    assert sum(had["waiting"] for had in recorded["accounts"].values()) > 0
+    assert everybody(bound) <= accounts.keys() | POTS, "of each account it was written down what it had"
+    assert {who: has(bound, who) for who in accounts if who not in POTS} == {
+        who: had for who, had in accounts.items() if who not in POTS
+    }
+    # What nobody had asked for lies in one pot, the rest in the other; together they are what they were.
+    assert in_pots(bound) == waiting
+    assert bound[Balances].free_balance(STAKING_REWARDS) >= sum(had["earned"] for had in accounts.values())
     assert bound[Balances].total_issuance.get() == issued
     check_holds(bound)
     check_stakes(bound)
@@ -68,6 +86,26 @@ def test_everybody_has_what_it_had(bound: Bound, recorded: dict[str, Any]) -> No
     assert all(held[who, hold] >= amount for who, hold, amount in stake_holds(bound))
     for gone in ("Stakes", "Backing", "DelegatorCount", "Claimed"):
         assert not list(bound.overlay.keys(storage_prefix("TrustStake", gone)))
+
+
+def in_pots(bound: Bound) -> int:
+    return sum(bound[Balances].free_balance(pot) for pot in (STAKING_REWARDS, RESERVE))
+
+
+def everybody(bound: Bound) -> set[bytes]:
+    """Who has an account, or stake, or stake on its way out, or something to claim."""
+    stake = bound[TrustStake]
+    stakers = {who for (who, _), _ in stake.positions.items()} | {who for who, _ in stake.bonds.items()}
+    others = {who for who, _ in stake.unlocking.items()} | {who for who, _ in stake.earned.items()}
+    return {who for who, _ in bound[System].account.items()} | stakers | others
+
+
+def test_what_was_recorded_has_stakes_of_every_kind(recorded: dict[int, Height]) -> None:
+    assert tuple(recorded) == HEIGHTS
+    for kind in ("free", "staked", "waiting", "earned"):
+        having = [sum(had[kind] > 0 for had in one["accounts"].values()) for one in recorded.values()]
+        assert having[-1] > 3, kind
+        assert sum(count > 0 for count in having) >= 3, "not at the head alone"
 
 
 def test_it_is_done_once_and_what_came_of_it_goes_on(bound: Bound) -> None:

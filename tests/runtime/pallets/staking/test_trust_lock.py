@@ -5,8 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
-from runtime.blocks.block import HEADER, Header, seal_payload
-from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
 from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, FundsUnavailable
@@ -29,25 +27,10 @@ from runtime.pallets.staking.staking_events import (
 )
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, GENESIS_HASH, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.evidence import double, report, sealed
+from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed
 
 REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
-
-
-def sealed(author: Keys, slot: int = 9, epoch: int = 0, parent: bytes = b"p" * 32, signer: Keys | None = None) -> bytes:
-    """An encoded header by `author`, sealed with the session key of `signer`."""
-    digest = (author_item(author.stash), pre_digest_item(PreDigest(slot, epoch, bytes(32), bytes(80))))
-    header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
-    signature = (signer or author).sign("session", seal_payload(GENESIS_HASH, header))
-    return HEADER.encode(Header(parent, 5, b"s" * 32, b"x" * 32, (*digest, seal_item(signature))))
-
-
-def report(first: bytes, second: bytes) -> object:
-    return TrustLock.report_offence(first=first, second=second)
-
-
-def double(author: Keys, slot: int = 9, epoch: int = 0) -> object:
-    return report(sealed(author, slot, epoch), sealed(author, slot, epoch, b"q" * 32))
 
 
 def chain_of(count: int) -> MarketChain:
@@ -295,7 +278,10 @@ def test_what_moved_answers_where_it_is_and_may_not_move_on() -> None:
     assert 0 <= BOND - BOND * ppm // 10**6 - stake_in_all(chain, who) <= 2
     chain.blocks(6 * 4)
     left = stake_of(chain.now()[TrustStake], who, bob)
-    chain.block(signed(who, TrustStake.redelegate(source=bob, target=charlie, value=left)))
+    onward = TrustStake.redelegate(source=bob, target=charlie, value=left)
+    chain.block(refused(who, onward, StillAnswering))  # an accomplice would raise what it bears
+    chain.blocks(6 * 3)
+    chain.block(signed(who, onward))
     assert stake_of(chain.now()[TrustStake], who, charlie) == left
 
 

@@ -1,0 +1,25 @@
+"""Evidence of double proposals on a `MarketChain`: two sealed headers of one author in one slot."""
+
+from runtime.blocks.block import HEADER, Header, seal_payload
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.frame.call import Call
+from runtime.pallets.staking.trust_lock import TrustLock
+from scripts.chains.market_chain import GENESIS_HASH, Keys
+
+
+def sealed(author: Keys, slot: int = 9, epoch: int = 0, parent: bytes = b"p" * 32, signer: Keys | None = None) -> bytes:
+    """An encoded header by `author`, sealed with the session key of `signer`."""
+    digest = (author_item(author.stash), pre_digest_item(PreDigest(slot, epoch, bytes(32), bytes(80))))
+    header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
+    signature = (signer or author).sign("session", seal_payload(GENESIS_HASH, header))
+    return HEADER.encode(Header(parent, 5, b"s" * 32, b"x" * 32, (*digest, seal_item(signature))))
+
+
+def report(first: bytes, second: bytes) -> Call:
+    """The call that brings two headers."""
+    return TrustLock.report_offence(first=first, second=second)
+
+
+def double(author: Keys, slot: int = 9, epoch: int = 0) -> Call:
+    """The call that proves a double proposal."""
+    return report(sealed(author, slot, epoch), sealed(author, slot, epoch, b"q" * 32))

@@ -1,0 +1,330 @@
+"""The naive rule beside a chain: it hears what was asked and what came of it, and says what everybody must have.
+
+Always: nobody has a grain more than the naive rule says; and nobody lacks more of it than one grain for each event of
+the pool it stands in and of its own stake there.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Transfer
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.pots import STAKING_REWARDS
+from runtime.pallets.staking import delegations
+from runtime.pallets.staking.delegations import EraPosting, MovedShares, Pool
+from runtime.pallets.staking.exposures import own_part
+from runtime.pallets.staking.holdings import value_now
+from runtime.pallets.staking.share_pool import worth
+from runtime.pallets.staking.slash_factors import Liability
+from runtime.pallets.staking.slashing import PPM
+from runtime.pallets.staking.stakers import HeldSlash, Unlocking
+from runtime.pallets.staking.staking_events import EraStarted, SlashCancelled, SlashHeld, SlashTaken, Withdrawn
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.naive_stakes import Answer, Exact, Naive
+
+Stood = tuple[bytes, bytes]
+"""A staker and a validator."""
+Leaves = tuple[bytes, bytes, int, tuple[Answer, ...]]
+"""What waits alike: staker, validator, epoch in which it is free, and for whom it answers."""
+
+
+class RuleBroken(Exception):
+    """The chain does not do what the naive rule says."""
+
+
+class Shadow:
+    """What everybody must have, by a chain's events."""
+
+    def __init__(self, bound: Bound) -> None:
+        """Begin with what the genesis bonded."""
+        self.naive = Naive()
+        self.waiting: dict[Leaves, Exact] = {}
+        self.late: Counter[Leaves] = Counter()
+        """Grains that rounding may have taken of what waits."""
+        self.paid: Counter[Stood] = Counter()
+        self.events: Counter[bytes] = Counter()
+        """Of each pool."""
+        self.touches: Counter[Stood] = Counter()
+        self.since: dict[Stood, int] = {}
+        """How many events its pool had seen when somebody came to it."""
+        self.held: dict[int, tuple[bytes, HeldSlash]] = {}
+        self.frozen: Counter[bytes] = Counter()
+        self.struck: dict[bytes, set[int]] = defaultdict(set)
+        """The eras of the offences for which a validator lost something."""
+        self.pairs: dict[bytes, dict[Stood, None]] = defaultdict(dict)
+        """Who ever stood behind a validator."""
+        self.furthest = 0
+        """Grains that anybody ever lacked of what the naive rule says, at most."""
+        self.comparisons = 0
+        for stash, bond in bound[TrustStake].bonds.items():
+            self.bonded(stash, bond)
+
+    # ---------------------------------------------------------------------------------------------------- what is asked
+
+    def bonded(self, stash: bytes, amount: int) -> None:
+        """A validator put more of its own behind itself."""
+        self._know((stash, stash))
+        self.naive.enter((stash, stash), Fraction(amount))
+
+    def delegated(self, pair: Stood, amount: int) -> None:
+        """Somebody put more behind a validator."""
+        self._may_move(pair[1], "joined")
+        self._know(pair)
+        self.naive.enter(pair, Fraction(amount))
+
+    def left(self, bound: Bound, pair: Stood, before: Counter[Leaves]) -> None:
+        """Stake began to leave: each part by what it answers for."""
+        self._may_move(pair[1], "left")
+        era = bound[TrustStake].current_era.get()
+        grown = chunks_of(bound, pair[0])
+        grown.subtract(before)
+        for key, amount in grown.items():
+            mine, *brought = key[3]
+            if amount < 0 or (amount and (key[1] != pair[1] or mine != (pair[1], era))):
+                raise RuleBroken("what leaves a validator waits for it, and answers for it until this era")
+            if amount:
+                lot = self.naive.leave(pair, tuple(brought), self._part(bound, pair, tuple(brought), amount))
+                self._wait(key, lot.amount, self.slack(pair) + 2)
+
+    def moved(self, bound: Bound, pair: Stood, target: bytes, amount: int) -> None:
+        """Stake that answers for nobody went behind another validator, and answers for the old one now."""
+        self._may_move(pair[1], "left")
+        self._may_move(target, "joined")
+        there, era = (pair[0], target), bound[TrustStake].current_era.get()
+        lot = self.naive.leave(pair, (), self._part(bound, pair, (), amount))
+        self._know(there)
+        self.touches[there] += self.slack(pair) + 1
+        self.naive.enter(there, lot.amount, ((pair[1], era),))
+
+    def withdrawn(self, bound: Bound, staker: bytes, before: Counter[Leaves], events: Iterable[Any]) -> None:
+        """What waited long enough is free: as much as the naive rule says."""
+        gone = [key for key in before if key not in chunks_of(bound, staker)]
+        epoch, due, slack = bound[Beacon].epoch(), Fraction(), 0
+        for key in gone:
+            if key[2] > epoch or any(self._is_struck(bound, answer) for answer in key[3]):
+                raise RuleBroken(f"withdrawn in epoch {epoch}: what answers for {key[3]} and waits until {key[2]}")
+            exact = self.waiting.pop(key)
+            self.naive.waiting = [each for each in self.naive.waiting if each is not exact]
+            due, slack = due + exact.amount, slack + self.late.pop(key) + 2
+        (paid,) = (event.amount for event in events if isinstance(event, Withdrawn))
+        self._compare("withdrawn", (staker,), paid, due, slack)
+
+    def was_paid(self, pair: Stood, events: Iterable[Any]) -> None:
+        """What a step paid somebody of the rewards with a validator."""
+        self.paid[pair] += sum(
+            event.amount
+            for event in events
+            if isinstance(event, Transfer) and (event.from_, event.to) == (STAKING_REWARDS, pair[0])
+        )
+
+    def touched(self, bound: Bound, pair: Stood) -> None:
+        """A step reached this stake: of which answers it is rid by now."""
+        moved = moves_of(bound, pair)
+        self.events[pair[1]] += 1 + len(moved)
+        self.touches[pair] += 1 + len(moved)
+        answers = {answer for lot in self.naive.free[pair] for answer in lot.answers}
+        self.naive.forget(pair, {answer for answer in answers if self._may_be_called(bound, answer)})
+
+    def settled(self, bound: Bound, pair: Stood) -> None:
+        """After a step that reached this stake: it answers for what the rule says; what came to nothing ended."""
+        said = {_answer(each.answer) for each in moves_of(bound, pair)}
+        due = {lot.answers[0]: lot.amount for lot in self.naive.free[pair] if lot.answers}
+        slack, is_called = 1 + self.slack(pair), all(self._may_be_called(bound, answer) for answer in said)
+        if not is_called or any(due[answer] >= slack for answer in due.keys() - said):
+            raise RuleBroken(f"stake of {_told(pair)} answers for {len(said)}, not for {len(due)} that may be called")
+        if pair[0] != pair[1] and pair not in bound[TrustStake].positions:
+            # who comes back begins anew: what rounding left is nobody's
+            self.naive.free.pop(pair, None)
+            self.since.pop(pair, None)
+
+    # ------------------------------------------------------------------------------------------ what happens by itself
+
+    def heard(self, bound: Bound, events: Iterable[Any]) -> None:
+        """Slashes were held, taken and cancelled."""
+        for event in events:
+            if isinstance(event, SlashHeld):
+                held = bound[TrustStake].held_slashes[event.offender, event.number]
+                assert held is not None, "nothing is taken in the block in which it was held"
+                self.held[event.number] = (event.offender, held)
+                self.frozen[event.offender] += 1
+            elif isinstance(event, SlashCancelled):
+                self.held.pop(event.number)
+                self.frozen[event.offender] -= 1
+            elif isinstance(event, SlashTaken):
+                self._take(bound, event)
+
+    def turned(self, before: Bound, bound: Bound, events: Iterable[Any]) -> None:
+        """An era ended: each validator's reward among those who stood for all of it."""
+        if not any(isinstance(event, EraStarted) for event in events):
+            return
+        then, now = before[TrustStake], bound[TrustStake]
+        era = then.current_era.get()
+        for entry in then.eras_points[era]:
+            stash, exposed = entry.stash, then.eras_exposure[era, entry.stash]
+            assert exposed is not None, "only the elected have points"
+            own, pooled = now.earned[stash] - then.earned[stash], now.pools[stash].owed - then.pools[stash].owed
+            standing = self._standing(before, stash, era)
+            if standing and own != own_part(own + pooled, exposed):
+                raise RuleBroken(f"of {own + pooled} grains a validator kept {own}")
+            if not standing and pooled:
+                raise RuleBroken("a reward for whom?")
+            self.naive.rewards[stash, stash] += own
+            for pair, shares in standing.items():
+                self.naive.rewards[pair] += Fraction(pooled * shares, sum(standing.values()))
+
+    # ------------------------------------------------------------------------------------------------------ comparisons
+
+    def check(self, bound: Bound, validators: Iterable[bytes], stakers: Iterable[bytes]) -> None:
+        """Everybody behind these validators, and all that these stakers have on its way out; RuleBroken."""
+        stake = bound[TrustStake]
+        for validator in validators:
+            pool, bond = stake.pools[validator], stake.bonds[validator]
+            for pair in self.pairs[validator]:
+                if pair[0] == validator:
+                    ours, earned = bond, stake.earned[validator]
+                else:
+                    ours, earned = standing_of(stake, pool, pair)
+                due, slack = self.naive.rewards[pair], 1 + self.touches[pair]
+                self._compare("stake", pair, ours, self.naive.stake(pair), 1 + self.slack(pair))
+                self._compare("reward", pair, self.paid[pair] + earned, due, slack)
+        for staker in stakers:
+            reckoned: Counter[Leaves] = Counter()
+            for chunk in stake.unlocking[staker]:
+                reckoned[_leaves(staker, chunk)] += value_now(stake, chunk)
+            for key, exact in [(key, exact) for key, exact in self.waiting.items() if key[0] == staker]:
+                self._compare("waiting", key[:2], reckoned.pop(key, 0), exact.amount, 2 + self.late[key])
+            if any(reckoned.values()):
+                raise RuleBroken(f"of {staker.hex()[:8]} waits what never left: {reckoned}")
+
+    def slack(self, pair: Stood) -> int:
+        """Events in which this stake may have lost a part of a grain by rounding."""
+        return self.touches[pair] + self.events[pair[1]] - self.since.get(pair, 0)
+
+    # ------------------------------------------------------------------------------------------------------ the parts
+
+    def _compare(self, what: str, whose: tuple[bytes, ...], ours: int, exact: Fraction, slack: int) -> None:
+        if not ours <= exact < ours + slack:
+            by_rule = f"by the naive rule {float(exact):.3f} less {slack} at most"
+            raise RuleBroken(f"{what} of {_told(whose)}: {ours} grains, and {by_rule}")
+        self.furthest = max(self.furthest, int(exact) - ours)
+        self.comparisons += 1
+
+    def _know(self, pair: Stood) -> None:
+        self.pairs[pair[1]][pair] = None
+        self.since.setdefault(pair, self.events[pair[1]])
+
+    def _may_move(self, validator: bytes, did: str) -> None:
+        if self.frozen[validator]:
+            raise RuleBroken(f"somebody {did} while a slash of {validator.hex()[:8]} waits")
+
+    def _part(self, bound: Bound, pair: Stood, answers: tuple[Answer, ...], amount: int) -> Fraction | None:
+        """So much, or all where nothing of the kind remains."""
+        stake = bound[TrustStake]
+        if pair[0] == pair[1]:
+            return Fraction(amount) if stake.bonds[pair[0]] else None
+        position = stake.positions[pair]
+        if position is None:
+            return None
+        if answers:
+            remains = any((_answer(each.answer),) == answers for each in position.moved)
+        else:
+            remains = delegations.free_shares(position) > 0
+        return Fraction(amount) if remains else None
+
+    def _wait(self, key: Leaves, amount: Fraction, slack: int) -> None:
+        exact = self.waiting.get(key)
+        if exact is None:
+            exact = self.waiting[key] = Exact(Fraction(), key[3])
+            self.naive.waiting.append(exact)
+        exact.amount += amount
+        self.late[key] += slack
+
+    def _take(self, bound: Bound, event: SlashTaken) -> None:
+        offender, held = self.held.pop(event.number)
+        self.frozen[offender] -= 1
+        if offender != event.offender or held.take_era > bound[TrustStake].current_era.get():
+            raise RuleBroken(f"slash {event.number} was taken too early, or of another")
+        if held.step.taken < PPM:
+            self.naive.slash(offender, held.era, held.step)
+        self.events[offender] += 1
+        self.struck[offender].add(held.era)
+        for pairs in self.pairs.values():
+            for pair in pairs:
+                self.touches[pair] += 1
+        for key in self.late:
+            self.late[key] += 1
+
+    def _standing(self, before: Bound, validator: bytes, era: int) -> dict[Stood, int]:
+        """The shares that stood for the whole of an era, by whose they are."""
+        standing = {}
+        for pair in self.pairs[validator]:
+            position = before[TrustStake].positions[pair]
+            shares = 0 if position is None else position.shares - (position.joined if position.era == era else 0)
+            if shares:
+                standing[pair] = shares
+        return standing
+
+    def _may_be_called(self, bound: Bound, answer: Answer) -> bool:
+        """Whether evidence may still come, or a slash waits or may be raised."""
+        stake = bound[TrustStake]
+        last = (answer[1] + 1) * stake.era_epochs - 1 + stake.evidence_epochs
+        return last >= bound[Beacon].epoch() or self._is_struck(bound, answer)
+
+    def _is_struck(self, bound: Bound, answer: Answer) -> bool:
+        """Whether a slash waits, or accomplices may be found until an epoch after the unbonding time of an offence."""
+        stake, whom = bound[TrustStake], _name(answer[0])
+        if self.frozen[whom]:
+            return True
+        ends = [(era + 1) * stake.era_epochs + stake.unbonding_epochs for era in self.struck[whom] if era <= answer[1]]
+        return whom in stake.tombstones and max(ends, default=-1) >= bound[Beacon].epoch()
+
+
+def chunks_of(bound: Bound, staker: bytes) -> Counter[Leaves]:
+    """What a staker has on its way out, alike together, as it was last reckoned."""
+    found: Counter[Leaves] = Counter()
+    for chunk in bound[TrustStake].unlocking[staker]:
+        found[_leaves(staker, chunk)] += chunk.value
+    return found
+
+
+def moves_of(bound: Bound, pair: Stood) -> tuple[MovedShares, ...]:
+    """What of a position came from other validators."""
+    position = bound[TrustStake].positions[pair]
+    return () if position is None else position.moved
+
+
+def _leaves(staker: bytes, chunk: Unlocking) -> Leaves:
+    return staker, chunk.validator, chunk.until_epoch, tuple(_answer(each) for each in chunk.answers)
+
+
+def _answer(liability: Liability) -> Answer:
+    return liability.validator, liability.era
+
+
+def _name(who: Any) -> bytes:
+    assert isinstance(who, bytes), "validators of a chain are accounts"
+    return who
+
+
+def standing_of(stake: TrustStake, pool: Pool, pair: Stood) -> tuple[int, int]:
+    """What a position would be worth, and had earned, had it been touched now."""
+    position = stake.positions[pair]
+    if position is None:
+        return 0, 0
+    posting = stake.postings[pair[1], position.era] if position.joined else EraPosting()
+    earned, place = position.owed + delegations.earned(pool, position, posting), 0
+    while place < len(position.moved):
+        move, count = position.moved[place], len(position.moved)
+        factors = stake.factors[move.answer.validator]
+        if factors != move.answer.borne:
+            after = delegations.charge(pool, position, place, factors, stake.current_era.get())
+            pool, position = after.pool, after.position
+        place += len(position.moved) == count
+    return worth(pool.stake, position.shares), earned
+
+
+def _told(pair: tuple[bytes, ...]) -> str:
+    return " of ".join(each.hex()[:8] for each in pair)
