@@ -2,8 +2,9 @@
 
 In reading order:
 
-* `defaults`, `deferred`, `program_options`: what a command line says by itself, and imports when it is called
+* `deferred`, `program_options`: what a command line says by itself, and imports when it is called
 * `errors`: what a person can set right
+* `complaints`: what is said on standard error, for people or for programs
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
 * `asking`: questions to whoever sits at the terminal
@@ -16,6 +17,7 @@ In reading order:
 * `verified`: a client that believes its node only what it can check
 * `calls`: any call from what a person types
 * `sent_notes`, `sending`: what was signed is written down before it is sent, and sent once
+* `refusals`: why the chain refuses a call, with the number that is missing
 * `trial`: what the chain would say to calls that are not sent
 * `output`: tables, or JSON
 * `session`: what every command shares

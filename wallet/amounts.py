@@ -1,4 +1,7 @@
-"""Amounts between people (`1.5` oGPU) and the chain (150000000 grains), exactly: no float comes near money."""
+"""Amounts between people (`1.5` oGPU) and the chain (150000000 grains), exactly: no float comes near money.
+
+Parts are written in per cent (`7.25`) and counted in millionths.
+"""
 
 import re
 
@@ -9,7 +12,11 @@ GRAINS_PER_OGPU = 100_000_000
 SYMBOL = "oGPU"
 MAX_GRAINS = 21_000_000 * GRAINS_PER_OGPU
 
+PPM_PER_PERCENT = 10_000
+PPM = 100 * PPM_PER_PERCENT
+
 _AMOUNT = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,8}))?", re.ASCII)
+_PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
 def parse_amount(text: str) -> int:
@@ -32,3 +39,20 @@ def format_amount(grains: int) -> str:
     whole, fraction = divmod(abs(grains), GRAINS_PER_OGPU)
     decimals = f".{fraction:0{DECIMALS}}".rstrip("0").rstrip(".")
     return f"{'-' if grains < 0 else ''}{whole}{decimals}"
+
+
+def parse_percent(text: str) -> int:
+    """Millionths of a part in per cent: digits, and up to 4 after a point; AmountError, also above 100."""
+    match = _PERCENT.fullmatch(text)
+    if match is None:
+        raise AmountError(f"{text!r} is not a part in per cent: write it like 5 or 7.25, with at most 4 decimals")
+    ppm = int(match.group(1)) * PPM_PER_PERCENT + int((match.group(2) or "").ljust(4, "0"))
+    if ppm > PPM:
+        raise AmountError(f"{text} % is more than 100 %")
+    return ppm
+
+
+def format_percent(ppm: int) -> str:
+    """The shortest text that `parse_percent` turns back into `ppm`, up to 100."""
+    whole, decimals = divmod(ppm, PPM_PER_PERCENT)
+    return f"{whole}.{decimals:04}".rstrip("0").rstrip(".")

@@ -1,6 +1,7 @@
 """`ogpu-wallet`: keys, transfers, stake, and any other call.
 
-Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in what was given.
+Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in what was given. Under `--json`, which
+may stand anywhere, an error is a JSON object on standard error.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import click
 
 from wallet.commands.opening import session_options
+from wallet.complaints import JsonAnywhereGroup
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES
 
@@ -26,24 +28,50 @@ COMMANDS = {
     ),
     "send": ("money:send", "Send AMOUNT oGPU to an account."),
     "stake": (
-        "staking:stake",
+        "bonding:stake",
         "Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there.",
     ),
-    "delegate": ("staking:delegate", "Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."),
+    "delegate": ("delegating:delegate", "Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."),
     "redelegate": (
-        "staking:redelegate",
-        "Put AMOUNT oGPU from behind a validator behind another, without waiting; for a time it answers for both.",
+        "delegating:redelegate",
+        "Put AMOUNT oGPU (or `all`) from behind one validator behind another at once; for a time it answers for both.",
     ),
     "unstake": (
-        "staking:unstake",
-        "Begin to take AMOUNT oGPU out; it is free after the unbonding time, with `withdraw`.",
+        "bonding:unstake",
+        "Begin to take AMOUNT oGPU (or `all`) out; it is free after the unbonding time, with `withdraw`.",
     ),
-    "withdraw": ("staking:withdraw", "Free everything that was unstaked long enough ago."),
-    "stakes": ("staking:show_stakes", "Show what an account has bonded, delegated, unstaked and held."),
-    "rewards": ("staking:rewards", "Show what an account has earned and not claimed, or claim it."),
-    "validators": ("staking:validators", "Show everybody who offers to validate and to mine."),
-    "validate": ("staking:offer", "Offer to validate and to mine, with these three public keys (0x and hex digits)."),
-    "chill": ("staking:chill", "Stop to offer to validate and to mine."),
+    "undelegate": (
+        "delegating:undelegate",
+        "Begin to take AMOUNT oGPU (or `all`) back from behind a validator; it is free after the unbonding time.",
+    ),
+    "withdraw": ("bonding:withdraw", "Free everything that was unstaked long enough ago."),
+    "stakes": ("stakes_table:show_stakes", "Show what an account has bonded, delegated, unstaked and held."),
+    "rewards": ("earning:rewards", "Show what an account has earned and not claimed, or claim it."),
+    "validators": (
+        "validators_table:validators",
+        "Show who holds office or is elected: stake, commission, blocks, slashes, what stake behind them would earn.",
+    ),
+    "candidates": (
+        "validators_table:candidates",
+        "Show everybody who offers to validate and to mine, and what each lacks to be elected.",
+    ),
+    "history": (
+        "history:history",
+        "Show what an account did, earned and lost with its stake, in the newest final blocks.",
+    ),
+    "validate": (
+        "validating:offer",
+        "Offer to validate and to mine, with these three public keys (0x and hex digits).",
+    ),
+    "commission": (
+        "validating:commission",
+        "Announce that you will keep PERCENT of your delegators' rewards, from the second era after this one on.",
+    ),
+    "profile": (
+        "validating:profile",
+        "Give yourself, a validator, a NAME and a WEB address, for a deposit that comes back; nobody checks them.",
+    ),
+    "chill": ("validating:chill", "Stop to offer to validate and to mine."),
     "call": ("call:call", "Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`."),
     "parameters": (
         "parameters:parameters",
@@ -57,7 +85,7 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings=HELP_NAMES)
+@click.group(cls=JsonAnywhereGroup, context_settings=HELP_NAMES)
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:

@@ -42,9 +42,9 @@ from wallet.answers import (
     stored_of,
     whole_of,
 )
-from wallet.defaults import DEFAULT_URL
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.program_options import DEFAULT_URL
 from wallet.proved.keys import prefix_of, storage_key
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 

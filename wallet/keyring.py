@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 from wallet import keyfile
-from wallet.defaults import DEFAULT_FOLDER
 from wallet.errors import KeyFileError, KeyringError
 from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.private_file import read_limited, read_private, write_new
+from wallet.program_options import DEFAULT_FOLDER
 
 MAX_ACCOUNTS = 10_000
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from wallet.defaults import DEFAULT_FOLDER, DEFAULT_URL
-
+DEFAULT_URL = "ws://127.0.0.1:9944"
+DEFAULT_FOLDER = Path("~/.ogpu/wallet")
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 url_option = click.option(

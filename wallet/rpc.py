@@ -18,8 +18,8 @@ from typing import Any, Self, TypeVar
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-from wallet.defaults import DEFAULT_URL
 from wallet.errors import in_words, unquoted
+from wallet.program_options import DEFAULT_URL
 
 RpcJson = Any
 T = TypeVar("T")

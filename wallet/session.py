@@ -1,7 +1,7 @@
 """What every command shares: which node, which keys, how results are shown, and how a call is made.
 
 Invariants: everything that is sent goes through `make`, which notes it first; every error is one sentence, without what
-a terminal would take for a command, whoever wrote it (`_say`).
+a terminal would take for a command, whoever wrote it (`complaints`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import click
 from genesis.preset_names import DEV_NAMES
 from runtime.cryptography import ss58
 from wallet.asking import typed_secret
+from wallet.complaints import complain
+from wallet.complaints import note as note  # noqa: PLC0414  # part of what commands share
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
-from wallet.output import Grains, Output, harmless
+from wallet.output import Grains, Output
 from wallet.private_file import read_private
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
@@ -104,7 +106,7 @@ class WalletSession:
         """For a key that is about to be stored; an empty one is warned of."""
         password = self.password("New password", confirm=True)
         if not password:
-            click.echo("warning: the password is empty: whoever has the key file has the key", err=True)
+            note("warning: the password is empty: whoever has the key file has the key")
         return password
 
     def password(self, prompt: str, *, confirm: bool = False) -> str:
@@ -143,26 +145,16 @@ class WalletSession:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
 
 
-def note(text: str) -> None:
-    """Say something beside the result."""
-    click.echo(f"note: {harmless(text)}", err=True)  # it may name what a node said
-
-
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:
     """Do something; what the user can set right becomes a sentence and an exit code."""
     try:
         action()
     except CallFailedError as error:
-        raise click.exceptions.Exit(_say(error, EXIT_FAILED)) from None
+        raise click.exceptions.Exit(complain(error, EXIT_FAILED)) from None
     except (WalletError, NodeUnreachableError) as error:
-        raise click.exceptions.Exit(_say(error, EXIT_INPUT)) from None
+        raise click.exceptions.Exit(complain(error, EXIT_INPUT)) from None
     except RpcError as error:
-        raise click.exceptions.Exit(_say(f"the node refused: {error}", EXIT_FAILED)) from None
-
-
-def _say(text: object, code: int) -> int:
-    click.echo(f"error: {harmless(str(text))}", err=True)  # a node may have written it
-    return code
+        raise click.exceptions.Exit(complain(f"the node refused: {error}", EXIT_FAILED)) from None
 
 
 def _outcome_facts(call: Call, outcome: Outcome) -> dict[str, Any]:
@@ -174,4 +166,5 @@ def _outcome_facts(call: Call, outcome: Outcome) -> dict[str, Any]:
         "status": "final",
         "success": outcome.is_success,
         "fee": Grains(outcome.fee),
+        **({} if outcome.error is None else {"why": outcome.error}),
     }

@@ -21,6 +21,7 @@ from runtime.pallets.balances import Balances
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError, in_words
+from wallet.refusals.sentences import sentence_of
 
 Found = TypeVar("Found")
 READS_MAX = 2_000
@@ -135,7 +136,8 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int) -> Trial
             with bound.overlay.transaction():
                 bound.dispatch(call, Signed(signer))
         except DispatchError as error:
-            refusal = f"{call.name}: {_described(bound.runtime, error)}"
+            said = sentence_of(bound, call, signer, error)
+            refusal = f"{call.name}: {_described(bound.runtime, error, said)}"
             if isinstance(error, MONEY_ERRORS):
                 left = format_amount(balances.spendable_balance(signer))
                 refusal += f" (beside the fee the account can spend {left} {SYMBOL})"
@@ -157,8 +159,8 @@ def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:
     return tuple(sorted(found, key=lambda change: (change.account, change.reason.tag)))
 
 
-def _described(runtime: Runtime, error: DispatchError) -> str:
+def _described(runtime: Runtime, error: DispatchError, said: str | None) -> str:
     kind = type(error)
-    reason = next(iter((kind.__doc__ or "").strip().splitlines()), "")
+    reason = said or next(iter((kind.__doc__ or "").strip().splitlines()), "")
     owner = next((pallet.__name__ + "." for pallet in runtime.pallets if kind in pallet.errors), "")
     return f"{owner}{kind.__name__}: {reason}"

@@ -132,6 +132,11 @@ class VerifiedClient(ChainClient):
         self._is_doubted = doubt is not None
         return view.block_id
 
+    @property
+    def is_proving(self) -> bool:
+        """Whether what is read is proved; not under `--trust-node`."""
+        return self._proved is not None
+
     async def height(self, at: bytes | None = None) -> int:
         """The number of a block, or of the best one."""
         view = None if at is None or self._proved is None else self._views.get(at)

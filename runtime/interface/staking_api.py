@@ -11,10 +11,13 @@ from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.hold_book import AccountHolds
+from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.holdings import earned_by, is_free, is_kept, stake_of, value_now
+from runtime.pallets.staking.returns import ExpectedReturn, expected_returns
 from runtime.pallets.staking.stakers import (
     CANDIDATES_MAX,
     UNLOCKING_MAX,
+    VALIDATORS_MAX,
     Candidate,
     CommissionChange,
     EpochIndex,
@@ -157,6 +160,12 @@ class OgpuApi(RuntimeApi, version=2):
     def pending_rewards(self, account: AccountId) -> Annotated[tuple[PendingReward, ...], Bounded(PENDING_MAX)]:
         """What an account can claim, by ascending validator."""
         return tuple(self._pending(account))[:PENDING_MAX]
+
+    @query
+    def expected_returns(self, eras: U32) -> Annotated[tuple[ExpectedReturn, ...], Bounded(VALIDATORS_MAX)]:
+        """What so many eras like the last would pay at least behind each of the elected, if nothing changed."""
+        reserve = self.bound[Balances].free_balance(RESERVE)
+        return expected_returns(self.bound[TrustStake], reserve, eras)
 
     def _pending(self, account: bytes) -> Iterator[PendingReward]:
         stake = self.bound[TrustStake]

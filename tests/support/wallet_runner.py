@@ -56,3 +56,9 @@ def wallet(folder: Path, url: str, *arguments: str, typed: str = "", attended: b
 def answer(result: Result) -> Any:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def said(result: Result, kind: str) -> list[str]:
+    """What a command complained of, by kind: `error`s or `note`s, each an object in a line."""
+    told = [json.loads(line) for line in result.stderr.splitlines()]
+    return [one[kind] for one in told if kind in one]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from between import Between
-from wallet_runner import chain, wallet
+from wallet_runner import chain, said, wallet
 
 COMMANDS = {
     "balance": ("balance", "//Alice"),
@@ -73,9 +73,8 @@ def test_b11_an_odd_answer_is_one_sentence(tmp_path: Path, name: str) -> None:
                     assert (name, method) in HARMLESS_ANSWERS, case
                 else:
                     assert result.exit_code in {1, 2}, case
-                    said = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
-                    assert len(said) == 1, case
-                    assert said[0].startswith("error: "), case
+                    assert len(said(result, "error")) == 1, case
+                    assert len(said(result, "note")) == len(result.stderr.splitlines()) - 1, case
 
 
 @pytest.mark.parametrize("where", ["message", "data"])

@@ -13,7 +13,7 @@ from played_node import DevChain
 from wallet.proved.pins import PIN_FILE
 from wallet.proved.trusting import SEEN_FILE
 from wallet.rpc import RpcConnection, RpcJson
-from wallet_runner import answer, chain, wallet
+from wallet_runner import answer, chain, said, wallet
 
 SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
@@ -27,7 +27,7 @@ def test_the_first_use_is_said_once_and_the_same_balance_comes_without_proof(tmp
         assert "first use" not in again.stderr
         assert answer(again) == answer(first)
         believed = wallet(tmp_path, url, "--trust-node", "balance", "//Alice")
-        assert f"note: --trust-node: what {url} says is believed without proof" in believed.stderr
+        assert f"--trust-node: what {url} says is believed without proof" in said(believed, "note")
         assert answer(believed) == answer(first)
 
 
@@ -79,7 +79,7 @@ def test_a_node_that_lies_is_named_in_a_sentence(
         monkeypatch.setattr(RpcConnection, "call", lie)
         refused = wallet(tmp_path, url, *command)
         assert refused.exit_code == 2
-        assert f"error: do not believe the node at {url} about " in refused.stderr
+        assert said(refused, "error")[0].startswith(f"do not believe the node at {url} about ")
         assert "Traceback" not in refused.output
         assert refused.stdout == ""
 

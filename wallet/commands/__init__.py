@@ -8,7 +8,14 @@ In reading order:
 * `keys`: make, import, list
 * `money`: balances and transfers
 * `locks`: what is locked, until when, and what could take it
-* `staking`: bond, delegate, rewards, validators
+* `chain_time`: when an epoch will begin, about
+* `naming`: validators by the names that they give themselves
+* `staking_facts`: what every command about stake shows: the time on the chain, when money is free, the risks
+* `delegating`, `bonding`: stake behind others, and behind oneself
+* `earning`: rewards
+* `validating`: what a validator offers, asks and calls itself
+* `stakes_table`, `validators_table`: who has what at stake, and who validates
+* `history`: what an account did, earned and lost with its stake
 * `parameters`: the numbers that the chain goes by
 * `call`: any other call of the chain
 * `why`: what became of an extrinsic

@@ -18,8 +18,8 @@ from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
-from wallet.output import Account, Grains, Output, as_text, harmless
-from wallet.session import CallFailedError, WalletSession, explained
+from wallet.output import Account, Grains, Output, as_text
+from wallet.session import CallFailedError, WalletSession, explained, note
 from wallet.trial import HeldChange, Trial, TrialError, attempt
 
 force_option = click.option("--force", is_flag=True, help="Send even what the chain would refuse; it costs the fee.")
@@ -108,7 +108,7 @@ async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int) -> Tri
     try:
         return await attempt(client, [call], payer.account, fee)
     except TrialError as error:
-        click.echo(f"note: whether the chain would take it could not be tried: {harmless(str(error))}", err=True)
+        note(f"whether the chain would take it could not be tried: {error}")
         return Trial()
 
 

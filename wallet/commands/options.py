@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
-from wallet.amounts import parse_amount
+from wallet.amounts import parse_amount, parse_percent
 from wallet.errors import AmountError
+
+ALL = -1
+"""What an amount is that was given as `all`."""
 
 
 class Amount(click.ParamType[int]):
@@ -23,7 +26,34 @@ class Amount(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class AmountOrAll(Amount):
+    """An amount, or `all` of what there is."""
+
+    name = "oGPU|all"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Grains, or `ALL`."""
+        return ALL if value == "all" else super().convert(value, param, ctx)
+
+
+class Percent(click.ParamType[int]):
+    """A part in per cent on the command line, in millionths in the program, exactly."""
+
+    name = "%"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Millionths."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_percent(value)
+        except AmountError as error:
+            self.fail(str(error), param, ctx)
+
+
 AMOUNT = Amount()
+AMOUNT_OR_ALL = AmountOrAll()
+PERCENT = Percent()
 from_option = click.option(
     "--from", "sender", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
 )

@@ -23,11 +23,11 @@ from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
-from wallet.defaults import DEFAULT_FOLDER
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Output
+from wallet.program_options import DEFAULT_FOLDER
 from wallet.rpc import NodeUnreachableError
 from wallet.session import WalletSession
 from wallet.trial import TrialError

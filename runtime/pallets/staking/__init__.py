@@ -13,6 +13,7 @@ stake_ledger        its storage, and the verbs that keep the sums true
 holdings            positions and what is on its way out, brought up to date
 held_slashes        slashes between their proof and their taking
 eras                what happens when an era turns
+returns             what stake would earn in eras like the last
 from_copies         what becomes of stakes that an older program stored
 trust_stake         the pallet TrustStake: calls
 double_headers      the evidence of two headers in one slot

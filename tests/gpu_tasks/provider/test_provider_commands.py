@@ -279,7 +279,7 @@ def test_a_device_that_is_not_done_is_not_unregistered(
 
 def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(eve: Operator) -> None:
     eve.answer(*JOIN)
-    shown = CliRunner().invoke(wallet, ["--url", eve.options[1], "--json", "validators"])
+    shown = CliRunner().invoke(wallet, ["--url", eve.options[1], "--json", "candidates"])
     commissions = {row["stash"]: row["commission"] for row in json.loads(shown.stdout)}
     assert commissions[EVE] == "5 %"
 

@@ -1,0 +1,79 @@
+"""Validators by their own names: where that is safe, and refused with those that there are elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genesis import dev_accounts
+from runtime.cryptography import ss58
+from wallet.commands.naming import NAMED_MAX, alike, name_text, named
+from wallet_runner import answer, chain, said, wallet
+
+A, B, C = (bytes([number]) * 32 for number in (1, 2, 3))
+WIDE = "\N{FULLWIDTH LATIN SMALL LETTER B}ob"
+NAMES = {A: "Alice & sons", B: "bob", C: ""}
+ALICE = ss58.encode(dev_accounts.stash("Alice"))
+
+
+@pytest.mark.parametrize(("typed", "found"), [("bob", B), ("BOB", B), (" alice &  SONS ", A), (WIDE, B)])
+def test_a_name_of_one_is_its_account(typed: str, found: bytes) -> None:
+    assert named(typed, NAMES) == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "names", "words"),
+    [
+        (
+            "carol",
+            NAMES,
+            ("No validator here calls itself so", "bob " + ss58.encode(B), "Alice & sons " + ss58.encode(A)),
+        ),
+        ("", NAMES, ("No validator here calls itself so",)),
+        ("bob", {A: "Bob", B: "bob"}, ("2 validators call themselves 'bob'", ss58.encode(A), ss58.encode(B))),
+        ("bob", {A: WIDE, B: "bob"}, ("2 validators call themselves",)),
+        ("bob", {C: ""}, ("No validator here calls itself anything",)),
+        ("bob", {}, ("No validator here calls itself anything",)),
+    ],
+)
+def test_a_name_of_none_or_several_is_refused_with_those_that_there_are(
+    typed: str, names: dict[bytes, str], words: tuple[str, ...]
+) -> None:
+    told = named(typed, names)
+    assert isinstance(told, str)
+    assert all(word in told for word in words), told
+
+
+def test_a_long_list_is_cut() -> None:
+    names = {bytes([number]) * 32: f"name {number}" for number in range(20)}
+    told = named("nobody", names)
+    assert isinstance(told, str)
+    assert told.count("name ") == NAMED_MAX
+    assert "and 12 more (`candidates`)" in told
+
+
+def test_what_a_name_is_to_a_reader() -> None:
+    assert name_text(b" Alice\x1b[2J\n ") == "Alice [2J"
+    assert name_text(b"\xff") == "\N{REPLACEMENT CHARACTER}"
+    assert alike(f"{WIDE}  AL") == alike("bob al")
+
+
+def test_money_goes_behind_a_name_only_where_somebody_looks(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "profile", "Alice & sons", "--from", "//Alice", "--yes"))
+        to_name = ("delegate", "alice & SONS", "50", "--from", "//Bob")
+        unseen = wallet(tmp_path, url, *to_name, "--yes")
+        assert unseen.exit_code == 2
+        assert f"is only what {ALICE} calls itself" in said(unseen, "error")[0]
+        planned = wallet(tmp_path, url, *to_name, "--dry-run")
+        assert answer(planned)["validator"] == ALICE
+        assert any("nobody has checked it" in note for note in said(planned, "note"))
+        assert answer(wallet(tmp_path, url, *to_name, typed="y\n", attended=True))["success"]
+        taken = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--from", "//Bob", "--yes")
+        assert answer(taken)["success"], "who chose a validator before means that one"
+        nobodys = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--from", "//Ferdie", "--dry-run")
+        assert nobodys.exit_code == 2
+        assert "No validator here calls itself anything" in said(nobodys, "error")[0]
+        rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
+        assert {row["name"] for row in rows if row["kind"] == "delegation"} == {"Alice & sons"}

@@ -1,0 +1,35 @@
+"""What is on its way out: its epoch, its date, and whether a slash that waits keeps it."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.interface.staking_api import WaitingStake
+from wallet.commands.chain_time import ChainTime
+from wallet.commands.stakes_table import _waiting_row
+from wallet.output import Account, Grains
+
+WHO = b"w" * 32
+TIME = ChainTime(301, 1_700_000_040_000, 60_000, 60, 60, 1)  # the first block of epoch 5
+
+
+@pytest.mark.parametrize(
+    ("until", "is_held", "free"),
+    [
+        (8, False, "about 2023-11-14 22:17 UTC"),
+        (6, False, "about 2023-11-14 22:15 UTC"),
+        (5, False, "now: `withdraw`"),
+        (4, False, "now: `withdraw`"),
+        (4, True, "once no slash waits"),
+        (8, True, "once no slash waits, and not before about 2023-11-14 22:17 UTC"),
+    ],
+)
+def test_when_a_part_is_free(until: int, is_held: bool, free: str) -> None:
+    assert _waiting_row(WaitingStake(WHO, 7, until, is_held), TIME) == {
+        "kind": "unstaking",
+        "behind": Account(WHO),
+        "amount": Grains(7),
+        "until_epoch": until,
+        "free": free,
+        "slash_waits": is_held,
+    }

@@ -1,0 +1,72 @@
+"""`--json` stands anywhere, and then whatever goes wrong is an object on standard error."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from wallet.cli import main
+from wallet.complaints import JsonAnywhereGroup
+
+NOBODY = ("--url", "ws://127.0.0.1:9")
+
+
+def run(folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--keyring", str(folder / "keys"), *words])
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_it_stands_anywhere(tmp_path: Path, place: int) -> None:
+    words = ["list"]
+    words.insert(min(place, 1), "--json")
+    result = run(tmp_path, *words)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, [])
+    assert run(tmp_path, "list").stdout != result.stdout
+
+
+MISTAKES = {
+    "no node": ((*NOBODY, "balance", "//Alice", "--json"), 2, "no node answers"),
+    "no such command": (("--json", "bogus"), 2, "No such command"),
+    "no such option": (("list", "--jsonn", "--json"), 2, "No such option"),
+    "no amount": (("send", "//Bob", "1,5", "--from", "//Alice", "--json"), 2, "is not an amount"),
+    "an argument too few": (("send", "//Bob", "--json"), 2, "Missing argument"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_an_error_is_an_object(tmp_path: Path, name: str) -> None:
+    words, code, said = MISTAKES[name]
+    result = run(tmp_path, *words)
+    (line,) = result.stderr.splitlines()
+    told = json.loads(line)
+    assert (result.exit_code, told["exit_code"], result.stdout) == (code, code, "")
+    assert said in told["error"]
+    for_people = run(tmp_path, *(word for word in words if word != "--json"))
+    assert for_people.exit_code == code
+    assert for_people.stderr.splitlines()[-1].lower().startswith("error: ")
+
+
+def test_behind_a_lone_dash_dash_it_is_a_word_like_any(tmp_path: Path) -> None:
+    result = run(tmp_path, "new", "--", "--json")
+    assert "{" not in result.stderr
+    assert result.exit_code == 2
+
+
+def test_help_and_the_version_are_for_people(tmp_path: Path) -> None:
+    for words in (("--json", "--help"), ("list", "--help", "--json"), ("--version", "--json")):
+        result = run(tmp_path, *words)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout
+
+
+def test_a_refusal_of_the_person_is_an_object_too() -> None:
+    @click.command()
+    def stop() -> None:
+        raise click.Abort
+
+    group = JsonAnywhereGroup(commands={"stop": stop}, params=[click.Option(["--json"], is_flag=True)])
+    group.callback = lambda json: None  # noqa: ARG005
+    result = CliRunner().invoke(group, ["stop", "--json"])
+    assert (result.exit_code, json.loads(result.stderr)["exit_code"]) == (1, 1)

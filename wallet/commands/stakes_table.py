@@ -1,0 +1,58 @@
+"""What an account has at stake: bond, delegations, what is on its way out and from when on it is free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from runtime.interface.staking_api import StakeSummary, WaitingStake
+from runtime.pallets.staking.stakers import STAKE
+from wallet.client import ChainClient
+from wallet.commands.chain_time import ChainTime
+from wallet.commands.naming import names_of_candidates
+from wallet.commands.staking_facts import open_view
+from wallet.output import Account, Grains
+from wallet.session import WalletSession, note
+
+COLUMNS = ("kind", "behind", "name", "amount", "until_epoch", "free", "slash_waits")
+
+
+@click.command("stakes")
+@click.argument("account")
+@click.pass_obj
+def show_stakes(session: WalletSession, account: str) -> None:
+    """Show what an account has bonded, delegated, unstaked and held."""
+
+    async def show(client: ChainClient) -> None:
+        who, view = session.account(account), await open_view(client)
+        summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=view.at)
+        names = await names_of_candidates(client, view.at)
+        rows = [
+            _row("bond" if each.validator == who else "delegation", each.value, each.validator)
+            for each in summary.stakes
+        ]
+        rows += [_waiting_row(chunk, view.time) for chunk in summary.unlocking]
+        rows += [_row(f"held: {held.id}", held.amount) for held in summary.holds if held.id is not STAKE]
+        for row in rows:
+            row["name"] = names.get(row["behind"] or b"") or None
+        session.output.rows("Stakes", COLUMNS, rows)
+        note(f"it is {view.time.present_text}; dates go by {view.time.pace_text}")
+
+    session.run(show)
+
+
+def _row(kind: str, amount: int, behind: bytes | None = None) -> dict[str, Any]:
+    account = None if behind is None else Account(behind)
+    empty = {"until_epoch": None, "free": None, "slash_waits": None}
+    return {"kind": kind, "behind": account, "amount": Grains(amount), **empty}
+
+
+def _waiting_row(chunk: WaitingStake, time: ChainTime) -> dict[str, Any]:
+    """A part on its way out: a slash that waits keeps it, whatever the epoch."""
+    is_over, date = chunk.until_epoch <= time.epoch, time.date_of(chunk.until_epoch)
+    free = "now: `withdraw`" if is_over else date
+    if chunk.is_held:
+        free = "once no slash waits" + ("" if is_over else f", and not before {date}")
+    more = {"until_epoch": chunk.until_epoch, "free": free, "slash_waits": chunk.is_held}
+    return {**_row("unstaking", chunk.value, chunk.validator), **more}

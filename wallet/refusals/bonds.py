@@ -1,0 +1,95 @@
+"""Sentences about a validator's own bond, and about what is on its way out."""
+
+from __future__ import annotations
+
+from runtime.pallets.staking import holdings
+from runtime.pallets.staking.stakers import UNLOCKING_MAX
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, them
+
+
+def already_bonded(refused: RefusedCall) -> str:
+    """A second first bond."""
+    bond = grains_text(refused.stake.bonds[refused.signer])
+    return f"{bond} are bonded already: `stake` adds to them, the call for it is TrustStake.bond_extra"
+
+
+def not_bonded(refused: RefusedCall) -> str:
+    """More of nothing."""
+    least = grains_text(refused.stake.validator_bond_min)
+    return f"the account has a bond of 0: the first is at least {least} (validator_bond_min), and `stake` makes it"
+
+
+def bond_too_small(refused: RefusedCall) -> str:
+    """A bond below the least."""
+    least, bond = refused.stake.validator_bond_min, refused.stake.bonds[refused.signer]
+    would_be = bond + (refused.argument("value") or 0)
+    more = grains_text(least - would_be)
+    return (
+        f"your bond would be {grains_text(would_be)}; the least is {grains_text(least)} (validator_bond_min): "
+        f"bond {more} more"
+    )
+
+
+def still_candidate(refused: RefusedCall) -> str:
+    """A candidate takes out too much."""
+    stake, bond = refused.stake, refused.stake.bonds[refused.signer]
+    least = stake.validator_bond_min
+    return (
+        f"your bond would be {grains_text(bond - refused.value)}, and a candidate keeps {grains_text(least)} "
+        f"(validator_bond_min): take at most {grains_text(max(0, bond - least))}, or `chill` first and then take all"
+    )
+
+
+def not_enough_stake(refused: RefusedCall) -> str:
+    """More than there is, or nothing."""
+    there = refused.behind(refused.validator)
+    where = "in your bond" if refused.validator == refused.signer else f"behind {account_text(refused.validator)}"
+    if refused.value == 0 and there:
+        return f"0 is no amount to take: you have {grains_text(there)} {where}"
+    missing = grains_text(refused.value - there)
+    return f"you have {grains_text(there)} {where}, and {grains_text(refused.value)} are {missing} more than that"
+
+
+def slash_pending(refused: RefusedCall) -> str:
+    """A slash keeps everything where it is."""
+    stake = refused.stake
+    waiting = [who for who in (refused.validator, refused.target) if stake.frozen[who]]
+    offender = waiting[0] if waiting else refused.validator
+    eras = [held.take_era for _, held in stake.held_slashes.under(offender) if held is not None]
+    when = f"in era {min(eras)}, it is era {refused.era} now" if eras else f"it is era {refused.era} now"
+    return (
+        f"{them(stake.frozen[offender], 'slash')} of {account_text(offender)} will be taken or cancelled ({when}): "
+        "until then nothing leaves it and nobody joins; then give the command again"
+    )
+
+
+def too_many_chunks(refused: RefusedCall) -> str:
+    """The list of what waits is full."""
+    chunks = refused.stake.unlocking[refused.signer]
+    first = min((chunk.until_epoch for chunk in chunks), default=refused.epoch)
+    return (
+        f"{len(chunks)} parts of yours are on their way out, and {UNLOCKING_MAX} may be: `withdraw` makes room from "
+        f"epoch {first} on, it is epoch {refused.epoch} now"
+    )
+
+
+def nothing_to_withdraw(refused: RefusedCall) -> str:
+    """Too early, kept by a slash, or nothing there."""
+    stake = refused.stake
+    chunks = stake.unlocking[refused.signer]
+    if not chunks:
+        return "0 oGPU of yours are on their way out: `unstake` and `undelegate` begin it"
+    waiting = sum(holdings.value_now(stake, chunk) for chunk in chunks)
+    first = min(chunks, key=lambda chunk: chunk.until_epoch)
+    told = f"of {grains_text(waiting)} that wait nothing is free yet"
+    if first.until_epoch <= refused.epoch:
+        offender = next(each.validator for each in first.answers if stake.frozen[each.validator])
+        return f"{told}: {slash_pending(_about(refused, offender))}"
+    amount = grains_text(holdings.value_now(stake, first))
+    return f"{told}: {amount} are from epoch {first.until_epoch} on, it is epoch {refused.epoch} now"
+
+
+def _about(refused: RefusedCall, validator: bytes) -> RefusedCall:
+    """The same, of a call that names a validator."""
+    return RefusedCall(refused.bound, TrustStake.claim(validator=validator), refused.signer)

@@ -1,0 +1,87 @@
+"""Sentences about stake behind others: joining, leaving, moving, earning."""
+
+from __future__ import annotations
+
+from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
+from runtime.pallets.staking.share_pool import worth
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text
+
+LEAVING = ("undelegate", "redelegate")
+
+
+def delegation_too_small(refused: RefusedCall) -> str:
+    """Too little would come, or be left."""
+    least = refused.stake.delegation_min
+    there = refused.behind(refused.validator)
+    left = there - refused.value
+    if refused.name in LEAVING and 0 < left < least:
+        return (
+            f"your stake behind {account_text(refused.validator)} would be {grains_text(left)}; the least is "
+            f"{grains_text(least)} (delegation_min): take {grains_text(max(0, there - least))} at most, or all "
+            f"{grains_text(there)}"
+        )
+    would_be = refused.behind(refused.target) + refused.value
+    return (
+        f"your stake behind {account_text(refused.target)} would be {grains_text(would_be)}; the least is "
+        f"{grains_text(least)} (delegation_min): add {grains_text(least - would_be)}"
+    )
+
+
+def same_validator(refused: RefusedCall) -> str:
+    """From behind one to behind itself."""
+    there = grains_text(refused.behind(refused.validator))
+    return f"your {there} are behind {account_text(refused.validator)} already: name another validator to move to"
+
+
+def pool_spent(refused: RefusedCall) -> str:
+    """Slashes left next to nothing."""
+    pool = refused.stake.pools[refused.target].stake
+    first = pool.shares // 1_000_000
+    return (
+        f"of {grains_text(first)} behind {account_text(refused.target)} slashes left {grains_text(pool.value)}, "
+        "less than a millionth: choose another validator"
+    )
+
+
+def still_answering(refused: RefusedCall) -> str:
+    """Stake that came from another validator moves again too early."""
+    stake, source = refused.stake, refused.validator
+    position = stake.positions[refused.signer, source]
+    answering = [(_answers_until(refused, move), move.shares) for move in position.moved] if position else []
+    bound = [(until, shares) for until, shares in answering if until > refused.epoch]
+    shares = position.shares - sum(shares for _, shares in bound) if position else 0
+    free, until = (
+        worth(stake.pools[source].stake, shares),
+        max((until for until, _ in bound), default=refused.epoch + 1),
+    )
+    return (
+        f"of your {grains_text(refused.behind(source))} behind {account_text(source)} {grains_text(free)} may move "
+        f"now, the rest from epoch {until} on, it is epoch {refused.epoch} now; `undelegate` may take all at any time"
+    )
+
+
+def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
+    """The epoch from which on evidence against the validator it came from is too old."""
+    return (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
+
+
+def too_many_moves(refused: RefusedCall) -> str:
+    """The target remembers no more moves."""
+    position = refused.stake.positions[refused.signer, refused.target]
+    moves = len(position.moved) if position else 0
+    return (
+        f"your stake behind {account_text(refused.target)} came there in {moves} moves that still answer for other "
+        f"validators, and {MOVED_MAX} may: wait until one is too old, or choose another validator"
+    )
+
+
+def nothing_to_claim(refused: RefusedCall) -> str:
+    """Nothing was earned."""
+    stake, era = refused.stake, refused.era
+    there = grains_text(refused.behind(refused.validator))
+    first = (era + 1) * stake.era_epochs
+    return (
+        f"you earned 0 with {account_text(refused.validator)} since you last claimed, with {there} behind it: an era "
+        f"is paid when it ends, the next in epoch {first}, it is epoch {refused.epoch} now; what joined in an era "
+        "earns from the next on"
+    )

@@ -1,0 +1,114 @@
+"""Sentences about offers to validate, commissions, profiles and tombstones."""
+
+from __future__ import annotations
+
+from runtime.cryptography.signatures import is_safe_public_key
+from runtime.pallets.staking.stakers import CANDIDATES_MAX
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, percent_text
+
+KEYS = ("session_key", "vrf_key", "provider_key")
+
+
+def not_candidate(refused: RefusedCall) -> str:
+    """Of somebody who does not offer to validate."""
+    offers = refused.stake.candidate_count.get()
+    named = [refused.argument(name) for name in ("validator", "source", "target")]
+    if not any(named):
+        return f"you do not offer to validate: {offers} do, and `validate` makes you one of them"
+    if refused.signer in named:
+        bond = grains_text(refused.stake.bonds[refused.signer])
+        return f"an account's own stake is its bond, {bond} now: `stake` adds to it, `unstake` takes of it"
+    return (
+        f"{account_text(refused.target)} does not offer to validate: stake can be behind {offers} that do, whom "
+        "`candidates` shows"
+    )
+
+
+def in_office(refused: RefusedCall) -> str:
+    """The genesis validators stay."""
+    kept = refused.stake.genesis_bond(refused.signer)
+    if refused.name == "unbond":
+        bond = refused.stake.bonds[refused.signer]
+        return (
+            f"your bond would be {grains_text(bond - refused.value)}, and a genesis validator keeps its first "
+            f"{grains_text(kept)}: take at most {grains_text(max(0, bond - kept))}"
+        )
+    return (
+        f"you are one of {len(refused.stake.seats.get())} validators of the genesis, which hold office in this "
+        f"release: bond ({grains_text(kept)}), session key and VRF key stay as they are"
+    )
+
+
+def too_many_candidates(refused: RefusedCall) -> str:
+    """No place."""
+    offers = refused.stake.candidate_count.get()
+    return f"{offers:,} offer to validate, and {CANDIDATES_MAX:,} may: wait until one stops"
+
+
+def unsafe_key(refused: RefusedCall) -> str:
+    """A key that anybody can sign for."""
+    unsafe = [name for name in KEYS if not is_safe_public_key(refused.argument(name))]
+    return f"{', '.join(unsafe)}: of small order or malformed; make another key, of 32 bytes"
+
+
+def key_taken(refused: RefusedCall) -> str:
+    """A key of another."""
+    keys = {name: refused.argument(name) for name in KEYS}
+    for name, key in keys.items():
+        owner = refused.stake.key_owner[key]
+        if owner not in (None, refused.signer):
+            return f"{name} belongs to {account_text(owner)}: each of the 3 keys has to be a new one"
+    return "two of the 3 keys are the same: each has to be another one"
+
+
+def commission_too_high(refused: RefusedCall) -> str:
+    """More than everything."""
+    return f"{percent_text(refused.argument('commission_ppm'))} is more than 100 %"
+
+
+def commission_too_low(refused: RefusedCall) -> str:
+    """Below the floor."""
+    asked, least = refused.argument("commission_ppm"), refused.stake.commission_min
+    return f"{percent_text(asked)} is below the least, {percent_text(least)} (commission_min)"
+
+
+def commission_fixed(refused: RefusedCall) -> str:
+    """Another commission by another offer."""
+    stake, who = refused.stake, refused.signer
+    now = stake.commission_of(who) if who in stake.candidates else stake.last_commission[who]
+    asked = percent_text(refused.argument("commission_ppm"))
+    return (
+        f"your commission is {percent_text(now or 0)}, and an offer cannot make it {asked} while others are behind you "
+        f"or you offer already: offer with {percent_text(now or 0)}, then `commission` announces another"
+    )
+
+
+def commission_step(refused: RefusedCall) -> str:
+    """Too far at once."""
+    stake = refused.stake
+    now, step = stake.commission_of(refused.signer) or 0, stake.commission_step
+    least, most = max(stake.commission_min, now - step), min(1_000_000, now + step)
+    return (
+        f"your commission is {percent_text(now)} now, and an announcement changes it by {percent_text(step)} at most "
+        f"(commission_step): ask from {percent_text(least)} to {percent_text(most)}, and more with a later one"
+    )
+
+
+def no_profile(refused: RefusedCall) -> str:
+    """Nothing to take back."""
+    deposit = grains_text(refused.stake.profile_deposit)
+    return f"you have no name and no web address, so a deposit of 0 is held; a profile would hold {deposit}"
+
+
+def is_tombstoned(refused: RefusedCall) -> str:
+    """An offender."""
+    who = refused.signer if refused.name == "validate" else refused.target
+    since = refused.stake.tombstones[who]
+    whom = "you" if who == refused.signer else account_text(who)
+    instead = "Root alone can lift it" if who == refused.signer else "choose another validator"
+    return f"an offence of era {since} ended the candidacy of {whom}: {instead}"
+
+
+def not_tombstoned(refused: RefusedCall) -> str:
+    """Nothing to lift."""
+    return f"{account_text(refused.validator)} has 0 tombstones: there is nothing to lift"

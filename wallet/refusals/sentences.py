@@ -1,0 +1,78 @@
+"""Which error has which sentence; pure: a sentence is a function of a state and of the call that it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from runtime.encoding.types import Signed
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking import staking_events as errors
+from runtime.pallets.utility import Utility
+from wallet.refusals import bonds, delegations, offers
+from wallet.refusals.refused_call import RefusedCall
+
+Sentence = Callable[[RefusedCall], str]
+BATCH = Utility.batch_all(calls=()).method
+
+
+def too_small(refused: RefusedCall) -> str:
+    """A bond, or a delegation."""
+    of_bond = refused.name in ("bond", "bond_extra", "validate")
+    return (bonds.bond_too_small if of_bond else delegations.delegation_too_small)(refused)
+
+
+SENTENCES: Mapping[type[DispatchError], Sentence] = {
+    errors.AlreadyBonded: bonds.already_bonded,
+    errors.NotBonded: bonds.not_bonded,
+    errors.BondTooSmall: too_small,
+    errors.NotCandidate: offers.not_candidate,
+    errors.StillCandidate: bonds.still_candidate,
+    errors.TooManyCandidates: offers.too_many_candidates,
+    errors.TooManyChunks: bonds.too_many_chunks,
+    errors.NotEnoughStake: bonds.not_enough_stake,
+    errors.NothingToWithdraw: bonds.nothing_to_withdraw,
+    errors.UnsafeKey: offers.unsafe_key,
+    errors.KeyTaken: offers.key_taken,
+    errors.CommissionTooHigh: offers.commission_too_high,
+    errors.InOffice: offers.in_office,
+    errors.IsTombstoned: offers.is_tombstoned,
+    errors.NothingToClaim: delegations.nothing_to_claim,
+    errors.PoolSpent: delegations.pool_spent,
+    errors.SlashPending: bonds.slash_pending,
+    errors.StillAnswering: delegations.still_answering,
+    errors.TooManyMoves: delegations.too_many_moves,
+    errors.SameValidator: delegations.same_validator,
+    errors.CommissionTooLow: offers.commission_too_low,
+    errors.CommissionFixed: offers.commission_fixed,
+    errors.CommissionStep: offers.commission_step,
+    errors.NoProfile: offers.no_profile,
+    errors.NotTombstoned: offers.not_tombstoned,
+}
+
+
+def sentence_of(bound: Bound, call: Call, signer: bytes, error: DispatchError) -> str | None:
+    """Why the call is refused on this state, which it left as it was; None for errors that have no sentence here."""
+    if call.method is BATCH:
+        return _of_batch(bound, call, signer)
+    sentence = SENTENCES.get(type(error))
+    return None if sentence is None else sentence(RefusedCall(bound, call, signer))
+
+
+def _of_batch(bound: Bound, batch: Call, signer: bytes) -> str | None:
+    """Of the call of a batch that is refused, after those before it."""
+    said = None
+    overlay = bound.overlay
+    try:
+        with overlay.transaction():
+            for call in batch.named_arguments["calls"]:
+                try:
+                    with overlay.transaction():
+                        bound.dispatch(call, Signed(signer))
+                except DispatchError as error:
+                    said = sentence_of(bound, call, signer, error)
+                    raise
+    except DispatchError:
+        return said
+    return None
