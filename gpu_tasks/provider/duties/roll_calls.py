@@ -181,9 +181,14 @@ class RollCallDuty:
             self.parts.telemetry.tell("no_inspection", problem=str(error))
 
     async def _is_right(self, shown: Inspection) -> bool:
-        work = ChainWork(shown.challenge, shown.places)
-        found = await self._computer(self.parts.workshop.hardware[0]).rows(work)
-        return found.digests == b"".join(shown.digests)
+        """One row by itself first: who computed nothing costs its inspectors no more than that."""
+        computer = self._computer(self.parts.workshop.hardware[0])
+        rows = list(zip(shown.places, shown.digests, strict=True))
+        for some in (rows[:1], rows[1:]):
+            found = await computer.rows(ChainWork(shown.challenge, tuple(place for place, _ in some)))
+            if found.digests != b"".join(digest for _, digest in some):
+                return False
+        return True
 
     # ------------------------------------------------------------------------------------------------------- processes
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gpu_tasks.data import proven_rates
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, CapacityProof, WorkShape
+from gpu_tasks.market.capacity.proofs import ROWS_DRAWN, ROWS_MIN, SIZE_MIN, CapacityProof, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
@@ -101,6 +102,7 @@ def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: P
     async def main() -> None:
         village = Village(tmp_path, 5, running=0, chain=MarketChain(named_keys(5), constants=NUMBERS))
         alice, bob, charlie = village.node.chain.validators[:3]
+        village.chains |= {keys.name: HereComputer() for keys in village.node.chain.validators}
         village.chains[bob.name] = LyingComputer()
         async with village:
             await settled(village, alice, bob, charlie)
@@ -115,6 +117,9 @@ def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: P
             assert {one.device for one in objections} == {device(bob)}
             assert len(objections) >= 2
             assert not village.node.failed, "nobody pays for a call that cannot succeed"
+            looked = Counter(count for computer in village.chains.values() for count in computer.looked)
+            assert set(looked) == {1, ROWS_DRAWN - 1}
+            assert looked[1] == looked[ROWS_DRAWN - 1] + len(objections), "who computed nothing costs one row"
             capacity = village.node.chain.now()[Capacity]
             assert capacity.in_force.get()
             assert [capacity.has_proven(device(one), DeviceClass.CPU) for one in (alice, bob, charlie)] == [
