@@ -26,7 +26,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ auction: ## training tasks sold to sealed bids on a devnet of five; winner and s
 
 containers: ## jobs and leases in Docker on a devnet: run, left by customer and provider, killed; root, an engine and a registry of its own
 	@$(PY) -m devnet.proofs.containers $(if $(ONLY),--scenes $(ONLY))
+
+rollcall: ## a roll call over real nodes: devices enrol and answer, a daemon is killed with -9, one lies, one has too little; four minutes
+	@$(PY) -m devnet.proofs.roll_call
 
 telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
 	@$(PY) -m devnet.proofs.telemetry

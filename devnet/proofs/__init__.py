@@ -15,6 +15,7 @@ In reading order:
 * `escape`: a container that tries to leave its limits, one way after the other
 * `containers`: jobs and leases in containers, left by either side
 * `auction`: tasks from file to paid result, whoever dies on the way
+* `roll_call`: devices prove their throughput, one daemon dies, one lies, one has too little
 * `telemetry`: tasks are watched, whatever brokers do
 * `task_cheats`: every known way to cheat about a task
 * `cheats`: every known way to cheat the market, with units and with tasks

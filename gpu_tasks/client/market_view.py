@@ -11,6 +11,7 @@ from dataclasses import replace
 from gpu_tasks.client.inventories import heard_inventories, reliability_of, with_claims
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.proven_rates import proven_rates
 from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.tasks.offers import OfferRow, rows_of
@@ -23,7 +24,9 @@ BLOCKS_LOOKED_AT = 32
 
 async def offers(client: ChainClient, at: bytes) -> list[OfferRow]:
     """All offers for open services at a block, the cheapest first, with how reliable their providers were."""
-    rows = rows_of(await market_reads.devices(client, at), await market_reads.services(client, at))
+    devices = await market_reads.devices(client, at)
+    rates = await proven_rates(client, [status.id for status in devices], at)
+    rows = rows_of(devices, await market_reads.services(client, at), rates)
     past = await reliability_of(client, list(dict.fromkeys(row.provider for row in rows)), at)
     return [replace(row, reliability_ppm=past.get(row.provider)) for row in rows]
 

@@ -8,10 +8,11 @@ judge what comes of the unit.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.draws import Spare
@@ -147,23 +148,34 @@ async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
 
 async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, price_max: int) -> None:
     """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners."""
-    own = await own_accounts(client, customer)
-    asks = asks_of(await market_reads.devices_for(client, number), number)
+    own, at = await own_accounts(client, customer), await client.finalized()
+    devices = await market_reads.devices_for(client, number, at)
+    lacking = await unproven(client, [status.id for status in devices], at)
+    asks = asks_of((status for status in devices if status.id not in lacking), number)
     offering = [ask for owner, ask in asks.items() if owner not in own]
     taking = sum(ask <= price_max for ask in offering)
     if taking < racers:
         raise ServiceError(
             f"a unit with --racers {racers} needs as many owners; service {number} is offered by {len(offering)}, "
-            f"and by {taking} of them for {format_amount(price_max)} oGPU or less: ask for fewer racers, raise "
+            f"and by {taking} of them for {format_amount(price_max)} oGPU or less{_lacking(lacking)}: ask for fewer "
+            "racers, raise "
             "--price, or post with --anyway and wait for more"
         )
-    judges, spare = await _judges_for(client, number, customer, racers, await client.finalized())
+    judges, spare = await _judges_for(client, number, customer, racers, at)
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= price_max}, spare)
     if racing < racers:
         raise ServiceError(
             f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
             "for providers who are no validators"
         )
+
+
+def _lacking(devices: Collection[bytes]) -> str:
+    """Who does not count although it offers, in words."""
+    if not devices:
+        return ""
+    number = "1 more device has" if len(devices) == 1 else f"{len(devices)} more devices have"
+    return f" ({number} proven too little at a roll call)"
 
 
 async def _judges_for(

@@ -63,7 +63,7 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
 
 async def picture_plan(
     client: ChainClient, payer: Payer, order: PictureOrder, sold: Service, wish: Wish, postings: Path, tip: int, *,
-    is_anew: bool,
+    is_anew: bool, price_from: str = "--price",
 ) -> PicturePlan:  # fmt: skip
     """What is left to post of the picture, on which terms, and what that costs."""
     try:
@@ -83,7 +83,7 @@ async def picture_plan(
         left = await tiles_to_post(client, record, len(requests)) if earlier else list(range(len(requests)))
         part = PictureRound(left, wish.service, most, wish.racers, wish.price_max)
     if part.tiles:
-        check_terms(sold, form, part.wish)
+        check_terms(sold, form, part.wish, price_from)
         known = 0 if is_anew else len(PostingRecord.peek(postings, *_posting(identity, rounds, part)))
     missing = len(part.tiles) - known
     cost = await cost_of(client, payer, part.wish, missing, tip) if missing else PostingCost(0, 0, 0, 0, 0)

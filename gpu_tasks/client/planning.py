@@ -8,6 +8,7 @@ from __future__ import annotations
 from gpu_tasks.client.funds import spendable_of
 from gpu_tasks.client.offers import own_accounts
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.proven_rates import proven_rates
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.numbers import task_rules
@@ -89,7 +90,7 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
         DeviceClass.CONSUMER: await client.read(Devices.consumer_bond_min.item, at=at),
         DeviceClass.DATACENTER: await client.read(Devices.datacenter_bond_min.item, at=at),
     }
-    proven = await market_reads.proven_devices(client, {status.id: status.device.kind for status in statuses}, at)
+    rates = await proven_rates(client, [status.id for status in statuses], at)
     return [
         BiddingDevice(
             device=status.id,
@@ -102,7 +103,7 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
             is_paused=status.device.is_paused,
             is_busy=status.device.assignment is not None,
             spendable=spendable[status.device.owner],
-            has_proven=status.id in proven,
+            has_proven=not rates.why_not(status.id, status.device.kind),
         )
         for status in statuses
     ]

@@ -107,12 +107,12 @@ def requests_of(prompts: Sequence[Prompt], form: WorkloadForm, wish: Wish) -> li
     return requests
 
 
-def check_terms(service: Service, form: WorkloadForm, wish: Wish) -> None:
+def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
     """PostError where the service does not sell what is wished: each limit in the terms of its option."""
     terms = service.terms
     if not terms.price_min <= wish.price_max <= terms.price_max:
         raise PostError(
-            f"--price is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU a unit "
+            f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU a unit "
             f"for service {wish.service}, not {format_amount(wish.price_max)}"
         )
     if not 1 <= wish.cost_max <= terms.tokens_max:

@@ -14,6 +14,7 @@ In reading order:
 * `inventory`: what a provider says that its machine has
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed
+* `proven_rates`: what devices have proven at roll calls, and why the chain gives one no work
 * `training_reads`: what providers and customers ask a node about tasks, typed
 * `run_states`: what a checkpoint and a result hold, and whether it is what was stated
 * `case_flows`: what the end of a case moved, reckoned again

@@ -8,19 +8,16 @@ pages, and refused beyond `ENTRIES_BYTES_MAX` of `wallet.proved.view`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
-from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import stands
-from gpu_tasks.market.capacity.roll_call import RollCall, is_over
 from gpu_tasks.market.courts.cases import JudgeSeat
 from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
+from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
@@ -73,24 +70,6 @@ async def devices_for(chain: ChainClient, number: int, at: bytes | None = None) 
     names = [device for (_, device), _ in offers]
     stored = await chain.read_many(Devices.devices, names, at=at)
     return _table({name: device for name, device in zip(names, stored, strict=True) if device is not None}, offers)
-
-
-async def proven_devices(chain: ChainClient, kinds: Mapping[bytes, DeviceClass], at: bytes) -> set[bytes]:
-    """Those of some devices that have proven what their class claims; all, where the chain asks for nothing."""
-    called: RollCall | None = await chain.read(Capacity.current, at=at)
-    if called is None or not await chain.read(Capacity.in_force, at=at):
-        return set(kinds)
-    number = called.number if is_over(called, await chain.height(at)) else called.number - 1
-    proofs = await chain.read_many(Capacity.proofs, [(device, number) for device in kinds], at=at)
-    least = [
-        await chain.read(parameter.item, at=at)
-        for parameter in (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
-    ]
-    return {
-        device
-        for (device, kind), proof in zip(kinds.items(), proofs, strict=True)
-        if proof is not None and stands(proof) and proof.rate >= least[kind]
-    }
 
 
 async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> tuple[InputReader, ...]:

@@ -238,7 +238,7 @@ FIELDS: Mapping[str, QueryField] = {
         "what is computed", _choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
     ),
     "state": QueryField(
-        "free, working or paused",
+        "free, working, paused or unproven",
         _choice("state", [state.value for state in DeviceState]),
         lambda row: row.state.value,
     ),

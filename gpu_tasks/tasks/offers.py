@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.workloads import registry
@@ -20,6 +21,8 @@ class DeviceState(Enum):
     FREE = "free"
     WORKING = "working"
     PAUSED = "paused"
+    UNPROVEN = "unproven"
+    """It has proven less than its class claims, and gets no work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,12 @@ class OfferRow:
     claims: DeviceClaims | None = None
     """None where nothing was asked, or no answer counted."""
     proven: int | None = None
-    """What the chain has seen of its throughput."""
+    """Its throughput at the last roll call, in thousand millions of operations a slot; None where none is in force."""
 
 
-def rows_of(devices: Iterable[DeviceStatus], services: Mapping[int, Service]) -> list[OfferRow]:
+def rows_of(
+    devices: Iterable[DeviceStatus], services: Mapping[int, Service], rates: ProvenRates = NOT_ASKED
+) -> list[OfferRow]:
     """All offers for services that are open, the cheapest first."""
     rows = []
     for status in devices:
@@ -86,15 +91,18 @@ def rows_of(devices: Iterable[DeviceStatus], services: Mapping[int, Service]) ->
                     price=offer.ask,
                     bond=device.bond,
                     free_bond=max(0, device.bond - device.secured),
-                    state=state_of(device),
+                    state=state_of(device, has_proven=not rates.why_not(status.id, device.kind)),
                     since=offer.since,
+                    proven=rates.proven.get(status.id, 0) if rates.in_force else None,
                 )
             )
     return sorted(rows, key=lambda row: (row.price, row.service, row.device))
 
 
-def state_of(device: Device) -> DeviceState:
+def state_of(device: Device, *, has_proven: bool) -> DeviceState:
     """Whether a device takes work now."""
     if device.is_paused:
         return DeviceState.PAUSED
+    if not has_proven:
+        return DeviceState.UNPROVEN
     return DeviceState.FREE if device.assignment is None else DeviceState.WORKING

@@ -29,7 +29,7 @@ class PriceRow:
     workload: str | None
     kind: DeviceClass
     offers: int
-    """Of devices that are not paused."""
+    """Of devices that are neither paused nor unproven."""
     free: int
     lowest: int | None
     median: int | None
@@ -44,7 +44,7 @@ def price_rows(offers: Iterable[OfferRow], settled: Sequence[SettledUnit]) -> li
     for offer in offers:
         workloads[offer.service] = offer.workload
         group = groups.setdefault((offer.service, offer.kind), [])
-        if offer.state is not DeviceState.PAUSED:
+        if offer.state in {DeviceState.FREE, DeviceState.WORKING}:
             group.append(offer)
     rows = []
     for (service, kind), group in sorted(groups.items()):

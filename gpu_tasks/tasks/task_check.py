@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import is_replicated
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.selection import Placed, Selection
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, has_bidding, task_id_of
 from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
@@ -196,11 +196,18 @@ def _check_milestones(task: Task) -> TaskCheck:
     if problems:
         return TaskCheck("milestones", is_right=False, says="; ".join(problems))
     if held is None:
-        return TaskCheck("milestones", is_right=None, says="none counts yet")
+        return TaskCheck("milestones", is_right=None, says=_no_checkpoint(task))
     whose = "its customer" if held.holder == task.customer else "its standby"
     number, root = held.milestone.number, held.milestone.root.hex()
     says = f"{number} of {task.order.milestones} count, root 0x{root}, held by {whose}"
     return TaskCheck("milestones", is_right=True, says=says)
+
+
+def _no_checkpoint(task: Task) -> str:
+    """Why no milestone is held: some tasks have none."""
+    if is_by_time(task.order):
+        return "none by design: time is paid by its intervals, and hands no state on"
+    return "none by design: copies are compared at their end" if is_replicated(task.order) else "none counts yet"
 
 
 def _check_results(task: Task) -> TaskCheck:

@@ -11,9 +11,10 @@ from gpu_tasks.workloads.matmul_chain.prover import hashes_of, row_hashes, rows_
 
 @dataclass
 class HereComputer:
-    """Right rows, in this process; counts the whole chains that it computed."""
+    """Right rows, in this process; counts the whole chains that it computed, and the rows that it looked at."""
 
     chains: int = 0
+    looked: list[int] = field(default_factory=list)
 
     def make(self, hardware: Hardware) -> "HereComputer":
         return self
@@ -23,6 +24,7 @@ class HereComputer:
 
     async def rows(self, work: ChainWork) -> ChainRows:
         if work.rows:
+            self.looked.append(len(work.rows))
             return ChainRows(bytes(32), b"".join(hashes_of(NumpyChain(), work.challenge, work.rows)))
         self.chains += 1
         digests = self.digests(work)

@@ -84,6 +84,9 @@ class FakeNode:
     failed: list[str] = field(default_factory=list)
     is_omitting: bool = False
     """Whether authors leave attestations out."""
+    is_late: bool = False
+    """Whether calls come into the block after the next."""
+    waiting: list[tuple[bytes, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi))
@@ -92,6 +95,8 @@ class FakeNode:
     def block(self) -> None:
         """A block with everything that waits and is admissible."""
         calls, self.calls = self.calls, []
+        if self.is_late:
+            calls, self.waiting = self.waiting, calls
         steps = [self._attach] if self.attestations and not self.is_omitting else []
         self.chain.block(*steps, *(self._attempt(account, call) for account, call in calls))
 

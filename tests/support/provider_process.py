@@ -48,6 +48,15 @@ class ProviderProcess:
         return sum(json.loads(line)["event"] == event for line in lines)
 
 
+def operator(url: str, base: Path, name: str, *arguments: str, seconds: float = 120) -> Any:
+    """What `ogpu-provider --json ...` prints, with the base path of a `ProviderProcess`."""
+    command = [sys.executable, "-m", "gpu_tasks.provider.cli", "--url", url, "--key", f"//{name}//provider", "--json"]
+    command += ["--base-path", str(base / f"provider-{name}"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return json.loads(done.stdout)
+
+
 def customer(url: str, *arguments: str, seconds: float = 120) -> Any:
     """What `ogpu --json ...` prints: one JSON value, or a list of the lines of `--watch`."""
     command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", *arguments]

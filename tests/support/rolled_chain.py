@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.provider.chain.port import Inspection, ProvenRates, RollCallView
+from gpu_tasks.provider.chain.port import Inspection, RollCallView
 from gpu_tasks.provider.chain.roll_calls import inspection_of, is_drawn
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import MarketChain
@@ -12,7 +13,7 @@ from scripts.chains.market_chain import MarketChain
 
 def roll_call_of(chain: MarketChain, devices: Sequence[bytes]) -> RollCallView:
     if Capacity not in chain.pallets:
-        return RollCallView(None, 0, {}, {}, ProvenRates(in_force=False, rates_min=(0, 0, 0), proven={}))
+        return RollCallView(None, 0, {}, {}, NOT_ASKED)
     capacity = chain.now()[Capacity]
     called, found = capacity.current.get(), {device: capacity.enrolments[device] for device in devices}
     enrolled = {device: entry for device, entry in found.items() if entry is not None}

@@ -11,6 +11,7 @@ In reading order:
 * `intruder`: commits to, and attests, units that others were drawn for
 * `bent_runs`: executors that train wrongly: a bit in one weight, a skipped tenth
 * `bent_outputs`: runs a customer's program, and gives something else than it left
+* `made_up_rows`: commits to rows of a roll call that nobody computed
 * `task_daemons`: states a milestone again; shows nobody a checkpoint; judges without looking
 * `equivocating_node`: `ogpu-node` that proposes twice in each of its slots
 """

@@ -16,6 +16,10 @@ replayed-milestone    states its first milestone again, also as its second
 withheld-checkpoint   gives its checkpoints, its result and its states to nobody
 lazy-judge            seconds whatever was stated of a task, without a look
 bent-outputs          runs a customer's program, and flips a bit of what it left
+
+At roll calls:
+
+made-up-rows          commits to rows that nobody computed
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from devnet.proofs.cheating.copied import CopiedResult
 from devnet.proofs.cheating.executors import flipping, swapping
 from devnet.proofs.cheating.intruder import Intruder
 from devnet.proofs.cheating.late import LateReveal
+from devnet.proofs.cheating.made_up_rows import MadeUpRows
 from devnet.proofs.cheating.replayed import ReplayedAttestation
 from devnet.proofs.cheating.task_daemons import LazyJudge, ReplayedMilestone, WithheldCheckpoint
 from gpu_tasks.provider import cli
@@ -68,7 +73,8 @@ TASK_CHEATS = {
     "bent-outputs": Cheat(BentOutputs),
 }
 """Of tasks."""
-ALL_CHEATS = CHEATS | TASK_CHEATS
+ROLL_CALL_CHEATS = {"made-up-rows": Cheat(MadeUpRows)}
+ALL_CHEATS = CHEATS | TASK_CHEATS | ROLL_CALL_CHEATS
 
 
 def _begin(mode: str, **options: Any) -> None:

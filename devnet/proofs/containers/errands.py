@@ -49,6 +49,18 @@ class Errand:
     do: Callable[[Place], Iterator[str]]
 
 
+def job_file(place: Place, name: str, command: str, seconds: int) -> Path:
+    """The file of a small job, paid in intervals of ten seconds."""
+    path = place.net.folder / f"{name}.yaml"
+    path.write_text(
+        f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  run:\n"
+        f"    image: {place.image}\n    command: [sh, -c, {json.dumps(command)}]\n"
+        "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
+        f"  limits: {{time: {seconds}s, interval: 10s}}\n"
+    )
+    return path
+
+
 def run_command(place: Place) -> Iterator[str]:
     """`ogpu run`: lines, outputs, a secret, the exit code."""
     folder = place.net.folder / "run"
@@ -71,13 +83,7 @@ def run_command(place: Place) -> Iterator[str]:
 
 def run_array(place: Place) -> Iterator[str]:
     """`ogpu submit --array`: at once on two devices, none twice; then one more behind them."""
-    path = place.net.folder / "array.yaml"
-    path.write_text(
-        "apiVersion: ogpu/v1\nkind: Job\nmetadata: {name: array}\nspec:\n  run:\n"
-        f"    image: {place.image}\n    command: [sh, -c, 'echo $OGPU_ARRAY_INDEX > /out/index; sleep 45']\n"
-        "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
-        "  limits: {time: 60s, interval: 10s}\n"
-    )
+    path = job_file(place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
     options = ("--postings", str(place.net.folder / "postings"), "--yes")
     words = (str(path), "--array", f"{','.join(map(str, INDICES))}%{len(INDICES)}", "--watch", *options)
     code, said = place.typed("submit", *words)
@@ -109,13 +115,7 @@ def run_array(place: Place) -> Iterator[str]:
 
 def requeue_job(place: Place) -> Iterator[str]:
     """`ogpu submit --requeue`: what its time limit cut off is another task, once and no more."""
-    path = place.net.folder / "endless.yaml"
-    path.write_text(
-        "apiVersion: ogpu/v1\nkind: Job\nmetadata: {name: endless}\nspec:\n  run:\n"
-        f"    image: {place.image}\n    command: [sh, -c, 'echo begun > /out/state; sleep 600']\n"
-        "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
-        "  limits: {time: 20s, interval: 10s}\n"
-    )
+    path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
     options = ("--postings", str(place.net.folder / "postings"), "--yes")
     code, said = place.typed("submit", str(path), "--watch", "--requeue", "1", *options)
     tasks = list(dict.fromkeys(json.loads(line)["task"] for line in said.splitlines()))

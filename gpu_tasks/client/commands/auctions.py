@@ -19,6 +19,7 @@ from gpu_tasks.client.training.records import (
     TASK_COLUMNS,
     auction_rows,
     columns_of,
+    devices_of_task,
     history_row,
     history_shown,
     shortened,
@@ -31,6 +32,7 @@ from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
 from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
 from gpu_tasks.client.training.task_story import story_of
 from gpu_tasks.data import training_reads
+from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.market.training.bids import DRAWS_FROM
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
@@ -115,8 +117,9 @@ def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str 
         task_id = task_id_of_text(task)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
-        facts = task_facts(task_id, found, await open_case(client, task_id, found, final))
-        slots, story = slot_rows(found), await story_of(client, task_id, found, final)
+        lacking = await unproven(client, devices_of_task(found), final)
+        facts = task_facts(task_id, found, await open_case(client, task_id, found, final), lacking)
+        slots, story = slot_rows(found, lacking), await story_of(client, task_id, found, final)
         shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
         payments = [] if story is None else payment_rows(story.account)
         missing = None if story is None else "; ".join(story.account.unknown) or None

@@ -124,8 +124,9 @@ def picture(
         number, sold = await selling_service(client, service)
         per_tile = price if price is not None else PRICE if file_price is None else file_price // tiles
         wish = Wish(number, sold.terms.tokens_max, {}, racers, per_tile)
+        price_from = "--price" if price is not None or file_price is None else f"maxPrice of {file} over {tiles} tiles"
         payer = session.payer(key_text)
-        plan = await picture_plan(client, payer, order, sold, wish, postings, tip, is_anew=again)
+        plan = await picture_plan(client, payer, order, sold, wish, postings, tip, is_anew=again, price_from=price_from)
         await require_takers(client, payer, plan, is_anyway=anyway)
         if not dry_run:
             require(plan.available, plan.cost.needed, f"posting {counted(plan.cost.units)}")

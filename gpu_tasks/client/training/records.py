@@ -44,7 +44,7 @@ DONE = (
 CANCELLED = (TaskOutcome.CANCELLED_BEFORE_AWARD, TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING)
 SLOT_COLUMNS = (
     "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "metric",
-    "result", "outcome",
+    "result", "outcome", "why_no_work",
 )  # fmt: skip
 
 
@@ -120,7 +120,14 @@ def _history_state(task: Task, code: int | None) -> str:
     return "completed" if ended_well(task) or (task.outcome in DONE and code is None) else "failed"
 
 
-def task_facts(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict[str, Any]:
+def devices_of_task(task: Task) -> list[bytes]:
+    """Those in its slots, and the runner-up's."""
+    return [slot.device for slot in task.slots] + ([] if task.standby is None else [task.standby.device])
+
+
+def task_facts(
+    task_id: bytes, task: Task, case: CaseStatus | None = None, unproven: Mapping[bytes, str] | None = None
+) -> dict[str, Any]:
     """Everything about a task but its slots."""
     order, terms, held = task.order, task.terms, task.checkpoint
     classes = [kind.name.lower() for kind in DeviceClass if order.classes >> kind & 1]
@@ -149,6 +156,7 @@ def task_facts(task_id: bytes, task: Task, case: CaseStatus | None = None) -> di
         "checkpoint_holder": None if held is None else Account(held.holder),
         "standby": None if task.standby is None else Account(task.standby.provider),
         "standby_price": None if task.standby is None else Grains(task.standby.price),
+        "standby_why_no_work": None if task.standby is None else (unproven or {}).get(task.standby.device),
         "standby_is_bound": None if task.standby is None else task.standby.is_bound,
         "close_offered_pay": None if task.close is None else Grains(task.close.pay),
         "close_offered_back": None if task.close is None else Grains(task.close.back),
@@ -159,9 +167,11 @@ def task_facts(task_id: bytes, task: Task, case: CaseStatus | None = None) -> di
     }
 
 
-def slot_rows(task: Task) -> list[dict[str, Any]]:
-    """Who works, or has worked, on the newest leg."""
-    return [_slot_row(place, slot) for place, slot in enumerate(task.slots)]
+def slot_rows(task: Task, unproven: Mapping[bytes, str]) -> list[dict[str, Any]]:
+    """Who works, or has worked, on the newest leg, and why its device gets no other work where it has proven less."""
+    return [
+        _slot_row(place, slot) | {"why_no_work": unproven.get(slot.device)} for place, slot in enumerate(task.slots)
+    ]
 
 
 def auction_rows(task: Task, auction: int, award: Award | None, bids: Mapping[bytes, TaskBid]) -> list[dict[str, Any]]:

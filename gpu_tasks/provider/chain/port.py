@@ -11,9 +11,10 @@ from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStat
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.capacity.proofs import CapacityProof, Enrolment
 from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
-from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
@@ -49,23 +50,6 @@ class View:
     def __post_init__(self) -> None:
         """Nothing is newer unless somebody says so."""
         object.__setattr__(self, "newest", max(self.newest, self.height))
-
-
-@dataclass(frozen=True, slots=True)
-class ProvenRates:
-    """What stands of some devices, and what they need, in thousand millions of operations a slot."""
-
-    in_force: bool
-    rates_min: tuple[int, ...]
-    """The least of each class."""
-    proven: Mapping[bytes, int]
-
-    def why_not(self, device: bytes, kind: DeviceClass) -> str:
-        """Why the chain gives a device no work; empty if it may."""
-        has, needs = self.proven.get(device, 0), self.rates_min[kind]
-        if not self.in_force or has >= needs:
-            return ""
-        return f"it has proven {has:,} of the {needs:,} thousand million operations a slot of class {kind.name.lower()}"
 
 
 @dataclass(frozen=True, slots=True)

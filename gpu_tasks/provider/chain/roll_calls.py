@@ -1,14 +1,11 @@
-"""What the chain says of roll calls, as far as one provider answers, or looks at others'.
-
-Always: `standing_at` says of a device what `Capacity.proven` says in the state that was read.
-"""
+"""What the chain says of roll calls, as far as one provider answers, or looks at others'."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from gpu_tasks.data.market_reads import entries
-from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.data.proven_rates import least_rates
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import (
     CapacityProof,
@@ -16,10 +13,10 @@ from gpu_tasks.market.capacity.proofs import (
     device_seed,
     drawn_inspectors,
     drawn_rows,
-    stands,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
-from gpu_tasks.provider.chain.port import Inspection, ProvenRates, RollCallView
+from gpu_tasks.market.capacity.standing import ProvenRates, standing_at
+from gpu_tasks.provider.chain.port import Inspection, RollCallView
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -30,8 +27,7 @@ async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | N
     called: RollCall | None = await client.read(Capacity.current, at=at)
     planned: int = await client.read(Capacity.planned, at=at)
     in_force: bool = await client.read(Capacity.in_force, at=at)
-    least = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
-    rates = tuple([await client.read(parameter.item, at=at) for parameter in least])
+    rates = await least_rates(client, at)
     found = await client.read_many(Capacity.enrolments, list(devices), at=at)
     enrolled = {device: entry for device, entry in zip(devices, found, strict=True) if entry is not None}
     if called is None or not enrolled:
@@ -42,14 +38,6 @@ async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | N
     standing = {device: standing_at(called, height, proofs, device) for device in devices}
     current = {device: proof for (device, number), proof in proofs.items() if number == called.number and proof}
     return RollCallView(called, planned, enrolled, current, ProvenRates(in_force, rates, standing))
-
-
-def standing_at(
-    called: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device: bytes
-) -> int:
-    """What stands of a device's throughput after block `height`."""
-    proof = proofs.get((device, called.number if times.is_over(called, height) else called.number - 1))
-    return proof.rate if proof is not None and stands(proof) else 0
 
 
 async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Inspection, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.chain.live import LiveChain
@@ -68,6 +70,8 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
 
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
+        if watch:
+            note("looking at each final block: shown whenever something has changed, until interrupted")
         try:
             shown = None
             async for view in chain.views():
@@ -89,7 +93,9 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
     """The tasks on sale, as rows; ChainError."""
     found: Mapping[bytes, Task] = await chain.auctions()
     means = Means(chain.stash, await chain.spendable(), 0)
-    bid_for = {status.device.assignment for status in await chain.own_devices()}
+    own = await chain.own_devices()
+    bid_for = {status.device.assignment for status in own}
+    lacking = unproven_text(own, (await chain.roll_call([status.id for status in own])).rates)
     return [
         {
             "task": name,
@@ -102,10 +108,18 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
             "devices": task.terms.slots,
             "bids": task.bids,
             "own_bid": name in bid_for,
-            "not_bid": None if name in bid_for else why_not(task, policy, means, newest) or ONLY_TRIED,
+            "not_bid": None if name in bid_for else why_not(task, policy, means, newest) or lacking or ONLY_TRIED,
         }
         for name, task in found.items()
     ]
+
+
+def unproven_text(own: Sequence[DeviceStatus], rates: ProvenRates) -> str:
+    """Why the chain takes no bid with any of these devices; empty where it takes one."""
+    reasons = {status.id: rates.why_not(status.id, status.device.kind) for status in own}
+    if not reasons or not all(reasons.values()):
+        return ""
+    return "; ".join(f"device 0x{device.hex()[:8]}..: {reason}" for device, reason in reasons.items())
 
 
 def kind_of(task: Task) -> str:

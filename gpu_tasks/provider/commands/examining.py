@@ -55,11 +55,12 @@ async def _diagnoses(
     options: ProviderOptions, backend: str, wish: str, engine_address: str, *, offline: bool
 ) -> list[Diagnosis]:
     walls, offered = walls_for(wish), hardware_of(options)
-    found = system_diagnoses(made_base_path(options.base_path), walls.sandbox, walls.problem)
+    base_path, policy = made_base_path(options.base_path), policy_of(options)
+    are_offered = offers_containers(policy)
+    found = system_diagnoses(base_path, walls.sandbox, walls.problem, are_offered=are_offered)
     found += hardware_diagnoses(offered)
-    policy = policy_of(options)
-    found += container_diagnoses(await look_at_engine(engine_address), are_offered=offers_containers(policy))
-    if offers_containers(policy):
+    found += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
+    if are_offered:
         found.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
     if is_possible(backend, offered):
         found += await worker_diagnoses(offered, FORMS, options.make_workers(backend, walls.sandbox))

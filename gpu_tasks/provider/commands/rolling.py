@@ -68,21 +68,35 @@ async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> 
     }
 
 
+class WorkText(click.ParamType[WorkShape]):
+    """A work that a roll call takes, as `bench` names it."""
+
+    name = "SIZExROWSxROUNDS"
+
+    def convert(self, value: str | WorkShape, param: click.Parameter | None, ctx: click.Context | None) -> WorkShape:
+        """Columns, rows and rounds."""
+        if isinstance(value, WorkShape):
+            return value
+        try:
+            return shape_of(value)
+        except ProviderError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command()
 @click.argument("device")
-@click.option("--work", required=True, metavar="SIZExROWSxROUNDS", help="As `bench` names it, such as 256x4096x900.")
+@click.option("--work", "shape", type=WorkText(), required=True, help="As `bench` names it, such as 256x4096x900.")
 @stash_option
 @dry_run_option
 @yes_option
 @click.pass_obj
 def enrol(
-    options: ProviderOptions, device: str, work: str, stash: StashOptions, dry_run: bool, is_agreed: bool
+    options: ProviderOptions, device: str, shape: WorkShape, stash: StashOptions, dry_run: bool, yes: bool
 ) -> None:
     """Have DEVICE (0x.., or the beginning of it) answer roll calls, from the next one on; a bond is held for it.
 
     Who is silent at one, or shows wrong rows, loses that bond, and gets no work until it has proven enough again.
     """
-    shape = shape_of(work)
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         status = device_named(device, await devices_of(client, key.account))
@@ -91,7 +105,7 @@ def enrol(
         bond = await client.read(Capacity.bond.item)
         return [Planned(Capacity.enrol(device=status.id, shape=shape), bond, "roll_call_bond")]
 
-    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=is_agreed)
+    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 
 
 @click.command()
@@ -121,7 +135,7 @@ def shape_of(text: str) -> WorkShape:
         size, rows, rounds = map(int, text.split("x"))
         shape = WorkShape(size, rows, rounds)
     except ValueError:
-        raise ProviderError(f"--work {text}: it is SIZExROWSxROUNDS, as `ogpu-provider bench` names it") from None
+        raise ProviderError(f"{text!r} is not SIZExROWSxROUNDS, as `ogpu-provider bench` names it") from None
     if not is_sound(shape):
-        raise ProviderError(f"--work {text}: 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds")
+        raise ProviderError(f"{text!r}: it has 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds")
     return shape

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.chain.port import ProvenRates
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
 from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect

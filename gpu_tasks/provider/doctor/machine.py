@@ -25,11 +25,15 @@ from gpu_tasks.workloads.form import WorkloadForm
 DISK_BYTES_LEAST = 2 * 1024**3
 """The store's quota for strangers, and as much for what the provider makes itself."""
 GIB = 1024**3
+ROOT_GIVES = "a network, ports and workspaces on the disk"
+"""Of containers, that is: without root they have none, and their workspaces are in memory."""
 
 
-def system_diagnoses(base_path: Path, sandbox: Sandbox | None, why_no_sandbox: str | None) -> list[Diagnosis]:
-    """User, open files, disk, and the walls around workers."""
-    return [_user(), _files(), _disk(base_path), _walls(sandbox, why_no_sandbox)]
+def system_diagnoses(
+    base_path: Path, sandbox: Sandbox | None, why_no_sandbox: str | None, *, are_offered: bool = False
+) -> list[Diagnosis]:
+    """User, open files, disk, and the walls around workers; `are_offered` says whether containers are."""
+    return [_user(are_offered=are_offered), _files(), _disk(base_path), _walls(sandbox, why_no_sandbox)]
 
 
 def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
@@ -88,11 +92,17 @@ def _ability(item: AbilityItem, *, are_offered: bool) -> Diagnosis:
     return bad(name, item.says, item.then) if is_lost else weak(name, item.says, item.then)
 
 
-def _user() -> Diagnosis:
+def _user(*, are_offered: bool) -> Diagnosis:
+    """Containers want root, and workers want anything else: who offers both is told what each choice costs."""
     if os.geteuid():
-        return good("user", "an ordinary user: the kernel holds workers to their number of processes")
+        says = "an ordinary user: the kernel holds workers to their number of processes"
+        if not are_offered:
+            return good("user", says)
+        return weak("user", f"{says}, but no container has {ROOT_GIVES}", "run it as root for tasks that ask for these")
     says = "root: the kernel does not hold its workers to their number of processes"
-    return weak("user", says, "run the daemon as a user of its own")
+    if not are_offered:
+        return weak("user", says, "run the daemon as a user of its own")
+    return weak("user", f"{says}; containers have {ROOT_GIVES} by it", "a user of its own, if no task needs these")
 
 
 def _files() -> Diagnosis:

@@ -1,7 +1,8 @@
-"""The hashes of a chain's rows on disk: from before its root is committed to until others could not ask for them.
+"""The hashes of a chain's rows on disk, and which steps were sent: until others can not ask for them any more.
 
 Always: a file is whole or is none, and lies on the disk before the commit leaves; what it holds follows from its
-challenge, so a file that is lost or damaged costs computing it again, and nothing else.
+challenge, so a file that is lost or damaged costs computing it again, and nothing else. A step is noted before it is
+sent, so who comes after a `kill -9` knows that it may be under way.
 """
 
 from __future__ import annotations
@@ -52,13 +53,21 @@ class KeptRows:
         draft.rename(path)
         sync_folder(self.folder)
 
-    def forget_all_but(self, challenges: list[ChainChallenge]) -> None:
-        """Remove what belongs to no roll call that goes on."""
-        kept = {self._path(challenge).name for challenge in challenges}
+    def note_sent(self, challenge: ChainChallenge, step: str) -> None:
+        """A step about a challenge is sent next; OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path(challenge, step).touch(mode=0o600)
+        sync_folder(self.folder)
+
+    def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
+        """Whether a step about it was sent, by this process or an earlier one."""
+        return self._path(challenge, step).exists()
+
+    def forget_all(self) -> None:
+        """Remove everything: no roll call goes on. OSError."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
-                if path.name not in kept:
-                    path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
-    def _path(self, challenge: ChainChallenge) -> Path:
-        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.rows"
+    def _path(self, challenge: ChainChallenge, what: str = "rows") -> Path:
+        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{what}"

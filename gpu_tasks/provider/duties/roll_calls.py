@@ -1,12 +1,14 @@
 """Roll calls: each enrolled device of this machine computes its chain, commits, shows rows; others' are looked at.
 
 Always: all devices of the machine compute at once, each in a process beside its workers, whether it is at work or not;
-the rows are on the disk before their root is committed; nobody is objected to but for rows that were computed here.
+the rows are on the disk before their root is committed; nobody is objected to but for rows that were computed here;
+what an earlier process sent is not sent again while it may be under way; between roll calls nothing is on the disk.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallView, 
 from gpu_tasks.provider.chain.roll_calls import challenge_of
 from gpu_tasks.provider.duties.kept_rows import DIGEST_BYTES, KeptRows
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.roll_steps import RollStep, can_inspect, is_called, next_step
+from gpu_tasks.provider.duties.roll_steps import RollStep, can_inspect, can_wait, is_called, next_step
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
@@ -35,6 +37,8 @@ IDLE_LOOK_BLOCKS = 12
 WARM_BLOCKS = 30
 """So long before a roll call its processes are started: PyTorch takes seconds to load, and these count."""
 INSPECT_EVERY_BLOCKS = 5
+EARLIER_BLOCKS = 2
+"""So long may what an earlier process sent be under way: a second copy would cost its fee, and do nothing."""
 
 
 class RollCallDuty:
@@ -51,6 +55,11 @@ class RollCallDuty:
         self._computers: dict[str, ChainComputer] = {}
         self._rows: dict[ChainChallenge, ChainRows] = {}
         self._judged: dict[tuple[bytes, int], bool] = {}
+        self._earlier: dict[tuple[ChainChallenge, RollStep], int] = {}
+        """Up to which block what an earlier process sent is waited for."""
+        self._sent: set[tuple[ChainChallenge, RollStep]] = set()
+        """By this process."""
+        self._is_tidy = False
         self._looks_at = 0
 
     async def step(self, view: View) -> None:
@@ -64,6 +73,7 @@ class RollCallDuty:
         is_on = called is not None and not times.is_over(called, view.newest)
         self._looks_at = view.newest + (1 if is_on or seen.enrolled else IDLE_LOOK_BLOCKS)
         if called is not None and is_on:
+            self._is_tidy = False
             for device, enrolled in seen.enrolled.items():
                 if is_called(called, enrolled):
                     await self._take(called, device, enrolled, seen, view.newest)
@@ -99,10 +109,14 @@ class RollCallDuty:
         key = (device, called.number)
         if step is RollStep.COMPUTE:
             self.book.tasks.start((key, challenge.seed), self._compute(device, called.number, challenge))
-        elif step is RollStep.COMMIT and rows is not None and self.book.is_due(key, step):
+        elif rows is None or step is RollStep.NOTHING or self._is_under_way(challenge, step, called, newest):
+            return
+        elif step is RollStep.COMMIT and self.book.is_due(key, step):
+            self._note_sent(challenge, step)
             call = Capacity.commit(device=device, root=rows.root)
             await self.book.send(StepMessage(call, "roll_call_commit", {"device": device, "number": called.number}))
-        elif step is RollStep.SHOW and rows is not None and self.book.is_due(key, step):
+        elif step is RollStep.SHOW and self.book.is_due(key, step):
+            self._note_sent(challenge, step)
             shown = await asyncio.to_thread(_shown, called, device, challenge.shape.rows, rows)
             call = Capacity.show_rows(device=device, rows=shown)
             await self.book.send(StepMessage(call, "roll_call_rows", {"device": device, "number": called.number}))
@@ -115,6 +129,18 @@ class RollCallDuty:
                 return None
             self._rows[challenge] = found
         return self._rows[challenge]
+
+    def _is_under_way(self, challenge: ChainChallenge, step: RollStep, called: RollCall, newest: int) -> bool:
+        """Whether an earlier process has sent this a moment ago, and the chain would take it a block later too."""
+        name = (challenge, step)
+        if name in self._sent or not self._kept.was_sent(challenge, step.name.lower()):
+            return False
+        return newest < self._earlier.setdefault(name, newest + EARLIER_BLOCKS) and can_wait(called, step, newest)
+
+    def _note_sent(self, challenge: ChainChallenge, step: RollStep) -> None:
+        self._sent.add((challenge, step))
+        with contextlib.suppress(OSError):  # a copy of it would cost a fee, and silence a bond
+            self._kept.note_sent(challenge, step.name.lower())
 
     async def _compute(self, device: bytes, number: int, challenge: ChainChallenge) -> None:
         tell = self.parts.telemetry.tell
@@ -137,11 +163,17 @@ class RollCallDuty:
     async def _inspect(self) -> None:
         """Compute the rows that this provider was drawn to look at, and object to those that are wrong."""
         try:
+            called = None if self.view is None else self.view.called
             for shown in await self.parts.chain.inspections():
                 key = (shown.device, shown.number)
                 if key not in self._judged:
                     self._judged[key] = await self._is_right(shown)
-                if not self._judged[key] and self.book.is_due(key, RollStep.OBJECT):
+                if self._judged[key] or called is None:
+                    continue
+                if self._is_under_way(shown.challenge, RollStep.OBJECT, called, self.book.newest):
+                    continue
+                if self.book.is_due(key, RollStep.OBJECT):
+                    self._note_sent(shown.challenge, RollStep.OBJECT)
                     call = Capacity.object(device=shown.device)
                     told: dict[str, Detail] = {"device": shown.device, "number": shown.number}
                     await self.book.send(StepMessage(call, "roll_call_objection", told))
@@ -149,9 +181,14 @@ class RollCallDuty:
             self.parts.telemetry.tell("no_inspection", problem=str(error))
 
     async def _is_right(self, shown: Inspection) -> bool:
-        work = ChainWork(shown.challenge, shown.places)
-        found = await self._computer(self.parts.workshop.hardware[0]).rows(work)
-        return found.digests == b"".join(shown.digests)
+        """One row by itself first: who computed nothing costs its inspectors no more than that."""
+        computer = self._computer(self.parts.workshop.hardware[0])
+        rows = list(zip(shown.places, shown.digests, strict=True))
+        for some in (rows[:1], rows[1:]):
+            found = await computer.rows(ChainWork(shown.challenge, tuple(place for place, _ in some)))
+            if found.digests != b"".join(digest for _, digest in some):
+                return False
+        return True
 
     # ------------------------------------------------------------------------------------------------------- processes
 
@@ -161,12 +198,16 @@ class RollCallDuty:
         return self._computers[hardware.uuid]
 
     async def _rest(self) -> None:
-        """Between roll calls nothing runs, and nothing is kept."""
+        """Between roll calls nothing runs, and nothing is kept, whoever wrote it."""
         if self._computers:
             await self._end_computers()
-            self._rows.clear()
-            self._judged.clear()
-            await asyncio.to_thread(self._kept.forget_all_but, [])
+        if self._is_tidy:
+            return
+        for kept in (self._rows, self._judged, self._earlier, self._sent):
+            kept.clear()
+        with contextlib.suppress(OSError):  # tried again after the next roll call, or start
+            await asyncio.to_thread(self._kept.forget_all)
+        self._is_tidy = True
 
     async def _end_computers(self) -> None:
         computers, self._computers = list(self._computers.values()), {}

@@ -44,6 +44,15 @@ def next_step(called: RollCall, proof: CapacityProof | None, kept_root: bytes | 
     return RollStep.SHOW if kept_root == proof.root else RollStep.NOTHING
 
 
+def can_wait(called: RollCall, step: RollStep, newest: int) -> bool:
+    """Whether the chain would still take a step that is sent a block later."""
+    if step is RollStep.COMMIT:
+        return times.can_commit(called, newest + 2)
+    if step is RollStep.SHOW:
+        return times.can_open(called, newest + 2)
+    return times.can_object(called, newest + 2)
+
+
 def can_inspect(called: RollCall | None, newest: int) -> bool:
     """Whether inspectors of the newest roll call are drawn, and may still object."""
     return (

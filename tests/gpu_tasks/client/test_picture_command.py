@@ -264,6 +264,16 @@ def test_one_of_file_and_scene_is_named(tmp_path: Path, url: str) -> None:
     assert (other.exit_code, "asks for train-int8, and pictures are render-tile" in other.stderr) == (2, True)
 
 
+def test_a_price_of_the_file_is_refused_as_the_files(tmp_path: Path, url: str) -> None:
+    path = tmp_path / "picture.yaml"
+    (tmp_path / "scene.txt").write_text(SCENE)
+    path.write_text(TASK.replace("2 oGPU", "0.02 oGPU"))
+    refused = picture(url, tmp_path, scene=False)
+    assert refused.exit_code == 2
+    assert f"maxPrice of {path} over 4 tiles is 0.01 to 1 oGPU a unit" in refused.stderr.replace("\n", " ")
+    assert "not 0.005" in refused.stderr
+
+
 def test_a_record_that_cannot_be_read_is_said(tmp_path: Path, url: str) -> None:
     answer(picture(url, tmp_path))
     (record,) = (tmp_path / "postings").glob("picture-*.json")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.market.capacity.standing import NOT_ASKED
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.provider.commands.auctioning import ONLY_TRIED, auction_rows
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
@@ -150,12 +152,17 @@ def test_what_this_provider_has_bid_for_is_told_and_needs_no_reason() -> None:
         return {b"m" * 32: mine, b"o" * 32: others}
 
     async def own_devices() -> list[Any]:
-        return [SimpleNamespace(device=SimpleNamespace(assignment=b"m" * 32))]
+        return [SimpleNamespace(id=b"d" * 32, device=SimpleNamespace(assignment=b"m" * 32, kind=DeviceClass.CPU))]
+
+    async def roll_call(devices: list[bytes]) -> Any:
+        return SimpleNamespace(rates=NOT_ASKED)
 
     async def spendable() -> int:
         return 0
 
-    port: Any = SimpleNamespace(stash=bytes(32), auctions=auctions, own_devices=own_devices, spendable=spendable)
+    port: Any = SimpleNamespace(
+        stash=bytes(32), auctions=auctions, own_devices=own_devices, spendable=spendable, roll_call=roll_call
+    )
     rows = asyncio.run(auction_rows(port, BidPolicy(), 1))
     assert [(row["own_bid"], row["not_bid"]) for row in rows] == [
         (True, None), (False, "its bids are opened: none is taken any more"),

@@ -263,6 +263,23 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert waiting["free_from_epoch"] > waiting["epoch"]
 
 
+def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:
+    eve.answer(*JOIN)
+    device, stash = own_device(eve)[:10], ("--stash", "//Eve")
+    enrol = ("enrol", device, "--work", "512x4096x9", *stash)
+    assert "nobody is here to be asked" in eve.refusal(*enrol), "it binds money"
+    assert "is not SIZExROWSxROUNDS" in eve.refusal("enrol", device, "--work", "512x4096", *stash, "--yes")
+    assert "256 to 2048 columns" in eve.refusal("enrol", device, "--work", "512x4096x9999", *stash, "--yes")
+    assert "NotEnrolled" in eve.refusal("withdraw", device, *stash, code=1)
+    planned = eve.answer(*enrol, "--dry-run")
+    assert (planned["calls"], planned["roll_call_bond"]["ogpu"]) == ("Capacity.enrol", "0.1")
+    assert eve.answer(*enrol, "--yes")["success"]
+    assert "it is enrolled already" in eve.refusal(*enrol, "--yes")
+    assert eve.answer("withdraw", device, *stash, "--dry-run")["comes_back"]["ogpu"] == "0.1"
+    assert eve.answer("withdraw", device, *stash)["success"]
+    assert eve.answer(*enrol, "--dry-run")["refused"] is None
+
+
 @pytest.mark.parametrize("tie", [{"assignment": b"u" * 32}, {"secured": 1}])
 def test_a_device_that_is_not_done_is_not_unregistered(
     alice: Operator, monkeypatch: pytest.MonkeyPatch, tie: dict[str, Any]

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from devnet.launcher.free_ports import one_free_port
 from genesis.presets import load_spec
 from genesis.spec import to_json
 from node_process import NodeProcess, wait_for
-from provider_process import ProviderProcess, customer
+from provider_process import ProviderProcess, customer, operator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -75,3 +76,22 @@ def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
     assert provider.count("executed") == 4
     assert "slashed" not in provider.text()
     assert provider.kill(signal.SIGTERM) == 0
+
+
+def test_a_device_is_enrolled_and_withdrawn_over_a_real_node(
+    network: tuple[str, ProviderProcess], tmp_path: Path
+) -> None:
+    url, _ = network
+
+    def alice(*words: str) -> Any:
+        return operator(url, tmp_path, "Alice", *words)
+
+    (row,) = alice("status")["devices"]
+    device, words = row["device"][:12], ("--stash", "//Alice")
+    work = ("--work", "512x4096x9", *words)
+    planned = alice("enrol", device, *work, "--dry-run")
+    assert (planned["calls"], planned["amount"]["ogpu"], planned["sent"]) == ("Capacity.enrol", "0.1", False)
+    assert alice("enrol", device, *work, "--yes")["success"]
+    assert alice("withdraw", device, *words, "--dry-run")["comes_back"]["ogpu"] == "0.1", "the bond is held"
+    assert alice("withdraw", device, *words)["success"]
+    assert alice("enrol", device, *work, "--dry-run")["amount"]["ogpu"] == "0.1", "it is enrolled no more"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.tasks.offer_query import (
     CONDITIONS_MAX,
@@ -43,6 +44,17 @@ def test_rows_are_the_offers_for_open_services_by_price() -> None:
     )  # fmt: skip
     assert (ROWS[0].workload, ROWS[3].free_bond) == (None, 0)
     assert [row.state.value for row in ROWS] == ["paused", "working", "free", "free", "free", "paused"]
+
+
+def test_who_has_proven_too_little_takes_no_work_whatever_else_is_said_of_it() -> None:
+    rates = ProvenRates(True, (10, 1, 100), {name(101): 10, name(102): 99, name(104): 100})
+    rows = rows_of(DEVICES, SERVICES, rates)
+    assert [(row.state.value, row.proven) for row in rows] == [
+        ("paused", 0), ("unproven", 99), ("free", 10), ("free", 100), ("free", 10), ("paused", 0),
+    ]  # fmt: skip
+    assert [row.provider[0] for row in matching(parse_query("state=unproven"), rows)] == [2]
+    (cards,) = (row for row in price_rows(rows, []) if row.kind is DeviceClass.DATACENTER)
+    assert (cards.offers, cards.free, cards.lowest) == (1, 1, OGPU // 2)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task
@@ -366,3 +367,19 @@ def test_an_award_without_its_beacon_and_a_bid_of_another_class_are_found() -> N
     bids = {**found.bids, device: replace(bid, device_class=DeviceClass.DATACENTER)}
     checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, bids)])
     assert f"the bid of 0x{device.hex()} was opened for somebody else" in [check.says for check in checks]
+
+
+@pytest.mark.parametrize(
+    ("checked_by", "says"),
+    [
+        (CheckedBy.EXECUTED, "none counts yet"),
+        (CheckedBy.METERED, "none by design: time is paid by its intervals, and hands no state on"),
+        (CheckedBy.LEASED, "none by design: time is paid by its intervals, and hands no state on"),
+        (CheckedBy.REPLICATED, "none by design: copies are compared at their end"),
+    ],
+)
+def test_a_task_that_has_no_milestones_by_design_says_so(checked_by: CheckedBy, says: str) -> None:
+    chain, _ = awarded()
+    task = chain.now()
+    checks = reckoned(chain, replace(task, order=replace(task.order, checked_by=checked_by)))
+    assert (checks["milestones"].is_right, checks["milestones"].says) == (None, says)

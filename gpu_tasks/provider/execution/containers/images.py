@@ -167,10 +167,13 @@ class ImageKeeping:
             total -= image.bytes
 
     async def settle(self) -> None:
-        """At the start: what an operator has removed since is forgotten."""
-        for reference in list(self._book.images):
-            if await self.inspected(reference) is None:
-                self._forget(reference)
+        """At the start: what an operator has removed since is forgotten.
+
+        What an earlier daemon was bringing when it was killed may yet come: that is looked at as `tidy` does.
+        """
+        for image in list(self._book.images.values()):
+            if image.bytes and await self.inspected(image.reference) is None:
+                self._forget(image.reference)
         await self.tidy()
 
     async def send_away(self, reference: str) -> None:

@@ -40,6 +40,17 @@ def test_root_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: i
     assert found_here(tmp_path, "user").grade is grade
 
 
+@pytest.mark.parametrize(("user", "says"), [(0, "containers have"), (1000, "no container has")])
+def test_who_offers_containers_is_told_what_root_gives_and_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, says: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    (found,) = (each for each in machine.system_diagnoses(tmp_path, None, "", are_offered=True) if each.check == "user")
+    assert (found.grade, says in found.says) == (Grade.WEAK, True)
+    assert "number of processes" in found.says
+    assert ("root" in found.todo) == bool(user), "nobody is told to be what it is"
+
+
 @pytest.mark.parametrize(
     ("free", "grade"), [(machine.DISK_BYTES_LEAST - 1, Grade.WEAK), (machine.DISK_BYTES_LEAST, Grade.GOOD)]
 )

@@ -2,22 +2,23 @@
 
 import asyncio
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from chain_computers import BrokenComputer, HereComputer, LyingComputer
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import proven_rates
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, CapacityProof, WorkShape
+from gpu_tasks.market.capacity.proofs import ROWS_DRAWN, ROWS_MIN, SIZE_MIN, CapacityProof, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.provider.chain import roll_calls
 from gpu_tasks.provider.daemon import ROLL_CALLS_FOLDER
-from gpu_tasks.provider.duties.roll_steps import RollStep, next_step
+from gpu_tasks.provider.duties.roll_steps import RollStep, can_wait, next_step
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from provider_chain import Miner, Village
 from rolled_chain import inspections_of, roll_call_of
@@ -88,7 +89,9 @@ async def reads_agree(village: Village) -> None:
         assert {shown.device: shown for shown in read} == {shown.device: shown for shown in known}
     capacity = chain.now()[Capacity]
     able = {name for name in devices if capacity.has_proven(name, DeviceClass.CPU)}
-    assert await market_reads.proven_devices(client, dict.fromkeys(devices, DeviceClass.CPU), at) == able
+    rates = await proven_rates.proven_rates(client, devices, at)
+    assert {name for name in devices if not rates.why_not(name, DeviceClass.CPU)} == able
+    assert set(await proven_rates.unproven(client, [*devices, bytes(32)], at)) == set(devices) - able
 
 
 def proven(village: Village, keys: Keys) -> int:
@@ -99,6 +102,7 @@ def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: P
     async def main() -> None:
         village = Village(tmp_path, 5, running=0, chain=MarketChain(named_keys(5), constants=NUMBERS))
         alice, bob, charlie = village.node.chain.validators[:3]
+        village.chains |= {keys.name: HereComputer() for keys in village.node.chain.validators}
         village.chains[bob.name] = LyingComputer()
         async with village:
             await settled(village, alice, bob, charlie)
@@ -113,6 +117,9 @@ def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: P
             assert {one.device for one in objections} == {device(bob)}
             assert len(objections) >= 2
             assert not village.node.failed, "nobody pays for a call that cannot succeed"
+            looked = Counter(count for computer in village.chains.values() for count in computer.looked)
+            assert set(looked) == {1, ROWS_DRAWN - 1}
+            assert looked[1] == looked[ROWS_DRAWN - 1] + len(objections), "who computed nothing costs one row"
             capacity = village.node.chain.now()[Capacity]
             assert capacity.in_force.get()
             assert [capacity.has_proven(device(one), DeviceClass.CPU) for one in (alice, bob, charlie)] == [
@@ -148,12 +155,50 @@ def test_a_daemon_that_is_killed_after_its_commit_shows_its_rows_from_the_disk_o
     asyncio.run(main())
 
 
+def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
+    """Its calls come a block late, so each time what it sent is under way, and the next process does not see it."""
+
+    async def main() -> None:
+        village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
+        alice, bob = village.node.chain.validators[:2]
+        village.chains[bob.name] = LyingComputer()
+        async with village:
+            await settled(village, alice, bob)
+            await until(village, ev.RollCalled)
+            village.node.is_late = True
+            newest = called(village)
+            assert newest is not None
+            while village.node.chain.height < times.over_at(newest) + 2:
+                await one_block(village)
+                for miner in list(village.miners):
+                    village.hardware = [hardware(miner.keys)]
+                    await village.restart(miner)
+            assert not village.node.failed, "a second copy costs its fee"
+            happened = village.node.chain.happened
+            for kind in (ev.CapacityCommitted, ev.RowsOpened):
+                assert sorted(one.device for one in happened(kind)) == sorted((device(alice), device(bob)))
+            objections = happened(ev.RowsObjected)
+            assert len({one.inspector for one in objections}) == len(objections) >= 2
+            assert (proven(village, alice) >= 1, proven(village, bob)) == (True, 0)
+            await one_block(village)
+            for miner in village.miners:
+                folder = tmp_path / miner.keys.name / ROLL_CALLS_FOLDER
+                assert not folder.exists() or not list(folder.iterdir()), "the roll call is over"
+
+    asyncio.run(main())
+
+
 def rolled(miner: Miner) -> bool:
     """Whether a daemon computed its chain."""
     return "roll_call" in miner.heard.names()
 
 
 ROOT, OTHER = b"r" * 32, b"o" * 32
+WAITING = [
+    (RollStep.COMMIT, 107, True), (RollStep.COMMIT, 108, True), (RollStep.COMMIT, 109, False),
+    (RollStep.SHOW, 130, True), (RollStep.SHOW, 131, False),
+    (RollStep.OBJECT, 171, True), (RollStep.OBJECT, 172, False),
+]  # fmt: skip
 CALLED = RollCall(3, 100, 1, bytes(32))
 PROOF = CapacityProof(ROOT, SHAPE, 1, 1)
 SHOWN = CapacityProof(ROOT, SHAPE, 1, 1, is_open=True)
@@ -181,3 +226,10 @@ def test_what_a_roll_call_asks_for(
     proof: CapacityProof | None, kept: bytes | None, newest: int, step: RollStep
 ) -> None:
     assert next_step(CALLED, proof, kept, newest) is step
+
+
+@pytest.mark.parametrize(("step", "newest", "can"), WAITING)
+def test_what_was_sent_before_is_waited_for_while_a_block_later_counts_too(
+    step: RollStep, newest: int, *, can: bool
+) -> None:
+    assert can_wait(CALLED, step, newest) is can

@@ -36,6 +36,7 @@ from gpu_tasks.provider.execution.containers.spec import (
     ImageArchive,
     ImageByDigest,
 )
+from wallet import private_file
 
 T = TypeVar("T")
 ROOM = 10 * MIB
@@ -220,6 +221,85 @@ def test_an_image_is_written_down_before_it_is_brought_and_found_by_the_next_dae
         assert read_book(book) == {}
 
     play(scene)
+
+
+class KilledError(BaseException):
+    """A `kill -9`: nothing that is left of the daemon runs on."""
+
+
+class Killing:
+    """Ends a daemon at the n-th point; what comes after is not done."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def point(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KilledError
+
+
+class KilledEngineImages(FakeEngineImages):
+    """Its daemon may be killed before and after each call; what it was asked to bring comes all the same, later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.killing = Killing(10**6)
+
+    async def call(self, what: str, work: Callable[[Any], T]) -> T:
+        self.killing.point()
+        done = await super().call(what, work)
+        self.killing.point()
+        return done
+
+    wait = call
+
+
+def test_wherever_a_daemon_is_killed_the_next_one_knows_every_image_that_it_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at each write of the book and around each call of the engine: no image is left that nobody removes."""
+    ones = [ImageByDigest("hub.test/a", str(number) * 64) for number in range(4)]
+    real = private_file.replace
+
+    async def life(images: Images) -> None:
+        for number, image in enumerate(ones):
+            await images.ready(image, ROOM, used_by=f"c{number}")
+            images.keeping.release(f"c{number}")
+
+    async def scene(at: int) -> bool:
+        engine, book = KilledEngineImages(), tmp_path / f"{at}.json"
+        engine.has("own", MIB)
+        engine.killing = Killing(at)
+
+        def written(path: Path, data: bytes) -> None:
+            engine.killing.point()
+            real(path, data)
+            engine.killing.point()
+
+        monkeypatch.setattr(keeping_images, "replace_file", written)
+        was_killed = False
+        try:
+            await life(keeping(engine, book))
+        except KilledError:
+            was_killed = True
+        engine.killing = Killing(10**6)
+        late = dict(engine.images)
+        coming = [name for name, image in read_book(book).items() if not image.bytes and name not in late]
+        later = keeping(engine, book)
+        await later.keeping.settle()
+        for name in coming:  # the engine had all of it, and unpacked on
+            engine.has(name, MIB)
+        await later.keeping.tidy()
+        assert set(engine.images) - {"own"} == set(read_book(book)), at
+        later.keeping._age_seconds = -1
+        await later.keeping.tidy(ROOM)
+        assert set(engine.images) == {"own"}, at
+        assert read_book(book) == {}
+        return was_killed
+
+    counted = next(at for at in range(1_000) if not asyncio.run(scene(at)))
+    assert counted > 40, "each write and each call is a point"
 
 
 def test_one_that_is_refused_or_too_large_is_sent_away() -> None:

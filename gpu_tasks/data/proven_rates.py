@@ -1,0 +1,41 @@
+"""What devices have proven at roll calls, and why the chain gives one no work: read from the state of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.capacity.standing import ProvenRates, standing_at, standing_number
+from gpu_tasks.market.devices.devices import Devices
+from wallet.client import ChainClient
+
+LEAST_RATES = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
+"""By class."""
+
+
+async def proven_rates(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> ProvenRates:
+    """How some devices stand after a block; they are not looked at where roll calls are not in force."""
+    rates_min = await least_rates(chain, at)
+    called: RollCall | None = await chain.read(Capacity.current, at=at)
+    if called is None or not await chain.read(Capacity.in_force, at=at):
+        return ProvenRates(False, rates_min, {})
+    height = await chain.height(at)
+    names = [(device, standing_number(called, height)) for device in devices]
+    proofs = dict(zip(names, await chain.read_many(Capacity.proofs, names, at=at), strict=True))
+    return ProvenRates(True, rates_min, {device: standing_at(called, height, proofs, device) for device in devices})
+
+
+async def unproven(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> dict[bytes, str]:
+    """Those of some devices that get no work, each with the reason; one that is registered no more is left out."""
+    rates = await proven_rates(chain, devices, at)
+    if not rates.in_force:
+        return {}
+    stored = zip(devices, await chain.read_many(Devices.devices, devices, at=at), strict=True)
+    reasons = {device: rates.why_not(device, record.kind) for device, record in stored if record is not None}
+    return {device: reason for device, reason in reasons.items() if reason}
+
+
+async def least_rates(chain: ChainClient, at: bytes | None = None) -> tuple[int, ...]:
+    """What a device of each class has to prove."""
+    return tuple([await chain.read(parameter.item, at=at) for parameter in LEAST_RATES])

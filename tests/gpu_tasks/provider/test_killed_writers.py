@@ -1,0 +1,63 @@
+"""`kill -9` between each two writes of a roll call's rows and of the book of images: what the next process finds."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cut_writes
+from cut_writes import BOOK, CHALLENGE, LATER, ONE, OTHER, ROWS
+from gpu_tasks.provider.duties.kept_rows import KeptRows
+from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook, read_book
+
+pytestmark = pytest.mark.slow
+
+POINTS_LEAST = 25
+BOOKS: tuple[dict[str, BroughtImage], ...] = (
+    {},
+    {ONE.reference: ONE},
+    {ONE.reference: ONE, OTHER.reference: OTHER},
+    {ONE.reference: ONE, LATER.reference: LATER},
+    {LATER.reference: LATER},
+)
+
+
+def lives(deeds: str, base: Path) -> Iterator[tuple[Path, int]]:
+    """Each folder that a killed process left, with how many deeds it had ended; the last one's had ended all."""
+    done = subprocess.run([sys.executable, cut_writes.__file__, deeds, str(base)], check=False, timeout=300)
+    assert done.returncode == 0
+    count = sum(path.suffix == ".told" for path in base.iterdir())
+    assert count >= POINTS_LEAST, "each write is a point"
+    for place in range(count):
+        yield base / str(place), len((base / f"{place}.told").read_bytes())
+
+
+def test_rows_are_whole_or_none_what_was_sent_is_known_and_nothing_stays(tmp_path: Path) -> None:
+    seen = set()
+    for folder, ended in lives("rows", tmp_path):
+        kept = KeptRows(folder / "roll-calls")
+        found = kept.load(CHALLENGE)
+        assert found in (None, ROWS)
+        assert found == ROWS or ended != 1, "what was kept is lost"
+        was_sent = kept.was_sent(CHALLENGE, "commit"), kept.was_sent(CHALLENGE, "show")
+        assert found == ROWS or ended != 2, "what was committed to is lost"
+        assert was_sent[0] or ended != 2, "what was sent is not known"
+        seen.add((found is not None, *was_sent, ended))
+        kept.keep(CHALLENGE, ROWS)
+        assert kept.load(CHALLENGE) == ROWS
+        kept.forget_all()
+        assert list((folder / "roll-calls").iterdir()) == []
+    whole = {(True, False, False, 1), (True, True, False, 2), (True, True, True, 3)}
+    assert whole | {(False, False, False, 0), (True, False, False, 0), (False, False, False, 4)} <= seen
+
+
+def test_a_book_says_what_it_said_before_or_after_a_write(tmp_path: Path) -> None:
+    for folder, ended in lives("book", tmp_path):
+        found = read_book(folder / BOOK)
+        assert found in BOOKS[ended : ended + 2], "an entry is lost, or one is from nowhere"
+        book, more = ImageBook(folder / BOOK), BroughtImage("sha256:3", 1, 1.0)
+        book.note(more)
+        assert read_book(folder / BOOK) == found | {more.reference: more}
+        assert [path.name for path in folder.iterdir()] == [BOOK], "no draft stays"
