@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "1a01bdc1d371af4efb1f4625d39b62ec84df7aaf18196e90e0daad4ab4acb552"
+KEPT_DIGEST = "026ec1630d66d94261d182a9d0808122f87db9cc97fb68b949fa9349c0a011d4"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_chain_recorded_long_ago_needs_no_assertion() -> None:
 
 @pytest.mark.slow
 def test_three_hash_seeds_give_the_same_roots_and_events(tmp_path: Path) -> None:
-    long = record(seed=8, extrinsics=MANY)
+    long = record(seed=9, extrinsics=MANY)
     assert not long.missing()
     tape = tmp_path / "tape"
     tape.write_bytes(TAPE.encode(long.tape))
