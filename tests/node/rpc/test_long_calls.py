@@ -17,6 +17,7 @@ from played_node import DevChain
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.marks import Fixed, UInt
 from runtime.encoding.types import Weight
+from runtime.frame.holds import Hold
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
 
@@ -117,11 +118,11 @@ def test_what_a_call_raises_is_raised() -> None:
 
 
 def is_short(hint: object) -> bool:
-    """Numbers, and bytes of a fixed length; or none."""
+    """Numbers, bytes of a fixed length, and what consists of two of these; or none."""
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
         return all(choice is NoneType or is_short(choice) for choice in get_args(hint))
     marks = getattr(hint, "__metadata__", ())
-    return hint is Weight or any(isinstance(mark, UInt | Fixed) for mark in marks)
+    return hint in (Weight, Hold) or any(isinstance(mark, UInt | Fixed) for mark in marks)
 
 
 def test_no_other_runtime_api_takes_long_arguments() -> None:
