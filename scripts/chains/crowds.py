@@ -46,8 +46,8 @@ def add_tasks(chain: MarketChain, count: int, deadline: int) -> list[bytes]:
 def add_units(chain: MarketChain, count: int) -> None:
     """So many open units that sleep: a few posts in each block, and the blocks that look for racers in vain."""
     posts = [InferenceMarket.post(service=0, units=(terms(CHEAP, 1),) * size) for size in _sizes(count)]
-    for first in range(0, len(posts), 4):
-        chain.block(*(signed(CUSTOMER.stash, post) for post in posts[first : first + 4]))
+    for first in range(0, len(posts), 3):
+        chain.block(*(signed(CUSTOMER.stash, post) for post in posts[first : first + 3]))
     chain.blocks(12)
 
 

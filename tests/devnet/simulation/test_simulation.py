@@ -98,7 +98,7 @@ def failures_until_caught(scenario: Scenario, first: int = 0) -> str:
 
 def test_half_quorum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ValidatorSet, "is_quorum", lambda self, weight: 2 * weight >= self.total)
-    assert "conflicting finals" in failures_until_caught(Scenario("mutant", 4, equivocators=1), first=2)
+    assert "conflicting finals" in failures_until_caught(Scenario("mutant", 4, equivocators=1), first=25)
 
 
 def test_finalise_after_skip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

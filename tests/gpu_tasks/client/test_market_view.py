@@ -9,6 +9,7 @@ import pytest
 from gpu_tasks.client import market_view
 from gpu_tasks.client.market_view import BLOCKS_LOOKED_AT, settled_of_late
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import UnitMatched, UnitSettled
 from gpu_tasks.market.inference.units import Racer, Unit, UnitTerms
@@ -110,6 +111,11 @@ def test_the_module_reads_offers_and_services_of_one_block(monkeypatch: pytest.M
     async def no_past(client: object, owners: object, at: bytes) -> Any:
         return await nothing(client, at)
 
+    async def no_roll_call(client: object, devices: object, at: bytes) -> ProvenRates:
+        await nothing(client, at)
+        return ProvenRates(False, (), {})
+
     monkeypatch.setattr(market_view, "reliability_of", no_past)
+    monkeypatch.setattr(market_view, "proven_rates", no_roll_call)
     assert asyncio.run(market_view.offers(cast("ChainClient", None), name(3))) == []
-    assert asked == [name(3), name(3), name(3)]
+    assert asked == [name(3)] * 4

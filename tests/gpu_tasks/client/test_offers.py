@@ -10,6 +10,7 @@ import pytest
 from gpu_tasks.client.offers import ServiceError, form_of, require_judges, require_owners
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
@@ -76,7 +77,10 @@ def buying(
             assert at == b"f" * 32
             if item is TrustStake.seats:
                 return [SimpleNamespace(stash=owner, weight=10) for owner in OWNERS[:in_office]]
-            return next(each.default for each in Courts.parameters.values() if each.item is item)
+            if item is Capacity.current:
+                return None  # no roll call yet
+            parameters = (*Courts.parameters.values(), *Capacity.parameters.values())
+            return next(each.default for each in parameters if each.item is item)
 
         async def read_many(self, item: object, keys: list[bytes], at: bytes) -> list[AccountInfo]:
             assert (item, at) == (System.account, b"f" * 32)
