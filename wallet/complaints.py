@@ -78,5 +78,5 @@ def _parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _tell(text: str, code: int) -> int:
-    click.echo(as_json("error", text, exit_code=code), err=True)
+    click.echo(as_json("error", harmless(text), exit_code=code), err=True)
     return code

@@ -6,7 +6,7 @@ from itertools import islice
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.interface.locks import HeldMoney, Lock, LockTable, LockTerms, said_alike
-from runtime.pallets.staking.holdings import stake_of, value_now
+from runtime.pallets.staking.holdings import is_kept, stake_of, value_now
 from runtime.pallets.staking.stakers import PROFILE, STAKE, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -36,6 +36,7 @@ PROFILE_TERMS = LockTerms(
 )
 _IN_OFFICE = "what a validator in office had at genesis cannot be unbonded"
 _FROZEN = "not before the slash that waits is taken or cancelled"
+_MAY_BE_RAISED = "not while accomplices in the offence may be found, who raise its slash"
 
 
 def _own_stake(bound: Bound, held: HeldMoney) -> tuple[Lock, ...]:
@@ -57,7 +58,8 @@ def _leaving(bound: Bound, owner: bytes, chunk: Unlocking) -> Lock:
     stake = bound[TrustStake]
     held = HeldMoney(owner, Hold(STAKE, chunk.validator), value_now(stake, chunk))
     is_frozen = any(stake.frozen[answer.validator] for answer in chunk.answers)
-    until = f"{LEAVING.until}; {_FROZEN}" if is_frozen else LEAVING.until
+    kept = _FROZEN if is_frozen else _MAY_BE_RAISED
+    until = f"{LEAVING.until}; {kept}" if is_kept(stake, chunk) else LEAVING.until
     return LEAVING.lock(held, until=until, until_epoch=chunk.until_epoch)
 
 

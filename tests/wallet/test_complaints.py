@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wallet.cli import main
-from wallet.complaints import JsonAnywhereGroup
+from wallet.complaints import JsonAnywhereGroup, note
 
 NOBODY = ("--url", "ws://127.0.0.1:9")
 
@@ -71,3 +71,21 @@ def test_a_refusal_of_the_person_is_an_object_too() -> None:
     result = CliRunner().invoke(group, ["stop", "--json"])
     assert (result.exit_code, json.loads(result.stderr)["exit_code"]) == (1, 1)
     assert "sent" not in result.stderr, "who interrupts it after it was sent is told nothing wrong"
+
+
+def test_an_object_holds_nothing_that_a_terminal_would_take_for_a_command(tmp_path: Path) -> None:
+    result = run(tmp_path, "--json", "list", "\x9b31m\u202e")
+    assert "unexpected extra argument" in json.loads(result.stderr)["error"]
+    assert all(letter.isprintable() for letter in result.stderr.rstrip("\n")), ascii(result.stderr)
+
+
+@pytest.mark.parametrize("words", [("tell", "--json"), ("tell",)])
+def test_a_note_is_an_object_too(words: tuple[str, ...]) -> None:
+    @click.command()
+    def tell() -> None:
+        note("so")
+
+    group = JsonAnywhereGroup(commands={"tell": tell}, params=[click.Option(["--json"], is_flag=True)])
+    group.callback = lambda json: None  # noqa: ARG005
+    said = CliRunner().invoke(group, words).stderr
+    assert said == ('{"note": "so"}\n' if "--json" in words else "note: so\n")

@@ -97,5 +97,5 @@ def _chunks(bound: Bound, who: bytes) -> list[tuple[Unlocking, int, bool]]:
 def _waiting_text(view: StakingView, chunk: Unlocking, value: int) -> str:
     amount, behind = as_text(Grains(value)), as_text(Account(chunk.validator))
     if chunk.until_epoch <= view.time.epoch:
-        return f"{amount} from behind {behind}: a slash that it may bear waits to be taken or cancelled"
+        return f"{amount} from behind {behind}: a slash that it may bear waits, or may be raised"
     return f"{amount} from behind {behind}: {view.time.epoch_text(chunk.until_epoch)}"

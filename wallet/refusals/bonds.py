@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runtime.pallets.staking import holdings
-from runtime.pallets.staking.stakers import UNLOCKING_MAX
+from runtime.pallets.staking.stakers import UNLOCKING_MAX, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, them
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, raised_until, them
 
 
 def already_bonded(refused: RefusedCall) -> str:
@@ -84,10 +84,21 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
     first = min(chunks, key=lambda chunk: chunk.until_epoch)
     told = f"of {grains_text(waiting)} that wait nothing is free yet"
     if first.until_epoch <= refused.epoch:
-        offender = next(each.validator for each in first.answers if stake.frozen[each.validator])
-        return f"{told}: {slash_pending(_about(refused, offender))}"
+        offender = next((each.validator for each in first.answers if stake.frozen[each.validator]), None)
+        kept = _may_be_raised(refused, first) if offender is None else slash_pending(_about(refused, offender))
+        return f"{told}: {kept}"
     amount = grains_text(holdings.value_now(stake, first))
     return f"{told}: {amount} are from epoch {first.until_epoch} on, it is epoch {refused.epoch} now"
+
+
+def _may_be_raised(refused: RefusedCall, chunk: Unlocking) -> str:
+    """A slash was taken, and grows with each accomplice that is found."""
+    stake = refused.stake
+    (free, era), offender = max((raised_until(stake, each), each.validator) for each in chunk.answers)
+    return (
+        f"accomplices may still raise what the offence of {account_text(offender)} in era {era} takes; what waits is "
+        f"free from epoch {free} on, it is epoch {refused.epoch} now"
+    )
 
 
 def _about(refused: RefusedCall, validator: bytes) -> RefusedCall:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
 from runtime.pallets.staking.share_pool import worth
-from wallet.refusals.refused_call import RefusedCall, account_text, grains_text
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, raised_until
 
 LEAVING = ("undelegate", "redelegate")
 
@@ -61,8 +61,9 @@ def still_answering(refused: RefusedCall) -> str:
 
 
 def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
-    """The epoch from which on evidence against the validator it came from is too old."""
-    return (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
+    """The epoch from which on evidence against the validator it came from is too old, and raises nothing."""
+    too_old = (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
+    return max(too_old, raised_until(refused.stake, move.answer)[0])
 
 
 def too_many_moves(refused: RefusedCall) -> str:

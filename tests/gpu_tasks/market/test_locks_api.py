@@ -21,6 +21,7 @@ from runtime.interface.locks import LOCK_WORDS_MAX, NOTHING_TAKES_IT, HeldMoney,
 from runtime.interface.stake_locks import DELEGATION, LEAVING, OWN_BOND, PROFILE_TERMS
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.delegations import Position
+from runtime.pallets.staking.slash_factors import WHOLE, Liability, OffenceFactor
 from runtime.pallets.staking.stakers import PROFILE, STAKE, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
@@ -177,6 +178,21 @@ def test_a_slash_that_waits_is_said_to_keep_everything(bound: Bound) -> None:
     untils = [lock.until for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)]
     assert len(untils) == 2
     assert all("not before the slash that waits" in until for until in untils)
+
+
+def test_what_waits_is_kept_by_each_validator_that_it_answers_for(bound: Bound) -> None:
+    stake, before = bound[TrustStake], b"before".ljust(32, b"_")
+    answers = (Liability(ALICE, 0, ()), Liability(before, 0, ()))
+    stake.unlocking[SAVER] = (Unlocking(ALICE, 7 * GRAINS, 6, answers),)
+    told_of = {"until you withdraw it, from that epoch on"}
+    assert {lock.until for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)} == told_of
+    stake.factors[before] = (OffenceFactor(0, WHOLE // 2),)
+    stake.tombstones[before] = 0
+    (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
+    assert "not while accomplices" in lock.until, "its slash was taken, and may be raised"
+    stake.frozen[before] = 1
+    (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
+    assert "not before the slash that waits" in lock.until
 
 
 def test_a_profile_is_a_deposit_that_nothing_takes(bound: Bound) -> None:

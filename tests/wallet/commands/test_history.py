@@ -13,6 +13,7 @@ from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from runtime.blocks.era import IMMORTAL
 from runtime.blocks.extrinsic import Extra, MultiSignature, encode_signed
+from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
@@ -70,6 +71,7 @@ def test_every_event_of_stake_but_the_turn_of_an_era_has_words() -> None:
     [
         (ev.Unbonded(ME, FIRST, 5, 9), "free from epoch 9 on"),
         (ev.CommissionAnnounced(FIRST, 62_500, 7), "6.25 % from era 7 on"),
+        (ev.Redelegated(ME, FIRST, SECOND, 5), f"from behind {ss58.encode(FIRST)}"),
         (ev.SlashHeld(0, FIRST, 1, SlashStep(0, 562_500), 2), "up to 56.25 % of what is behind it, in era 2"),
         (ev.SlashTaken(0, FIRST, 5), "of all that was behind it"),
         (ev.StakeSlashed(FIRST, HER, 5), "the pool of all delegators"),
@@ -153,3 +155,11 @@ def test_whose_doing_it_was() -> None:
     taken = ev.SlashTaken(0, FIRST, 5)
     found, _ = rows(KeepingClient({b"a": [taken, ev.Withdrawn(ME, 2)]}), b"a")
     assert [row["is_own"] for row in found] == [False, True]
+
+
+def test_an_older_block_was_earlier() -> None:
+    reading = BlockReading(cast("ChainClient", KeepingClient({})), ME, BEHIND, TIME)
+    assert [reading._placed({}, height, WORD)["about"] for height in (100, 40)] == [
+        "2023-11-14 22:14 UTC",
+        "2023-11-14 22:13 UTC",
+    ]

@@ -71,6 +71,13 @@ def crowded(bound: Bound) -> None:
     bound[TrustStake].candidate_count.set(CANDIDATES_MAX)
 
 
+def greedy(bound: Bound) -> None:
+    stake = bound[TrustStake]
+    candidate = stake.candidates[HER]
+    assert candidate is not None
+    stake.candidates[HER] = replace(candidate, commission_ppm=995_000)
+
+
 def chunks(bound: Bound) -> None:
     stake = bound[TrustStake]
     stake.set_unlocking(ME, tuple(Unlocking(SECOND, 1, 7 + place) for place in range(UNLOCKING_MAX)))
@@ -174,6 +181,12 @@ CASES = {
         ("of 13 oGPU", "1 slash of {first}", "in era 7, it is era 6 now"),
         (DELEGATE, does(TrustStake.undelegate(FIRST, 13 * OGPU)), *[lambda _: None] * 17, slashed()),
     ),
+    "withdraw what accomplices may raise": Case(
+        ev.NothingToWithdraw,
+        TrustStake.withdraw_unbonded(),
+        ("of 6.5 oGPU", "offence of {first} in era 0", "from epoch 8 on, it is epoch 6 now"),
+        (DELEGATE, does(TrustStake.undelegate(FIRST, 13 * OGPU)), slashed(), tombstoned, *[lambda _: None] * 16),
+    ),
     "a key of small order": Case(
         ev.UnsafeKey, offer(vrf_key=bytes(32)), ("vrf_key", "32 bytes"), (OFFERED[0],), HER
     ),
@@ -202,6 +215,9 @@ CASES = {
         ("is 5 % now", "by 1 % at most", "from 5 % to 6 %"),
         OFFERED,
         HER,
+    ),
+    "too far below everything": Case(
+        ev.CommissionStep, TrustStake.announce_commission(950_000), ("from 98.5 % to 100 %",), (*OFFERED, greedy), HER
     ),
     "a genesis bond": Case(
         ev.InOffice, TrustStake.unbond(OGPU), ("would be 999 oGPU", "first 1000 oGPU", "at most 0 oGPU"), (), FIRST
@@ -232,11 +248,30 @@ CASES = {
     "two slashes": Case(
         ev.SlashPending, TrustStake.unbond(1), ("2 slashes of {first}",), (slashed(), slashed()), FIRST
     ),
+    "slashes of two eras": Case(
+        ev.SlashPending,
+        TrustStake.unbond(1),
+        ("2 slashes of {first}", "in era 1, it is era 1 now"),
+        (slashed(), slashed(), lambda _: None, slashed()),
+        FIRST,
+    ),
     "move on too early": Case(
         ev.StillAnswering,
         TrustStake.redelegate(SECOND, FIRST, 13 * OGPU),
         ("of your 13 oGPU behind {second} 0 oGPU may move", "from epoch 4 on", "epoch 0 now"),
         MOVED,
+    ),
+    "move on while a slash of the validator before waits": Case(
+        ev.StillAnswering,
+        TrustStake.redelegate(SECOND, HER, 13 * OGPU),
+        ("of your 13 oGPU behind {second} 0 oGPU may move", "from epoch 8 on", "epoch 5 now"),
+        (*MOVED, *OFFERED, *[lambda _: None] * 10, tombstoned, slashed(50_000)),
+    ),
+    "move on while accomplices may be found": Case(
+        ev.StillAnswering,
+        TrustStake.redelegate(SECOND, HER, 1_235_000_000),
+        ("of your 12.35 oGPU behind {second} 0 oGPU may move", "from epoch 8 on", "epoch 5 now"),
+        (*MOVED, *OFFERED, slashed(50_000), tombstoned, *[lambda _: None] * 10, does(TrustStake.collect(ME, SECOND))),
     ),
     "too many moves": Case(
         ev.TooManyMoves,

@@ -234,3 +234,11 @@ def test_a_move_without_a_place_is_the_callers_mistake() -> None:
 def test_a_position_is_small() -> None:
     assert len(codec(Position).encode(Position(2**127, 2**127, 2**31, 2**127, 2**127))) == 69
     assert len(codec(EraPosting).encode(EraPosting(2**127, 2**127))) == 32
+
+
+def test_no_index_of_a_pool_that_holds_everything_claims_more_than_was_paid() -> None:
+    pool, everybody = Pool(stake=SharePool(7 * 10**17, 7 * 10**23)), Position(shares=7 * 10**23)
+    for era in range(10):
+        pool, _, left = dl.post(pool, 1, era + 1)
+        assert left == 0
+    assert (pool.owed, dl.earned(pool, everybody, EraPosting())) == (10, 7)

@@ -205,6 +205,8 @@ def test_reporting_oneself_never_pays_however_much_of_others_stands_behind_one(p
     earned = owned(chain, REPORTER.stash) - before
     assert abs(earned - min(lost, slash.amount * part_ppm // 10**6)) <= 2
     assert earned <= lost
+    (proven,) = chain.happened(tl.OffenceProven)
+    assert proven.amount == slash.amount, "told of the bond and of the pool"
 
 
 @pytest.mark.parametrize("wait", range(0, 18, 3))

@@ -193,6 +193,7 @@ def test_what_was_earned_waits_for_ever_and_what_was_not_stays_in_the_reserve() 
     assert stake.current_era.get() == 8
     assert [stake.eras_reward[era] is None for era in (1, 2, 3)] == [True, True, False]
     assert stake.eras_exposure[1, alice] is None
+    assert (stake.eras_points[1], stake.eras_total[1], len(stake.eras_points[3])) == ((), 0, 1)
     assert stake.earned[alice] == free(chain, STAKING_REWARDS) > 7 * earned
 
 
