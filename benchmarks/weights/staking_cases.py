@@ -19,7 +19,7 @@ from runtime.pallets.staking.slash_factors import FACTORS_MAX, WHOLE, Liability,
 from runtime.pallets.staking.slashing import PPM
 from runtime.pallets.staking.stakers import CANDIDATES_MAX, NAME_BYTES_MAX, UNLOCKING_MAX, WEB_BYTES_MAX
 from runtime.pallets.staking.staking_events import NotCandidate
-from runtime.pallets.staking.trust_lock import Offender, Raised, TrustLock
+from runtime.pallets.staking.trust_lock import Offender, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 ELECTED = 16
@@ -156,7 +156,7 @@ class Staking:
         world.block(due(first.stash))
         strikes = [found.hooks("an earlier offender raised, a slash taken", rounds=3)]
         world.block()
-        world.block(offended([*accomplices, first], raised=reporter), due(second.stash))
+        world.block(offended([*accomplices, first], is_raised=True), due(second.stash))
         strikes.append(found.hooks("an offender among 128 raised, a slash taken", rounds=3))
         world.block()
         world.block(offended(()))
@@ -229,17 +229,17 @@ def due(offender: bytes) -> Step:
     return step
 
 
-def offended(actors: Sequence[Actor], raised: bytes | None = None) -> Step:
-    """A step: these have offended, and lost nothing; with a reporter, all but the last have lost all, and it is due."""
+def offended(actors: Sequence[Actor], is_raised: bool = False) -> Step:
+    """A step: these have offended, and lost nothing; if it is raised, all but the last have lost all, and it is due."""
 
     def step(bound: Bound) -> None:
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()
-        era, lost = epoch // stake.era_epochs, PPM if raised else 0
+        era, lost = epoch // stake.era_epochs, PPM if is_raised else 0
         stakes = {actor.stash: stake.offence_exposure(actor.stash, era)[0].total for actor in actors}
         window = [Offender(stash, epoch, era, exposed, lost) for stash, exposed in stakes.items()]
-        if raised:
+        if is_raised:
             window[-1] = replace(window[-1], slashed_ppm=0)
-            bound[TrustLock].raised.set(Raised(PPM, raised))
+            bound[TrustLock].raised.set(PPM)
         bound[TrustLock].offenders.set(tuple(window))
 
     return step

@@ -21,6 +21,7 @@ from runtime.interface.locks import LOCK_WORDS_MAX, NOTHING_TAKES_IT, HeldMoney,
 from runtime.interface.stake_locks import DELEGATION, LEAVING, OWN_BOND, PROFILE_TERMS
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.delegations import Position
+from runtime.pallets.staking.slash_factors import WHOLE, OffenceFactor
 from runtime.pallets.staking.stakers import PROFILE, STAKE, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
@@ -177,6 +178,19 @@ def test_a_slash_that_waits_is_said_to_keep_everything(bound: Bound) -> None:
     untils = [lock.until for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)]
     assert len(untils) == 2
     assert all("not before the slash that waits" in until for until in untils)
+
+
+def test_a_slash_that_others_may_raise_keeps_what_waits_and_says_until_when(bound: Bound) -> None:
+    rich(bound)
+    stake = bound[TrustStake]
+    stake.delegate(Signed(SAVER), ALICE, 20 * GRAINS)
+    stake.undelegate(Signed(SAVER), ALICE, 5 * GRAINS)
+    stake.factors[ALICE] = (OffenceFactor(0, WHOLE // 2),)
+    stake.tombstones[ALICE] = 0
+    _, leaving = all_entrusted(dev_apis(), state_of(bound), SAVER)
+    assert "nobody can raise the slash" in leaving.until
+    assert leaving.until_epoch == 1 + stake.unbonding_epochs + 1
+    assert leaving.until_epoch > stake.unlocking[SAVER][0].until_epoch
 
 
 def test_a_profile_is_a_deposit_that_nothing_takes(bound: Bound) -> None:

@@ -174,6 +174,18 @@ CASES = {
         ("of 13 oGPU", "1 slash of {first}", "in era 7, it is era 6 now"),
         (DELEGATE, does(TrustStake.undelegate(FIRST, 13 * OGPU)), *[lambda _: None] * 17, slashed()),
     ),
+    "withdraw what others may raise a slash of": Case(
+        ev.NothingToWithdraw,
+        TrustStake.withdraw_unbonded(),
+        ("of 6.5 oGPU", "6.5 oGPU are from epoch 8 on", "may raise", "epoch 6 now"),
+        (
+            DELEGATE,
+            does(TrustStake.undelegate(FIRST, 13 * OGPU)),
+            slashed(),
+            tombstoned,
+            *[lambda _: None] * 15,
+        ),
+    ),
     "a key of small order": Case(
         ev.UnsafeKey, offer(vrf_key=bytes(32)), ("vrf_key", "32 bytes"), (OFFERED[0],), HER
     ),
