@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "026ec1630d66d94261d182a9d0808122f87db9cc97fb68b949fa9349c0a011d4"
+KEPT_DIGEST = "3759ee9790605955a7f77b480701e688554daccec5f3f023cc1a1bd58c047d2d"
 
 
 @pytest.fixture(scope="module")

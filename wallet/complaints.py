@@ -67,7 +67,7 @@ class JsonAnywhereGroup(click.Group):
         except click.ClickException as error:
             code = _tell(error.format_message(), error.exit_code)
         except click.Abort:
-            code = _tell("it was not agreed to: nothing was sent", EXIT_ABORTED)
+            code = _tell("aborted: it was not agreed to, or interrupted", EXIT_ABORTED)
         sys.exit(code or 0)
 
 

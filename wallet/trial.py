@@ -25,7 +25,9 @@ from wallet.refusals.sentences import sentence_of
 
 Found = TypeVar("Found")
 READS_MAX = 2_000
-"""Values that one trial fetches at most."""
+"""Values that one trial fetches at most, and keys of one list."""
+LISTED_FIRST = 100
+"""So many keys of a list are fetched at first; more, twice as many each time, only for who reads on."""
 ACCOUNT_BYTES = 32
 MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
 """What more money, or free money, would mend: only then is it told how much there is."""
@@ -63,7 +65,18 @@ class _MissingValueError(Exception):
 
 
 class _MissingKeysError(_MissingValueError):
-    """All keys under a prefix were asked for."""
+    """More keys under a prefix were asked for than are here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The first keys under a prefix, or all of them."""
+
+    keys: list[bytes]
+    is_whole: bool
+
+
+_NOT_LISTED = _Listed([], is_whole=False)
 
 
 @dataclass(slots=True)
@@ -71,7 +84,7 @@ class _Fetched:
     """Implements `StateReader` over what was fetched so far."""
 
     values: dict[bytes, bytes | None] = field(default_factory=dict)
-    prefixes: dict[bytes, list[bytes]] = field(default_factory=dict)
+    prefixes: dict[bytes, _Listed] = field(default_factory=dict)
 
     def get(self, key: bytes, /) -> bytes | None:
         """The value under `key`."""
@@ -81,9 +94,10 @@ class _Fetched:
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """The keys that begin with `prefix` and come after `start`, ascending."""
-        if prefix not in self.prefixes:
+        listed = self.prefixes.get(prefix, _NOT_LISTED)
+        yield from (key for key in listed.keys if key > start)
+        if not listed.is_whole:
             raise _MissingKeysError(prefix)
-        return (key for key in self.prefixes[prefix] if key > start)
 
 
 async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0) -> Trial:
@@ -113,9 +127,12 @@ async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Fou
         try:
             return work(client.runtime.at(state))
         except _MissingKeysError as missing:
-            state.prefixes[missing.key] = await client.raw_keys(missing.key, at=at, most=READS_MAX)
-            if len(state.prefixes[missing.key]) > READS_MAX:
+            known = len(state.prefixes.get(missing.key, _NOT_LISTED).keys)
+            if known > READS_MAX:
                 break
+            most = max(2 * known, LISTED_FIRST)
+            found = await client.raw_keys(missing.key, at=at, most=most)
+            state.prefixes[missing.key] = _Listed(found, is_whole=len(found) <= most)
         except _MissingValueError as missing:
             # who reads one parameter reads many: fetched one by one they were half of a trial's questions
             keys = numbers if missing.key in numbers else (missing.key,)

@@ -36,7 +36,7 @@ from wallet.suri import keypair_from_suri
 
 PROGRAMS = Path(__file__).parent / "public_clients"
 CLIENTS_VARIABLE = "CLIENTS_PYTHON"
-STEPS = ["connected", "read", "fee", "transfer", "transfer", "module error", "old block"]
+STEPS = ["connected", "read", "fee", "transfer", "transfer", "stake", "module error", "old block"]
 VALIDATORS = 4
 READY_SECONDS = 30.0
 CLIENT_SECONDS = 120.0

@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "3e3bf36c512326584793c1fb0cab0d89",
+    "7b3df64d9dd852b13fb6a3aa6614f2be",
     {
-        "block": 2_682_463,
-        "extrinsic": 45_413,
+        "block": 3_026_821,
+        "extrinsic": 47_635,
     },
 )

@@ -70,3 +70,4 @@ def test_a_refusal_of_the_person_is_an_object_too() -> None:
     group.callback = lambda json: None  # noqa: ARG005
     result = CliRunner().invoke(group, ["stop", "--json"])
     assert (result.exit_code, json.loads(result.stderr)["exit_code"]) == (1, 1)
+    assert "sent" not in result.stderr, "who interrupts it after it was sent is told nothing wrong"

@@ -19,6 +19,8 @@ COMMANDS = {
     "stakes": ("stakes", "//Alice"),
     "validators": ("validators",),
     "rewards": ("rewards", "//Alice"),
+    "candidates": ("candidates",),
+    "history": ("history", "//Alice"),
     "why": ("why", "0x" + "11" * 32),
 }
 METHODS = {
@@ -31,6 +33,8 @@ METHODS = {
     "stakes": ("ogpu_callProof",),
     "validators": ("ogpu_callProof",),
     "rewards": ("ogpu_callProof",),
+    "candidates": ("ogpu_callProof",),
+    "history": ("ogpu_callProof", "state_getReadProof"),
     "why": ("chain_getBlockHash", "chain_getBlock", "author_pendingExtrinsics"),
 }  # fmt: skip
 ODD: tuple[Any, ...] = (

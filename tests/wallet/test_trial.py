@@ -1,6 +1,8 @@
 """Dry runs over the state of a node that lies: a sentence, whatever the node answers, and nothing more."""
 
 import asyncio
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -13,13 +15,15 @@ from runtime.encoding.codec import codec
 from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
+from runtime.frame.runtime import Bound
 from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.transaction_payment import TransactionPayment
+from runtime.state.overlay import Memory
 from wallet import trial
-from wallet.client import ChainClient
+from wallet.client import PAGE_KEYS, ChainClient
 from wallet.rpc import OddAnswerError, RpcConnection
-from wallet.trial import TrialError, attempt
+from wallet.trial import TrialError, attempt, over_state
 
 SIGNER, DEVICE = b"s" * 32, b"d" * 32
 UNREGISTER = Devices.unregister_device(device=DEVICE)
@@ -79,3 +83,54 @@ def test_all_parameters_are_one_question() -> None:
     node = LyingNode(values={RUNTIME.item(Sudo.key).key(): SIGNER})
     assert tried(node, Sudo.sudo(call=ChainParameters.set_parameter(change=change))).refusal is None
     assert sorted(node.asked)[-2:] == [1, len(RUNTIME.parameters.items)]
+
+
+class ListingNode:
+    """Shows a map of so many entries, and counts what it is asked for."""
+
+    def __init__(self, count: int) -> None:
+        self.runtime = RUNTIME
+        bound = RUNTIME.at(Memory())
+        for number in range(count):
+            bound[Devices].devices_of[SIGNER, number.to_bytes(32, "big")] = True
+        self.state = Memory().updated(bound.overlay.changes())
+        self.listed: list[int] = []
+
+    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
+        return {key: self.state.get(key) for key in keys}
+
+    async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
+        found = list(islice(self.state.keys(prefix), PAGE_KEYS * (most // PAGE_KEYS + 1)))
+        self.listed.append(len(found))
+        return found
+
+
+def listed(node: ListingNode, most: int) -> int:
+    def work(bound: Bound) -> int:
+        return len(list(islice(bound.overlay.keys(RUNTIME.item(Devices.devices_of).prefix), most)))
+
+    client: Any = node
+    return asyncio.run(over_state(client, bytes(32), work))
+
+
+@pytest.mark.parametrize(
+    ("count", "taken", "asked"),
+    [
+        (0, 10, [0]),
+        (7, 10, [7]),
+        (100, 1_000, [100]),
+        (3_000, 10, [500]),
+        (3_000, 500, [500]),
+        (3_000, 501, [500, 1_500]),
+        (1_900, 2_000, [500, 1_500, 1_900]),
+    ],
+)
+def test_a_list_is_fetched_as_far_as_it_is_read(count: int, taken: int, asked: list[int]) -> None:
+    node = ListingNode(count)
+    assert listed(node, taken) == min(count, taken)
+    assert node.listed == asked
+
+
+def test_a_list_that_is_read_beyond_the_bound_ends_the_trial() -> None:
+    with pytest.raises(TrialError, match="read more than 2,000 values"):
+        listed(ListingNode(9_000), 9_000)

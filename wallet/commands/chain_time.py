@@ -13,6 +13,7 @@ from runtime.frame.runtime import constant_value
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
+from wallet.answers import U32_MAX
 from wallet.client import ChainClient
 from wallet.rpc import RpcError
 
@@ -49,9 +50,9 @@ class ChainTime:
 
     @property
     def eras_of_a_year(self) -> int:
-        """So many whole eras end in a year at this pace."""
+        """So many whole eras end in a year at this pace; no more than the chain counts."""
         blocks = YEAR_MS * self.passed_blocks // max(1, self.passed_ms)
-        return blocks // (self.epoch_blocks * self.era_epochs)
+        return min(U32_MAX, blocks // (self.epoch_blocks * self.era_epochs))
 
     def begin_ms(self, epoch: int) -> int:
         """When the first block of an epoch will be, or was, about."""

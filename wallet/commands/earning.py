@@ -9,7 +9,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
-from wallet.commands.naming import names_of_candidates
+from wallet.commands.naming import names_of
 from wallet.commands.staking_facts import RISK_OF_STAKE, StakingView, open_view
 from wallet.errors import WalletError
 from wallet.output import Account, Grains, as_text
@@ -31,14 +31,15 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
 
     async def show(client: ChainClient) -> None:
         view = await open_view(client)
-        names = await names_of_candidates(client, view.at)
+        pending = await _unpaid(view, session.account(account))
+        names = await names_of(client, [reward.validator for reward in pending], view.at)
         rows = [
             {
                 "validator": Account(reward.validator),
                 "name": names.get(reward.validator) or None,
                 "amount": Grains(reward.amount),
             }
-            for reward in await _unpaid(view, session.account(account))
+            for reward in pending
         ]
         session.output.rows("Unpaid rewards", ("validator", "name", "amount"), rows)
         note(_next_turn(view))

@@ -14,7 +14,7 @@ import click
 
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import DecodeError
-from runtime.interface.staking_api import StakeSummary
+from runtime.interface.staking_api import PendingReward, StakeSummary
 from runtime.pallets.pots import STAKES
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -79,15 +79,17 @@ def history(session: WalletSession, account: str, blocks: int) -> None:
         reading = BlockReading(client, who, frozenset(each.validator for each in summary.stakes), time)
         rows: list[dict[str, Any]] = []
         with session.output.console.status("reading blocks") as status:
-            ids = await client.final_ids(first, time.height)
+            ids = await client.final_ids(first, time.height) if time.height else []
             for height in range(time.height, first - 1, -1):
                 rows = [*await reading.rows(height, ids[height - first]), *rows]
                 status.update(f"reading blocks: {time.height - height + 1} of {len(ids)}")
         session.output.rows(f"History of blocks {first} to {time.height}", COLUMNS, rows)
-        earned = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
+        pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
+        waiting = Grains(sum(reward.amount for reward in pending))
+        paid = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
         note(
             f"from block {first} to {time.height}, it is {time.present_text}; paid out to it in these blocks: "
-            f"{as_text(Grains(earned))}; what it earned and has not claimed: `rewards`"
+            f"{as_text(Grains(paid))}; earned and not claimed: {as_text(waiting)} (`rewards`)"
         )
         if reading.without_events:
             note(

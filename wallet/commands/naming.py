@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from runtime.cryptography import ss58
 from runtime.interface.staking_api import ValidatorSummary
+from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.errors import WalletError, harmless
 from wallet.session import WalletSession, note
@@ -27,6 +28,13 @@ def name_text(raw: bytes) -> str:
 def alike(name: str) -> str:
     """What two names have in common that people take for one: case, width, blanks."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+async def names_of(client: ChainClient, accounts: Collection[bytes], at: bytes) -> dict[bytes, str]:
+    """What each of a few accounts calls itself; those that say nothing are left out."""
+    asked = sorted(set(accounts))
+    profiles = await client.read_many(TrustStake.profiles, asked, at=at)
+    return {who: name_text(profile.name) for who, profile in zip(asked, profiles, strict=True) if profile is not None}
 
 
 async def names_of_candidates(client: ChainClient, at: bytes) -> dict[bytes, str]:

@@ -10,7 +10,7 @@ from runtime.interface.staking_api import StakeSummary, WaitingStake
 from runtime.pallets.staking.stakers import STAKE
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime
-from wallet.commands.naming import names_of_candidates
+from wallet.commands.naming import names_of
 from wallet.commands.staking_facts import open_view
 from wallet.output import Account, Grains
 from wallet.session import WalletSession, note
@@ -27,13 +27,13 @@ def show_stakes(session: WalletSession, account: str) -> None:
     async def show(client: ChainClient) -> None:
         who, view = session.account(account), await open_view(client)
         summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=view.at)
-        names = await names_of_candidates(client, view.at)
         rows = [
             _row("bond" if each.validator == who else "delegation", each.value, each.validator)
             for each in summary.stakes
         ]
         rows += [_waiting_row(chunk, view.time) for chunk in summary.unlocking]
         rows += [_row(f"held: {held.id}", held.amount) for held in summary.holds if held.id is not STAKE]
+        names = await names_of(client, [row["behind"] for row in rows if row["behind"]], view.at)
         for row in rows:
             row["name"] = names.get(row["behind"] or b"") or None
         session.output.rows("Stakes", COLUMNS, rows)

@@ -46,8 +46,9 @@ async def main(url: str) -> None:
         await estimate(chain, alice, newcomer)
         block = await chain.get_chain_finalised_head()
         before = await free_at(chain, alice, block)
-        await transfer(chain, alice, newcomer, 5 * GRAINS_PER_OGPU)
+        await transfer(chain, alice, newcomer, 50 * GRAINS_PER_OGPU)
         await transfer(chain, newcomer, alice, GRAINS_PER_OGPU)
+        await stake(chain, newcomer)
         await refuse(chain, newcomer)
         await look_back(chain, alice, block, before)
 
@@ -108,6 +109,26 @@ async def transfer(chain: AsyncSubstrateInterface, sender: AskedKey, receiver: A
     final = await chain.get_block_number(await chain.get_chain_finalised_head())
     check(final >= block, "the block is final")
     say("transfer", kind=sender.name, block=block, final=final, fee=await receipt.total_fee_amount)
+
+
+async def stake(chain: AsyncSubstrateInterface, who: AskedKey) -> None:
+    """A bond of one's own, a delegation; and what the state and a runtime API say of them, all by metadata."""
+    validator = (await chain.query("Session", "Validators")).value[0]
+    bond, delegated = 10 * GRAINS_PER_OGPU, 2 * GRAINS_PER_OGPU
+    check(await (await submit(chain, who, "TrustStake", "bond", {"value": bond})).is_success, "a bond")
+    receipt = await submit(chain, who, "TrustStake", "delegate", {"validator": validator, "value": delegated})
+    check(await receipt.is_success, "a delegation")
+    pool = (await chain.query("TrustStake", "Pools", [validator])).value["stake"]
+    position = (await chain.query("TrustStake", "Positions", [who.ss58_address, validator])).value
+    worth = position["shares"] * pool["value"] // pool["shares"]
+    check((await chain.query("TrustStake", "Bonds", [who.ss58_address])).value == bond, "the bond in the state")
+    check(worth == delegated, f"the delegation by its shares: {worth}")
+    summary = await chain.runtime_call("OgpuApi", "stakes", [who.ss58_address])
+    said = {entry["validator"]: entry["value"] for entry in summary["stakes"]}
+    check(said == {validator: delegated, who.ss58_address: bond}, f"what the runtime says: {said}")
+    locked = await chain.runtime_call("LocksApi", "held", [who.ss58_address, None])
+    check("Stake" in str(locked), f"what is locked: {locked}")
+    say("stake", bond=bond, delegated=worth)
 
 
 async def refuse(chain: AsyncSubstrateInterface, who: AskedKey) -> None:

@@ -24,8 +24,9 @@ def main(url: str) -> None:
     estimate(chain, alice, newcomer)
     block = chain.get_chain_finalised_head()
     before = free_at(chain, alice, block)
-    transfer(chain, "sr25519", alice, newcomer, 5 * GRAINS_PER_OGPU)
+    transfer(chain, "sr25519", alice, newcomer, 50 * GRAINS_PER_OGPU)
     transfer(chain, "ed25519", newcomer, alice, GRAINS_PER_OGPU)
+    stake(chain, newcomer)
     refuse(chain, newcomer)
     look_back(chain, alice, block, before)
 
@@ -84,6 +85,31 @@ def transfer(chain: SubstrateInterface, kind: str, sender: Keypair, receiver: Ke
     final = chain.get_block_number(chain.get_chain_finalised_head())
     check(final >= block, "the block is final")
     say("transfer", kind=kind, block=block, final=final, fee=receipt.total_fee_amount)
+
+
+def stake(chain: SubstrateInterface, who: Keypair) -> None:
+    """A bond of one's own, a delegation, less than the least; and what the state says of them, all by metadata."""
+    validator = chain.query("Session", "Validators").value[0]
+    bond, delegated = 10 * GRAINS_PER_OGPU, 2 * GRAINS_PER_OGPU
+    check(submit(chain, who, "TrustStake", "bond", {"value": bond}).is_success, "a bond")
+    receipt = submit(chain, who, "TrustStake", "delegate", {"validator": validator, "value": delegated})
+    found = [event["attributes"] for event in events(receipt) if event["event_id"] == "Delegated"]
+    check(
+        found == [{"delegator": who.ss58_address, "validator": validator, "amount": delegated}], f"the event: {found}"
+    )
+    itself = {"source": validator, "target": validator, "value": delegated}
+    refused = submit(chain, who, "TrustStake", "redelegate", itself)
+    check(refused.error_message["name"] == "SameValidator", f"error: {refused.error_message}")
+    check(chain.query("TrustStake", "Bonds", [who.ss58_address]).value == bond, "the bond in the state")
+    pool = chain.query("TrustStake", "Pools", [validator]).value["stake"]
+    position = chain.query("TrustStake", "Positions", [who.ss58_address, validator]).value
+    worth = position["shares"] * pool["value"] // pool["shares"]
+    check(worth == delegated, f"the delegation by its shares: {worth}")
+    listed = [key.value for key, _ in chain.query_map("TrustStake", "Positions", [who.ss58_address])]
+    check(listed == [validator], f"what an account has by a prefix: {listed}")
+    reserved = chain.query("System", "Account", [who.ss58_address]).value["data"]["reserved"]
+    check(reserved == bond, "a bond is reserved, a delegation lies with the chain")
+    say("stake", bond=bond, delegated=worth)
 
 
 def refuse(chain: SubstrateInterface, who: Keypair) -> None:

@@ -178,7 +178,7 @@ class TrustLock(Pallet, index=8):
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, origin.account)
         # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block. Nobody is
-        # paid for those: else who has little at stake would offend after somebody else, and be paid by the other's slash.
+        # paid for those: else who has little at stake would offend after somebody else, and live on the other's slash.
         if any(past.slashed_ppm < ppm for past in window):
             self.raised.set(ppm)
         self.stake.tombstone(proof.author)

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tasks.market.courts.benches import BenchKind
@@ -125,6 +125,7 @@ moments = st.tuples(
 )
 
 
+@settings(max_examples=settings().max_examples // 2)  # each is a whole chain
 @given(st.lists(moments, min_size=5, max_size=40), st.integers(1, 3))
 def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]], final_lag: int) -> None:
     chain = MarketChain(VALIDATORS, OUTSIDERS, final_lag=final_lag)

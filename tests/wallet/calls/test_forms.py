@@ -6,7 +6,7 @@ from functools import cache
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genesis.chain import runtime_for
@@ -197,6 +197,7 @@ def calls(method: Method, depth: int = 1) -> st.SearchStrategy[Call]:
 
 @pytest.mark.parametrize("style", Style)
 @pytest.mark.parametrize("method", METHODS, ids=full_name)
+@settings(max_examples=settings().max_examples // 4)  # for each of over a hundred calls
 @given(data=st.data())
 def test_every_call_is_read_back_from_its_own_words(method: Method, style: Style, data: st.DataObject) -> None:
     call = data.draw(calls(method))

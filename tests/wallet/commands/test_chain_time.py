@@ -63,6 +63,7 @@ def test_a_year_has_whole_eras_at_this_pace() -> None:
     assert at(100).eras_of_a_year == YEAR_MS // 60_000
     assert at(100, passed_ms=96_000, era_epochs=24).eras_of_a_year == YEAR_MS // (2_000 * 60 * 24)
     assert at(100, passed_ms=10**18).eras_of_a_year == 0
+    assert ChainTime(100, NOW, 1, 48, 3, 1).eras_of_a_year == 2**32 - 1
 
 
 @pytest.mark.parametrize("time_ms", [10**18, -(10**18), 2**64 - 1])

@@ -10,6 +10,10 @@ import pytest
 
 from genesis import dev_accounts
 from runtime.cryptography import ss58
+from runtime.encoding.types import GRAINS_PER_OGPU as OGPU
+from runtime.interface.staking_api import PendingReward
+from wallet.commands import earning
+from wallet.commands.earning import CLAIMS_PER_BATCH
 from wallet_runner import answer, chain, said, wallet
 
 ALICE, BOB = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Bob"))
@@ -205,3 +209,27 @@ def test_the_history_of_an_account(staked: tuple[Path, str]) -> None:
     assert [row["what"] for row in last] == ["began to leave"]
     believed = answer(wallet(folder, url, "--trust-node", "history", "//Charlie"))
     assert {row["shown_by"] for row in believed} == {"the node's word"}
+
+
+def test_many_rewards_are_claimed_in_two_goes(staked: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, url = staked
+    pending = tuple(PendingReward(bytes([number]) * 32, OGPU * (1 + number)) for number in range(CLAIMS_PER_BATCH + 2))
+
+    async def all_of_them(*_: Any) -> tuple[PendingReward, ...]:
+        return pending
+
+    monkeypatch.setattr(earning, "_unpaid", all_of_them)
+    for how in ("--claim", "--compound"):
+        facts = json.loads(wallet(folder, url, "rewards", "//Bob", how, "--dry-run").stdout)
+        assert facts["call"] == "Utility.batch_all"
+        assert facts["claims"]["ogpu"] == str(sum(range(1, CLAIMS_PER_BATCH + 1)))
+        assert facts["left_for_a_second_time"]["ogpu"] == str(33 + 34)
+        assert len(facts["earned_with"].splitlines()) == CLAIMS_PER_BATCH
+        assert ("can_go_wrong" in facts, "free_if_unstaked_now" in facts) == ((how == "--compound"),) * 2
+        assert "earned 0 with" in facts["refused"]
+    rows = answer(wallet(folder, url, "rewards", "//Bob"))
+    assert len(rows) == len(pending)
+    monkeypatch.setattr(earning, "CLAIMS_PER_BATCH", len(pending))
+    assert "left_for_a_second_time" not in json.loads(
+        wallet(folder, url, "rewards", "//Bob", "--claim", "--dry-run").stdout
+    )

@@ -65,8 +65,25 @@ const freeAt = async (block) => (await (await api.at(block)).query.system.accoun
 const old = await api.rpc.chain.getFinalizedHead();
 const before = await freeAt(old);
 
-await transfer(api, 'sr25519', alice, newcomer, 5n * OGPU);
+await transfer(api, 'sr25519', alice, newcomer, 50n * OGPU);
 await transfer(api, 'ed25519', newcomer, alice, OGPU);
+
+// A bond of one's own, a delegation; and what the state and a runtime API say of them, all by metadata.
+const [bond, delegated] = [10n * OGPU, 2n * OGPU];
+check(!(await submit(api.tx.trustStake.bond(bond), newcomer)).dispatchError, 'a bond');
+const behind = await submit(api.tx.trustStake.delegate(stash, delegated), newcomer);
+const said = behind.events.map(({ event }) => event).filter((event) => api.events.trustStake.Delegated.is(event));
+check(said.length === 1 && said[0].data.amount.toBigInt() === delegated, 'the event of the delegation');
+const pool = (await api.query.trustStake.pools(stash)).stake;
+const position = (await api.query.trustStake.positions(newcomer.address, stash)).unwrap();
+const worth = (position.shares.toBigInt() * pool.value.toBigInt()) / pool.shares.toBigInt();
+check((await api.query.trustStake.bonds(newcomer.address)).toBigInt() === bond, 'the bond in the state');
+check(worth === delegated, `the delegation by its shares: ${worth}`);
+check((await api.query.trustStake.positions.keys(newcomer.address)).length === 1, 'what an account has by a prefix');
+const summary = await api.call.ogpuApi.stakes(newcomer.address);
+const total = summary.stakes.reduce((sum, stake) => sum + stake.value.toBigInt(), 0n);
+check(total === bond + delegated, `what the runtime says: ${summary}`);
+say('stake', { bond: bond.toString(), delegated: worth.toString() });
 
 const refused = await submit(api.tx.sudo.sudo(api.tx.system.remark('0x00')), newcomer);
 check(refused.dispatchError?.isModule, 'a call that must fail fails with a module error');

@@ -7,7 +7,7 @@ be said to have missed.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpu_tasks.market.devices.devices import Devices
@@ -143,6 +143,7 @@ moves = st.tuples(
 )
 
 
+@settings(max_examples=settings().max_examples // 2)  # each is a whole chain
 @given(st.lists(moves, max_size=14), st.integers(1, 4), st.integers(1, 3))
 @example([("decline", 0, 3), ("commit", 1, 0), ("commit", 0, 0)], 2, 1)
 @example([("decline", 0, 2), ("decline", 1, 3), ("commit", 2, 31)], 3, 1)
