@@ -196,10 +196,14 @@ def _charged(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolSte
 
 def _without_slashes(stake: StakeLedger, standing: PoolStep) -> Departed:
     """What is left of a position by what its old validators' offences cost, what they took, and the dust."""
-    pool, position, place, amounts, dust = standing.pool, standing.position, 0, (), 0
+    pool, position, place, dust = standing.pool, standing.position, 0, 0
+    amounts: tuple[tuple[Liability | None, int], ...] = ()
     while place < len(position.moved):
-        count = len(position.moved)
-        factors = stake.factors[position.moved[place].answer.validator]
+        count, answered = len(position.moved), position.moved[place].answer
+        factors = stake.factors[answered.validator]
+        if factors == answered.borne:  # nothing is new to it, as nearly always
+            place += 1
+            continue
         after = delegations.charge(pool, position, place, factors, stake.current_era.get())
         pool, position = after.pool, after.position
         amounts, dust = (*amounts, *after.amounts), dust + after.dust
