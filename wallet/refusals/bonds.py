@@ -88,7 +88,7 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
         return f"{told}: {slash_pending(_about(refused, offender))}"
     amount = grains_text(holdings.value_now(stake, first))
     why = ", since others may raise the slash that it bore until then" if until > first.until_epoch else ""
-    return f"{told}: {amount} are from epoch {until} on{why}; it is epoch {refused.epoch} now"
+    return f"{told}: {amount} are from epoch {until} on{why}, it is epoch {refused.epoch} now"
 
 
 def _about(refused: RefusedCall, validator: bytes) -> RefusedCall:
