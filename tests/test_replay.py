@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "3759ee9790605955a7f77b480701e688554daccec5f3f023cc1a1bd58c047d2d"
+KEPT_DIGEST = "b72fd39aac79118851fbc1637c508cca874d19471b11b15bcfeeb3cbe0e47c08"
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,9 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         """Tables are as wide as the terminal, or wide enough when there is none."""
         self.as_json = as_json
-        console = Console()
-        self.console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+        # A name is shown as it is: `:heart:` is not another's heart.
+        console = Console(emoji=False)
+        self.console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL, emoji=False)
 
     def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """A list: each row maps every column to a value; amounts are `Grains`."""

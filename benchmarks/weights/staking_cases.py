@@ -15,11 +15,11 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
-from runtime.pallets.staking.slash_factors import FACTORS_MAX, WHOLE, Liability, OffenceFactor, SlashStep
+from runtime.pallets.staking.slash_factors import FACTORS_MAX, WHOLE, Factors, Liability, OffenceFactor, SlashStep
 from runtime.pallets.staking.slashing import PPM
 from runtime.pallets.staking.stakers import CANDIDATES_MAX, NAME_BYTES_MAX, UNLOCKING_MAX, WEB_BYTES_MAX
 from runtime.pallets.staking.staking_events import NotCandidate
-from runtime.pallets.staking.trust_lock import Offender, Raised, TrustLock
+from runtime.pallets.staking.trust_lock import Offender, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 ELECTED = 16
@@ -103,8 +103,10 @@ class Staking:
         found.call(candidate.stash, TrustStake.announce_commission(commission_ppm=COMMISSION + 10_000))
         found.call(candidate.stash, TrustStake.set_profile(name=b"n" * NAME_BYTES_MAX, web=b"w" * WEB_BYTES_MAX))
         found.call(fresh.stash, TrustStake.delegate(validator=world.validators[RECEIVERS_FROM].stash, value=OGPU))
+        world.block(struck(candidate.stash, self._sources()))
         found.call(candidate.stash, TrustStake.unbond(value=OGPU))
         self._moves(delegator, validator)
+        self._much_to_collect(self.delegators[2][1], self.backed[2].stash)
         self._offences()
 
     def _moves(self, delegator: bytes, validator: bytes) -> None:
@@ -112,8 +114,9 @@ class Staking:
         world, found = self.world, self.found
         target = self.backed[2].stash
         world.block(made(delegator, TrustStake.delegate(validator=target, value=5 * OGPU)))
-        world.block(moved(delegator, validator, [actor.stash for actor in world.validators[RECEIVERS_FROM:]]))
+        world.block(moved(delegator, validator, self._sources()))
         for call in (
+            TrustStake.delegate(validator=validator, value=OGPU),
             TrustStake.undelegate(validator=validator, value=OGPU),
             TrustStake.redelegate(source=validator, target=target, value=OGPU),
             TrustStake.claim(validator=validator),
@@ -122,6 +125,17 @@ class Staking:
         ):
             found.call(delegator, call)
 
+    def _much_to_collect(self, delegator: bytes, validator: bytes) -> None:
+        """Of as many moves and as many chunks as an account may have behind one validator, each of which was struck."""
+        leave = made(delegator, TrustStake.undelegate(validator=validator, value=2 * OGPU))
+        sources = self._sources()
+        steps = (leave, parted(delegator), moved(delegator, validator, sources), struck(delegator, sources))
+        self.world.block(*steps)
+        self.found.call(delegator, TrustStake.collect(staker=delegator, validator=validator))
+
+    def _sources(self) -> list[bytes]:
+        return [actor.stash for actor in self.world.validators[RECEIVERS_FROM:]]
+
     def measure_leaving(self) -> None:
         """Withdrawing, once the chunks are free; some hundreds of blocks later."""
         world, found = self.world, self.found
@@ -129,6 +143,7 @@ class Staking:
         while world.now()[Beacon].epoch_of(world.height + 1) < until:
             world.block()
         few, many = world.others[501], self.leaver
+        world.block(*(struck(who, self._sources()) for who in (few, many)))
         found.growing_by_signer("validator", TrustStake.withdraw_unbonded(), {1: few, TO_LEAVE: many})
 
     def _leave_many(self) -> None:
@@ -156,7 +171,7 @@ class Staking:
         world.block(due(first.stash))
         strikes = [found.hooks("an earlier offender raised, a slash taken", rounds=3)]
         world.block()
-        world.block(offended([*accomplices, first], raised=reporter), due(second.stash))
+        world.block(offended([*accomplices, first], is_raised=True), due(second.stash))
         strikes.append(found.hooks("an offender among 128 raised, a slash taken", rounds=3))
         world.block()
         world.block(offended(()))
@@ -207,9 +222,44 @@ def moved(delegator: bytes, validator: bytes, sources: Sequence[bytes]) -> Step:
         moves = tuple(MovedShares(each, Liability(source, era, ())) for source in sources[:MOVED_MAX])
         stake.positions[delegator, validator] = replace(position, moved=moves)
         for source in sources[:MOVED_MAX]:
-            stake.factors[source] = tuple(
-                OffenceFactor(era - past, WHOLE - 10**12) for past in reversed(range(min(FACTORS_MAX, era + 1)))
-            )
+            stake.factors[source] = offences(era)
+
+    return step
+
+
+def offences(era: int) -> Factors:
+    """As many as are remembered, or as there can be by this era."""
+    return tuple(OffenceFactor(era - past, WHOLE - 10**12) for past in reversed(range(min(FACTORS_MAX, era + 1))))
+
+
+def parted(staker: bytes) -> Step:
+    """A step: what somebody has on its way out is as many chunks as it may be."""
+
+    def step(bound: Bound) -> None:
+        stake = bound[TrustStake]
+        (chunk,) = stake.unlocking[staker]
+        part = replace(chunk, value=chunk.value // UNLOCKING_MAX)
+        stake.unlocking[staker] = tuple(
+            replace(part, until_epoch=chunk.until_epoch + place) for place in range(UNLOCKING_MAX)
+        )
+
+    return step
+
+
+def struck(staker: bytes, sources: Sequence[bytes]) -> Step:
+    """A step: what somebody has on its way out answers for two validators each, both of which were slashed since."""
+
+    def step(bound: Bound) -> None:
+        stake = bound[TrustStake]
+        era, chunks = stake.current_era.get(), stake.unlocking[staker]
+        pairs = [(chunk.validator, source) for chunk, source in zip(chunks, sources, strict=False)]
+        for pair in pairs:
+            for validator in pair:
+                stake.factors[validator] = offences(era)
+        stake.unlocking[staker] = tuple(
+            replace(chunk, answers=tuple(Liability(validator, era, ()) for validator in pair))
+            for chunk, pair in zip(chunks, pairs, strict=True)
+        )
 
     return step
 
@@ -229,17 +279,17 @@ def due(offender: bytes) -> Step:
     return step
 
 
-def offended(actors: Sequence[Actor], raised: bytes | None = None) -> Step:
-    """A step: these have offended, and lost nothing; with a reporter, all but the last have lost all, and it is due."""
+def offended(actors: Sequence[Actor], is_raised: bool = False) -> Step:
+    """A step: these have offended, and lost nothing; if it is raised, all but the last have lost all, and it is due."""
 
     def step(bound: Bound) -> None:
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()
-        era, lost = epoch // stake.era_epochs, PPM if raised else 0
+        era, lost = epoch // stake.era_epochs, PPM if is_raised else 0
         stakes = {actor.stash: stake.offence_exposure(actor.stash, era)[0].total for actor in actors}
         window = [Offender(stash, epoch, era, exposed, lost) for stash, exposed in stakes.items()]
-        if raised:
+        if is_raised:
             window[-1] = replace(window[-1], slashed_ppm=0)
-            bound[TrustLock].raised.set(Raised(PPM, raised))
+            bound[TrustLock].raised.set(PPM)
         bound[TrustLock].offenders.set(tuple(window))
 
     return step

@@ -6,7 +6,7 @@ from itertools import islice
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.interface.locks import HeldMoney, Lock, LockTable, LockTerms, said_alike
-from runtime.pallets.staking.holdings import is_kept, stake_of, value_now
+from runtime.pallets.staking.holdings import is_kept, kept_until, stake_of, value_now
 from runtime.pallets.staking.stakers import PROFILE, STAKE, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -36,7 +36,7 @@ PROFILE_TERMS = LockTerms(
 )
 _IN_OFFICE = "what a validator in office had at genesis cannot be unbonded"
 _FROZEN = "not before the slash that waits is taken or cancelled"
-_MAY_BE_RAISED = "not while accomplices in the offence may be found, who raise its slash"
+_RAISED = "not before nobody can raise the slash any more that it bore"
 
 
 def _own_stake(bound: Bound, held: HeldMoney) -> tuple[Lock, ...]:
@@ -58,9 +58,10 @@ def _leaving(bound: Bound, owner: bytes, chunk: Unlocking) -> Lock:
     stake = bound[TrustStake]
     held = HeldMoney(owner, Hold(STAKE, chunk.validator), value_now(stake, chunk))
     is_frozen = any(stake.frozen[answer.validator] for answer in chunk.answers)
-    kept = _FROZEN if is_frozen else _MAY_BE_RAISED
-    until = f"{LEAVING.until}; {kept}" if is_kept(stake, chunk) else LEAVING.until
-    return LEAVING.lock(held, until=until, until_epoch=chunk.until_epoch)
+    until = LEAVING.until
+    if is_kept(stake, chunk):
+        until = f"{until}; {_FROZEN if is_frozen else _RAISED}"
+    return LEAVING.lock(held, until=until, until_epoch=kept_until(stake, chunk))
 
 
 def _and_then_waits(stake: TrustStake, terms: LockTerms) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from wallet.output import BareGrains, Grains, Output, harmless
 
+EMOJI = ":heart: :warning:"
 HOSTILE = "free\x1b]0;gone\x07\x1b[2J\u202eoff\x9b"
 
 
@@ -16,6 +17,14 @@ def test_a_table_holds_nothing_that_a_terminal_takes_for_a_command(capsys: pytes
     shown = capsys.readouterr().out
     assert "free" in shown
     assert harmless(shown) == shown
+
+
+def test_a_name_in_words_stays_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Else one name would look like another."""
+    output = Output(as_json=False)
+    output.rows("Validators", ("name",), [{"name": EMOJI}])
+    output.facts({"name": EMOJI})
+    assert capsys.readouterr().out.count(EMOJI) == 2
 
 
 def test_json_has_a_text_as_it_is_in_plain_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.holdings import is_free, value_now
+from runtime.pallets.staking.holdings import is_free, kept_until, value_now
 from runtime.pallets.staking.stakers import Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient, Payer
@@ -78,8 +78,8 @@ def withdraw(session: WalletSession, sender: str, sending: SendingOptions) -> No
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         view = await open_view(client)
         chunks = await view.look(lambda bound: _chunks(bound, payer.account))
-        free = sum(value for _, value, is_over in chunks if is_over)
-        waiting = [_waiting_text(view, chunk, value) for chunk, value, is_over in chunks if not is_over]
+        free = sum(value for _, value, until in chunks if until is None)
+        waiting = [_waiting_text(view, chunk, value, until) for chunk, value, until in chunks if until is not None]
         facts = {"to": Account(payer.account), "frees": Grains(free), **view.present_facts()}
         return PlannedCall(
             TrustStake.withdraw_unbonded(), {**facts, **({"waits": "\n".join(waiting)} if waiting else {})}
@@ -88,14 +88,18 @@ def withdraw(session: WalletSession, sender: str, sending: SendingOptions) -> No
     make(session, sender, sending, plan)
 
 
-def _chunks(bound: Bound, who: bytes) -> list[tuple[Unlocking, int, bool]]:
-    """What is on its way out, what slashes left of it, and whether it is free."""
+def _chunks(bound: Bound, who: bytes) -> list[tuple[Unlocking, int, int | None]]:
+    """What is on its way out, what slashes left of it, and until which epoch it waits; None: it is free."""
     stake_now = bound[TrustStake]
-    return [(chunk, value_now(stake_now, chunk), is_free(stake_now, chunk)) for chunk in stake_now.unlocking[who]]
+    return [
+        (chunk, value_now(stake_now, chunk), None if is_free(stake_now, chunk) else kept_until(stake_now, chunk))
+        for chunk in stake_now.unlocking[who]
+    ]
 
 
-def _waiting_text(view: StakingView, chunk: Unlocking, value: int) -> str:
+def _waiting_text(view: StakingView, chunk: Unlocking, value: int, until: int) -> str:
     amount, behind = as_text(Grains(value)), as_text(Account(chunk.validator))
-    if chunk.until_epoch <= view.time.epoch:
-        return f"{amount} from behind {behind}: a slash that it may bear waits, or may be raised"
-    return f"{amount} from behind {behind}: {view.time.epoch_text(chunk.until_epoch)}"
+    if until <= view.time.epoch:
+        return f"{amount} from behind {behind}: a slash that it may bear waits to be taken or cancelled"
+    why = ", when nobody can raise the slash any more that it bore" if until > chunk.until_epoch else ""
+    return f"{amount} from behind {behind}: {view.time.epoch_text(until)}{why}"

@@ -15,11 +15,12 @@ import click
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import DecodeError
 from runtime.interface.staking_api import PendingReward, StakeSummary
+from runtime.pallets.pots import STAKES
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime, date_text, read_time
-from wallet.commands.naming import known_validator
+from wallet.commands.naming import known_validator, name_text
 from wallet.output import Account, Grains, as_text
 from wallet.refusals.refused_call import percent_text
 from wallet.rpc import RpcError
@@ -189,10 +190,12 @@ def more_of(event: Any) -> str | None:
             return f"up to {percent_text(event.step.wanted)} of what is behind it, in era {event.take_era}"
         case ev.SlashTaken():
             return "of all that was behind it"
-        case ev.StakeSlashed():
-            return "the pool of all delegators" if event.staker != event.validator else None
+        case ev.StakeSlashed(staker=staker) if staker == STAKES:
+            return "the pool of all delegators"
+        case ev.StakeSlashed() if event.staker != event.validator:
+            return f"what {as_text(Account(event.staker))} took out of it before"
         case ev.ProfileSet():
-            return event.name.decode(errors="replace") or "nothing any more"
+            return name_text(event.name) or "nothing any more"
         case _:
             return None
 

@@ -21,8 +21,8 @@ NAMED_MAX = 8
 
 
 def name_text(raw: bytes) -> str:
-    """A name as it is shown."""
-    return harmless(raw.decode(errors="replace")).strip()
+    """A name as it is shown: on one line, whatever its bearer wrote."""
+    return " ".join(harmless(raw.decode(errors="replace")).split())
 
 
 def alike(name: str) -> str:

@@ -49,10 +49,10 @@ def _row(kind: str, amount: int, behind: bytes | None = None) -> dict[str, Any]:
 
 
 def _waiting_row(chunk: WaitingStake, time: ChainTime) -> dict[str, Any]:
-    """A part on its way out: a slash that waits keeps it, whatever the epoch."""
+    """A part on its way out: a slash that waits, or may be raised, keeps it, whatever the epoch."""
     is_over, date = chunk.until_epoch <= time.epoch, time.date_of(chunk.until_epoch)
     free = "now: `withdraw`" if is_over else date
     if chunk.is_held:
-        free = "once no slash waits or may be raised" + ("" if is_over else f", and not before {date}")
+        free = "once no slash waits, nor can be raised" + ("" if is_over else f", and not before {date}")
     more = {"until_epoch": chunk.until_epoch, "free": free, "slash_waits": chunk.is_held}
     return {**_row("unstaking", chunk.value, chunk.validator), **more}

@@ -81,14 +81,14 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
     if not chunks:
         return "0 oGPU of yours are on their way out: `unstake` and `undelegate` begin it"
     waiting = sum(holdings.value_now(stake, chunk) for chunk in chunks)
-    first = min(chunks, key=lambda chunk: chunk.until_epoch)
-    told = f"of {grains_text(waiting)} that wait nothing is free yet"
-    if first.until_epoch <= refused.epoch:
-        offender = next((each.validator for each in first.answers if stake.frozen[each.validator]), None)
-        kept = _may_be_raised(refused, first) if offender is None else slash_pending(_about(refused, offender))
-        return f"{told}: {kept}"
+    first = min(chunks, key=lambda chunk: holdings.kept_until(stake, chunk))
+    until, told = holdings.kept_until(stake, first), f"of {grains_text(waiting)} that wait nothing is free yet"
+    if until <= refused.epoch:
+        offender = next(each.validator for each in first.answers if stake.frozen[each.validator])
+        return f"{told}: {slash_pending(_about(refused, offender))}"
     amount = grains_text(holdings.value_now(stake, first))
-    return f"{told}: {amount} are from epoch {first.until_epoch} on, it is epoch {refused.epoch} now"
+    why = ", since others may raise the slash that it bore until then" if until > first.until_epoch else ""
+    return f"{told}: {amount} are from epoch {until} on{why}, it is epoch {refused.epoch} now"
 
 
 def _may_be_raised(refused: RefusedCall, chunk: Unlocking) -> str:

@@ -15,7 +15,7 @@ from runtime.pallets.staking.stakers import HeldSlash
 from runtime.pallets.staking.staking_events import SlashCancelled, SlashHeld, SlashTaken
 
 
-def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, reporter: bytes) -> int:
+def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, reporter: bytes | None) -> int:
     """Hold a slash until the next era; what it would take of the bond and the pool now."""
     number, take_era = stake.slash_numbers.get(), stake.current_era.get() + 1
     stake.held_slashes[offender, number] = HeldSlash(era, step, reporter, take_era)
@@ -70,8 +70,10 @@ def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
         stake.pools[offender] = replace(pool, stake=struck.pool)
     stake.factors[offender] = remembered(stake.factors[offender], held.era, held.step)
     stake.pay_slash(offender, offender, offender, own, held.reporter)
-    # A reporter has no more than the offender itself loses: else who has much of others behind it would report itself.
-    reward_max = own - part(own, stake.slash_reporter)
+    # A reporter has half of what the offender itself loses at most: else who has much of others behind it would report
+    # itself, and offend for nothing.
+    reward_max = max(0, own // 2 - part(own, stake.slash_reporter))
     stake.pay_slash(STAKES, offender, STAKES, struck.amount, held.reporter, reward_max)
-    stake.check_covered(offender)
+    stake.check_covered(offender, offender)
+    stake.check_covered(STAKES, offender)
     return own + struck.amount

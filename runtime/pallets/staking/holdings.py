@@ -4,6 +4,7 @@ Always: a step costs the same however many stand behind a validator; what leaves
 it is free, and carries an answer for the validator that it leaves.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from runtime.frame.errors import ensure
@@ -25,11 +26,15 @@ from runtime.pallets.staking.staking_events import (
 
 
 def stake_of(stake: StakeLedger, who: bytes, validator: bytes) -> int:
-    """What an account has behind a validator now, slashes of those it moved from apart."""
+    """What an account has behind a validator now, without what slashes took of what came from others."""
     if who == validator:
         return stake.bonds[who]
     position = stake.positions[who, validator]
-    return worth(stake.pools[validator].stake, position.shares) if position else 0
+    if position is None:
+        return 0
+    # as `up_to_date` would leave it, to the grain: whoever takes all of it out names this amount
+    after = _without_slashes(stake, PoolStep(stake.pools[validator], position))
+    return worth(after.pool.stake, after.position.shares)
 
 
 def earned_by(stake: StakeLedger, who: bytes, validator: bytes) -> int:
@@ -128,18 +133,24 @@ def unlock_later(
     stake.emit(Unbonded(who, validator, total, until))
 
 
-def reckon(stake: StakeLedger, who: bytes, chunk: Unlocking) -> Unlocking:
-    """Take of a chunk what slashes took of it since; the chunk as it is now, which the caller writes."""
-    value = chunk.value
-    for answered in chunk.answers:
-        left = left_of(value, answered, stake.factors[answered.validator])
-        holder = stake.holder(who, chunk.validator)
-        stake.pay_slash(holder, chunk.validator, who, value - left, None)
-        value = left
-    if who != chunk.validator and value != chunk.value:
-        stake.change_leaving(chunk.validator, value - chunk.value)
-    answers = tuple(replace(each, borne=stake.factors[each.validator]) for each in chunk.answers)
-    return Unlocking(chunk.validator, value, chunk.until_epoch, answers)
+def reckon(stake: StakeLedger, who: bytes, validator: bytes, chunks: Sequence[Unlocking]) -> tuple[Unlocking, ...]:
+    """Take of chunks behind one validator what slashes took since; the chunks as they are now, for the caller to write.
+
+    One payment, however many there are: 32 chunks that bear two slashes each would take as long as forty transfers.
+    """
+    now = tuple(
+        replace(
+            chunk,
+            value=value_now(stake, chunk),
+            answers=tuple(replace(each, borne=stake.factors[each.validator]) for each in chunk.answers),
+        )
+        for chunk in chunks
+    )
+    lost = sum(chunk.value for chunk in chunks) - sum(chunk.value for chunk in now)
+    stake.pay_slash(stake.holder(who, validator), validator, who, lost, None)
+    if who != validator and lost:
+        stake.change_leaving(validator, -lost)
+    return now
 
 
 def is_free(stake: StakeLedger, chunk: Unlocking) -> bool:
@@ -157,6 +168,11 @@ def answer_now(stake: StakeLedger, validator: bytes) -> Liability:
     return Liability(validator, stake.current_era.get(), stake.factors[validator])
 
 
+def kept_until(stake: StakeLedger, chunk: Unlocking) -> int:
+    """The first epoch in which a chunk can be free, by what is known now: a slash that waits may make it later."""
+    return max(chunk.until_epoch, *(_raises_end(stake, answered) for answered in chunk.answers), 0)
+
+
 def value_now(stake: StakeLedger, chunk: Unlocking) -> int:
     """What is left of a chunk, for those who only look."""
     value = chunk.value
@@ -171,18 +187,28 @@ def _kind(chunk: Unlocking) -> tuple[bytes, int, tuple[Liability, ...]]:
 
 def _charged(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) -> PoolStep:
     """A position whose moves bore what their old validators' offences cost, and answer no longer than they must."""
-    pool, position, place = standing.pool, standing.position, 0
+    after = _without_slashes(stake, standing)
+    stake.pay_slash(STAKES, validator, who, sum(amount for _, amount in after.amounts), None)
+    stake.burn(STAKES, validator, after.dust)
+    kept = tuple(move for move in after.position.moved if _may_be_called(stake, move.answer))
+    return PoolStep(after.pool, replace(after.position, moved=kept))
+
+
+def _without_slashes(stake: StakeLedger, standing: PoolStep) -> Departed:
+    """What is left of a position by what its old validators' offences cost, what they took, and the dust."""
+    pool, position, place, dust = standing.pool, standing.position, 0, 0
+    amounts: tuple[tuple[Liability | None, int], ...] = ()
     while place < len(position.moved):
-        count = len(position.moved)
-        factors = stake.factors[position.moved[place].answer.validator]
+        count, answered = len(position.moved), position.moved[place].answer
+        factors = stake.factors[answered.validator]
+        if factors == answered.borne:  # nothing is new to it, as nearly always
+            place += 1
+            continue
         after = delegations.charge(pool, position, place, factors, stake.current_era.get())
         pool, position = after.pool, after.position
-        for _, amount in after.amounts:
-            stake.pay_slash(STAKES, validator, who, amount, None)
-        stake.burn(STAKES, validator, after.dust)
+        amounts, dust = (*amounts, *after.amounts), dust + after.dust
         place += len(position.moved) == count
-    kept = tuple(move for move in position.moved if _may_be_called(stake, move.answer))
-    return PoolStep(pool, replace(position, moved=kept))
+    return Departed(pool, position, amounts, dust)
 
 
 def _may_be_called(stake: StakeLedger, answered: Liability) -> bool:
@@ -193,13 +219,17 @@ def _may_be_called(stake: StakeLedger, answered: Liability) -> bool:
 
 
 def _is_struck(stake: StakeLedger, answered: Liability) -> bool:
-    """Whether a slash waits, or accomplices may still raise one that was taken.
+    """Whether a slash waits, or accomplices may still raise one that was taken."""
+    return stake.frozen[answered.validator] > 0 or _raises_end(stake, answered) > stake.beacon.epoch()
+
+
+def _raises_end(stake: StakeLedger, answered: Liability) -> int:
+    """The first epoch in which nobody can raise any more what was taken; 0 where nothing was.
 
     An offence is raised by those that follow within the unbonding time, one offender in a block: an epoch more.
     """
-    if stake.frozen[answered.validator]:
-        return True
     # factors first: whoever never offended has none, and nothing more is read
     eras = [factor.era for factor in stake.factors[answered.validator] if factor.era <= answered.era]
-    is_open = any((era + 1) * stake.era_epochs + stake.unbonding_epochs >= stake.beacon.epoch() for era in eras)
-    return is_open and answered.validator in stake.tombstones
+    if not eras or answered.validator not in stake.tombstones:
+        return 0
+    return (max(eras) + 1) * stake.era_epochs + stake.unbonding_epochs + 1

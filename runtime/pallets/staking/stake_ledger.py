@@ -283,14 +283,16 @@ class StakeLedger(Pallet):
         """On whose account an account's stake behind a validator is held."""
         return staker if staker == validator else STAKES
 
-    def check_covered(self, validator: bytes) -> None:
-        """Where stake ends: all that is held for a validator stands behind it, or waits to leave."""
-        hold = Hold(STAKE, validator)
-        own = sum(chunk.value for chunk in self.unlocking[validator] if chunk.validator == validator)
-        delegated = self.pools[validator].stake.value + self.leaving[validator]
-        is_covered = own + self.bonds[validator] == self.balances.held(validator, hold)
-        is_covered = is_covered and delegated == self.balances.held(STAKES, hold)
-        assert is_covered, "stake that nobody holds, or held and nobody's stake"
+    def check_covered(self, staker: bytes, validator: bytes) -> None:
+        """Where stake ends: all that is held where a staker's is stands behind the validator, or waits to leave."""
+        # Not both holders each time: 32 validators may have 32 chunks each of what they delegated themselves.
+        if staker == validator:
+            chunks = self.unlocking[validator]
+            there = self.bonds[validator] + sum(chunk.value for chunk in chunks if chunk.validator == validator)
+        else:
+            there = self.pools[validator].stake.value + self.leaving[validator]
+        held = self.balances.held(self.holder(staker, validator), Hold(STAKE, validator))
+        assert there == held, "stake that nobody holds, or held and nobody's stake"
 
     def burn(self, holder: bytes, validator: bytes, dust: int) -> None:
         """End grains that no share owns."""

@@ -106,7 +106,8 @@ class HeldSlash:
     era: EraIndex
     """Of the offence."""
     step: SlashStep
-    reporter: AccountId
+    reporter: AccountId | None
+    """None where what another did later raised it: nobody is paid for that."""
     take_era: EraIndex
     """Taken in the first blocks of this era."""
 

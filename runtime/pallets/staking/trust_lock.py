@@ -59,14 +59,6 @@ class Offender:
     slashed_ppm: U32
 
 
-@struct
-class Raised:
-    """What every offender of the window loses, and who proved the offence that raised it."""
-
-    slashed_ppm: U32
-    reporter: AccountId
-
-
 Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 
 
@@ -149,7 +141,7 @@ class TrustLock(Pallet, index=8):
     offenders: StorageValue[Offenders] = StorageValue(
         default=(), doc="Who offended within the unbonding window; the more stake, the higher the slash of each."
     )
-    raised: StorageValue[Raised | None] = StorageValue(doc="The slash that earlier offenders are being raised to.")
+    raised: StorageValue[U32] = StorageValue(default=0, doc="The slash that earlier offenders are being raised to.")
 
     slash_floor: Parameter[U32] = Parameter(
         SLASH_FLOOR_PPM,
@@ -185,9 +177,10 @@ class TrustLock(Pallet, index=8):
         window.append(Offender(proof.author, epoch, era, exposed.total, 0))
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, origin.account)
-        # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block.
+        # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block. Nobody is
+        # paid for those: else who has little at stake would offend after somebody else, and live on the other's slash.
         if any(past.slashed_ppm < ppm for past in window):
-            self.raised.set(Raised(ppm, origin.account))
+            self.raised.set(ppm)
         self.stake.tombstone(proof.author)
         self.emit(OffenceProven(proof.author, proof.slot, epoch, ppm, amount, origin.account))
 
@@ -205,15 +198,15 @@ class TrustLock(Pallet, index=8):
         """Raise one earlier offender to what it deserves now, and take one slash that is due."""
         is_taken = held_slashes.take_due(self.stake)
         due = self.raised.get()
-        if due is None:
+        if not due:
             return WEIGHTS["TrustLock.on_initialize strike"] if is_taken else None
         window = [past for past in self.offenders.get() if past.stash in self.stake.tombstones]
-        behind = [place for place, past in enumerate(window) if past.slashed_ppm < due.slashed_ppm]
+        behind = [place for place, past in enumerate(window) if past.slashed_ppm < due]
         if len(behind) <= 1:
             self.raised.remove()
         if behind:
-            amount = self._raise_to(window, behind[0], due.slashed_ppm, due.reporter)
-            self.emit(SlashRaised(window[behind[0]].stash, due.slashed_ppm, amount))
+            amount = self._raise_to(window, behind[0], due, None)
+            self.emit(SlashRaised(window[behind[0]].stash, due, amount))
         return WEIGHTS["TrustLock.on_initialize strike"]
 
     # ----------------------------------------------------------------------------------------- verbs for other pallets
@@ -267,11 +260,10 @@ class TrustLock(Pallet, index=8):
         eras = dict.fromkeys(offender.era for offender in window)
         total = max(*(self.stake.eras_total[era] for era in eras), *(offender.exposed for offender in window))
         offending = sum(offender.exposed for offender in window)
-        pending = self.raised.get()
         deserved = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
-        return max(deserved, pending.slashed_ppm if pending else 0)
+        return max(deserved, self.raised.get())
 
-    def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes) -> int:
+    def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes | None) -> int:
         """Raise one offender's slash, and write the window; the grains that the step would take now."""
         offender = window[place]
         # Raised, not added: each loses what all of them together deserve, whoever is reported first.

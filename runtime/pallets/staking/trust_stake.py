@@ -148,16 +148,17 @@ class TrustStake(StakeLedger, index=7):
         free = [chunk for chunk in chunks if holdings.is_free(self, chunk)]
         ensure(bool(free), NothingToWithdraw)
         withdrawn = 0
-        for chunk in free:
-            left = holdings.reckon(self, staker, chunk)
-            holder, hold = self.holder(staker, chunk.validator), Hold(STAKE, chunk.validator)
-            self.balances.pay_held(holder, hold, ((staker, left.value),))
+        for validator in dict.fromkeys(chunk.validator for chunk in free):
+            mine = [chunk for chunk in free if chunk.validator == validator]
+            left = sum(chunk.value for chunk in holdings.reckon(self, staker, validator, mine))
+            holder, hold = self.holder(staker, validator), Hold(STAKE, validator)
+            self.balances.pay_held(holder, hold, ((staker, left),))
             if holder != staker:
-                self.change_leaving(chunk.validator, -left.value)
-            withdrawn += left.value
+                self.change_leaving(validator, -left)
+            withdrawn += left
         self.set_unlocking(staker, tuple(chunk for chunk in chunks if chunk not in free))
         for validator in dict.fromkeys(chunk.validator for chunk in free):
-            self.check_covered(validator)
+            self.check_covered(staker, validator)
         self.emit(Withdrawn(staker, withdrawn))
         return PostDispatch(actual_weight=withdraw_weight(len(free)))
 
@@ -227,7 +228,7 @@ class TrustStake(StakeLedger, index=7):
         with self._living(delegator):
             departed = holdings.take(self, delegator, validator, value)
             holdings.unlock_later(self, delegator, validator, departed.amounts)
-        self.check_covered(validator)
+        self.check_covered(delegator, validator)
 
     @call(index=9, weight=WEIGHTS["TrustStake.redelegate"])
     def redelegate(self, origin: Signed, source: AccountId, target: AccountId, value: CompactBalance) -> None:
@@ -242,8 +243,8 @@ class TrustStake(StakeLedger, index=7):
             moved = sum(amount for _, amount in departed.amounts)
             self.balances.rededicate(STAKES, Hold(STAKE, source), Hold(STAKE, target), moved)
             holdings.add(self, delegator, target, moved, answered)
-        self.check_covered(source)
-        self.check_covered(target)
+        self.check_covered(delegator, source)
+        self.check_covered(delegator, target)
         self.emit(Redelegated(delegator, source, target, moved))
 
     @call(index=10, weight=WEIGHTS["TrustStake.claim"])
@@ -271,9 +272,11 @@ class TrustStake(StakeLedger, index=7):
         if (staker, validator) in self.positions:
             holdings.write(self, staker, validator, holdings.up_to_date(self, staker, validator))
         chunks = self.unlocking[staker]
-        now = [holdings.reckon(self, staker, each) if each.validator == validator else each for each in chunks]
-        self.set_unlocking(staker, tuple(chunk for chunk in now if chunk.value))
-        self.check_covered(validator)
+        mine = [each for each in chunks if each.validator == validator]
+        now = iter(holdings.reckon(self, staker, validator, mine))
+        kept = [next(now) if each.validator == validator else each for each in chunks]
+        self.set_unlocking(staker, tuple(chunk for chunk in kept if chunk.value))
+        self.check_covered(staker, validator)
 
     # ---------------------------------------------------------------------------------------------------- Root's calls
 
@@ -347,7 +350,7 @@ class TrustStake(StakeLedger, index=7):
         with self._living(delegator):
             self.balances.entrust(delegator, STAKES, Hold(STAKE, validator), value)
             holdings.add(self, delegator, validator, value)
-        self.check_covered(validator)
+        self.check_covered(delegator, validator)
 
     @contextmanager
     def _living(self, staker: bytes) -> Iterator[None]:

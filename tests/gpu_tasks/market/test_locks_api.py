@@ -189,10 +189,23 @@ def test_what_waits_is_kept_by_each_validator_that_it_answers_for(bound: Bound) 
     stake.factors[before] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[before] = 0
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
-    assert "not while accomplices" in lock.until, "its slash was taken, and may be raised"
+    assert "nobody can raise the slash" in lock.until, "it was taken, and may be raised"
     stake.frozen[before] = 1
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
     assert "not before the slash that waits" in lock.until
+
+
+def test_a_slash_that_others_may_raise_keeps_what_waits_and_says_until_when(bound: Bound) -> None:
+    rich(bound)
+    stake = bound[TrustStake]
+    stake.delegate(Signed(SAVER), ALICE, 20 * GRAINS)
+    stake.undelegate(Signed(SAVER), ALICE, 5 * GRAINS)
+    stake.factors[ALICE] = (OffenceFactor(0, WHOLE // 2),)
+    stake.tombstones[ALICE] = 0
+    _, leaving = all_entrusted(dev_apis(), state_of(bound), SAVER)
+    assert "nobody can raise the slash" in leaving.until
+    assert leaving.until_epoch == 1 + stake.unbonding_epochs + 1
+    assert leaving.until_epoch > stake.unlocking[SAVER][0].until_epoch
 
 
 def test_a_profile_is_a_deposit_that_nothing_takes(bound: Bound) -> None:

@@ -17,6 +17,7 @@ from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
+from runtime.pallets.pots import STAKES
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -25,7 +26,7 @@ from wallet.answers import BlockBody
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime
 from wallet.commands.history import BLOCK, WORD, WORDS, BlockReading, concerns, more_of
-from wallet.output import Account, Grains
+from wallet.output import Account, Grains, as_text
 from wallet.rpc import RpcError
 
 ME, HER, FIRST, SECOND = (bytes([number]) * 32 for number in (1, 2, 3, 4))
@@ -74,9 +75,11 @@ def test_every_event_of_stake_but_the_turn_of_an_era_has_words() -> None:
         (ev.Redelegated(ME, FIRST, SECOND, 5), f"from behind {ss58.encode(FIRST)}"),
         (ev.SlashHeld(0, FIRST, 1, SlashStep(0, 562_500), 2), "up to 56.25 % of what is behind it, in era 2"),
         (ev.SlashTaken(0, FIRST, 5), "of all that was behind it"),
-        (ev.StakeSlashed(FIRST, HER, 5), "the pool of all delegators"),
+        (ev.StakeSlashed(FIRST, STAKES, 5), "the pool of all delegators"),
+        (ev.StakeSlashed(FIRST, ME, 5), f"what {as_text(Account(ME))} took out of it before"),
         (ev.StakeSlashed(FIRST, FIRST, 5), None),
         (ev.ProfileSet(FIRST, b"Bob", b""), "Bob"),
+        (ev.ProfileSet(FIRST, b"Bob\nerror: pay", b""), "Bob error: pay"),
         (ev.ProfileSet(FIRST, b"", b""), "nothing any more"),
         (ev.Bonded(ME, 5), None),
     ],

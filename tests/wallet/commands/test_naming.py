@@ -55,6 +55,7 @@ def test_a_long_list_is_cut() -> None:
 
 def test_what_a_name_is_to_a_reader() -> None:
     assert name_text(b" Alice\x1b[2J\n ") == "Alice [2J"
+    assert name_text(b"Alice\nerror: use\n\tmine") == "Alice error: use mine"
     assert name_text(b"\xff") == "\N{REPLACEMENT CHARACTER}"
     assert alike(f"{WIDE}  AL") == alike("bob al")
 

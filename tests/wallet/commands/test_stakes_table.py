@@ -20,8 +20,8 @@ TIME = ChainTime(301, 1_700_000_040_000, 60_000, 60, 60, 1)  # the first block o
         (6, False, "about 2023-11-14 22:15 UTC"),
         (5, False, "now: `withdraw`"),
         (4, False, "now: `withdraw`"),
-        (4, True, "once no slash waits or may be raised"),
-        (8, True, "once no slash waits or may be raised, and not before about 2023-11-14 22:17 UTC"),
+        (4, True, "once no slash waits, nor can be raised"),
+        (8, True, "once no slash waits, nor can be raised, and not before about 2023-11-14 22:17 UTC"),
     ],
 )
 def test_when_a_part_is_free(until: int, is_held: bool, free: str) -> None:

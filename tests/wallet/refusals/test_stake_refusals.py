@@ -181,11 +181,17 @@ CASES = {
         ("of 13 oGPU", "1 slash of {first}", "in era 7, it is era 6 now"),
         (DELEGATE, does(TrustStake.undelegate(FIRST, 13 * OGPU)), *[lambda _: None] * 17, slashed()),
     ),
-    "withdraw what accomplices may raise": Case(
+    "withdraw what others may raise a slash of": Case(
         ev.NothingToWithdraw,
         TrustStake.withdraw_unbonded(),
-        ("of 6.5 oGPU", "offence of {first} in era 0", "from epoch 8 on, it is epoch 6 now"),
-        (DELEGATE, does(TrustStake.undelegate(FIRST, 13 * OGPU)), slashed(), tombstoned, *[lambda _: None] * 16),
+        ("of 6.5 oGPU", "6.5 oGPU are from epoch 8 on", "may raise", "epoch 6 now"),
+        (
+            DELEGATE,
+            does(TrustStake.undelegate(FIRST, 13 * OGPU)),
+            slashed(),
+            tombstoned,
+            *[lambda _: None] * 15,
+        ),
     ),
     "a key of small order": Case(
         ev.UnsafeKey, offer(vrf_key=bytes(32)), ("vrf_key", "32 bytes"), (OFFERED[0],), HER

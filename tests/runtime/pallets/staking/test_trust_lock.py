@@ -125,24 +125,6 @@ def test_a_block_raises_one_offender_and_takes_one_slash() -> None:
     assert chain.now()[TrustStake].slash_first.get() == sum(taken)
 
 
-def test_the_reporter_of_a_later_offence_has_its_part_of_what_it_raises() -> None:
-    chain = chain_of(7)
-    alice, bob = chain.validators[:2]
-    alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
-    before = owned(chain, REPORTER.stash), owned(chain, DELEGATOR.stash)
-    chain.block(signed(DELEGATOR.stash, double(alice)))
-    chain.block(signed(REPORTER.stash, double(bob)))
-    chain.block()
-    (event,) = chain.happened(tl.SlashRaised)
-    assert (event.offender, event.slashed_ppm) == (alice.stash, together)
-    chain.blocks(8)
-    parts = [BOND * ppm // 10**6 // 10 for ppm in (together - alone + together, alone)]
-    earned = owned(chain, REPORTER.stash) - before[0], owned(chain, DELEGATOR.stash) - before[1]
-    assert all(abs(got - part) < 9 for got, part in zip(earned, parts, strict=True))
-    assert len(chain.happened(tl.SlashRaised)) == 1
-    assert chain.now()[TrustLock].raised.get() is None
-
-
 def stake_in_all(chain: MarketChain, who: bytes) -> int:
     """What an account has behind validators and on its way out."""
     stake = chain.now()[TrustStake]
@@ -188,25 +170,6 @@ def test_delegators_share_the_slash_and_leaving_is_no_escape() -> None:
     free = chain.now()[Balances].free_balance(DELEGATOR.stash)
     chain.block(signed(DELEGATOR.stash, TrustStake.withdraw_unbonded()))
     assert 0 <= BOND - BOND * ppm // 10**6 - (chain.now()[Balances].free_balance(DELEGATOR.stash) - free) <= 3
-
-
-@pytest.mark.parametrize(("part_ppm", "others"), [(100_000, 4), (300_000, 2), (300_000, 4), (500_000, 4)])
-def test_reporting_oneself_never_pays_however_much_of_others_stands_behind_one(part_ppm: int, others: int) -> None:
-    numbers = {"TrustStake.slash_reporter": part_ppm}
-    chain = MarketChain(named_keys(7), [REPORTER, DELEGATOR], numbers, epoch_blocks=6)
-    alice = chain.validators[0]
-    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=others * BOND)))
-    chain.blocks(8)
-    own, before = chain.now()[TrustStake].bonds[alice.stash], owned(chain, REPORTER.stash)
-    chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
-    until_taken(chain)
-    (slash,) = chain.happened(SlashTaken)
-    lost = own - chain.now()[TrustStake].bonds[alice.stash]
-    earned = owned(chain, REPORTER.stash) - before
-    assert abs(earned - min(lost, slash.amount * part_ppm // 10**6)) <= 2
-    assert earned <= lost
-    (proven,) = chain.happened(tl.OffenceProven)
-    assert proven.amount == slash.amount, "told of the bond and of the pool"
 
 
 @pytest.mark.parametrize("wait", range(0, 18, 3))

@@ -1,0 +1,111 @@
+"""Nobody gains by an offence, and who bore one has what it is shown."""
+
+import pytest
+
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking import trust_lock as tl
+from runtime.pallets.staking.holdings import stake_of
+from runtime.pallets.staking.staking_events import NotEnoughStake, SlashTaken
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.evidence import double
+from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, refused, signed
+
+REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
+
+
+def chain_of(count: int) -> MarketChain:
+    return MarketChain(named_keys(count), [REPORTER, DELEGATOR], epoch_blocks=6)
+
+
+def owned(chain: MarketChain, account: bytes) -> int:
+    balances = chain.now()[Balances]
+    return balances.free_balance(account) + balances.reserved_balance(account)
+
+
+def until_taken(chain: MarketChain) -> None:
+    """Blocks until slashes that were proven in this era were taken."""
+    era = chain.now()[TrustStake].current_era.get()
+    while chain.now()[TrustStake].current_era.get() == era:
+        chain.block()
+    chain.blocks(2)
+
+
+def test_nobody_is_paid_for_what_a_later_offence_raises() -> None:
+    chain = chain_of(7)
+    alice, bob = chain.validators[:2]
+    alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
+    before = owned(chain, REPORTER.stash), owned(chain, DELEGATOR.stash)
+    chain.block(signed(DELEGATOR.stash, double(alice)))
+    chain.block(signed(REPORTER.stash, double(bob)))
+    chain.block()
+    (event,) = chain.happened(tl.SlashRaised)
+    assert (event.offender, event.slashed_ppm) == (alice.stash, together)
+    chain.blocks(8)
+    parts = [BOND * ppm // 10**6 // 10 for ppm in (together, alone)]
+    earned = owned(chain, REPORTER.stash) - before[0], owned(chain, DELEGATOR.stash) - before[1]
+    assert all(abs(got - part) < 9 for got, part in zip(earned, parts, strict=True))
+    assert len(chain.happened(tl.SlashRaised)) == 1
+    assert not chain.now()[TrustLock].raised.get()
+
+
+def test_offending_after_somebody_else_and_reporting_it_never_pays() -> None:
+    """With little of one's own at stake and much of others, where an honest validator made a mistake before."""
+    keys = named_keys(7)
+    bonds = (BOND, BOND // 10, *(BOND,) * 5)
+    chain = MarketChain(keys, [REPORTER, DELEGATOR], epoch_blocks=6, bonds=bonds)
+    alice, bob = keys[:2]
+    for who in keys:
+        if who is not bob:
+            chain.block(signed(who.stash, TrustStake.bond_extra(value=2 * BOND)))
+    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=bob.stash, value=2 * BOND)))
+    chain.blocks(6)
+    own, before = chain.now()[TrustStake].bonds[bob.stash], owned(chain, bob.stash)
+    chain.block(signed(DELEGATOR.stash, double(alice, epoch=1)))
+    chain.block(signed(bob.stash, double(bob, epoch=1)))
+    until_taken(chain)
+    chain.blocks(3)
+    assert len(chain.happened(SlashTaken)) == 3
+    lost = own - chain.now()[TrustStake].bonds[bob.stash]
+    assert owned(chain, bob.stash) - before <= -lost // 2
+
+
+@pytest.mark.parametrize(("part_ppm", "others"), [(100_000, 4), (300_000, 2), (300_000, 4), (500_000, 4)])
+def test_reporting_oneself_costs_half_of_it_however_much_of_others_stands_behind_one(
+    part_ppm: int, others: int
+) -> None:
+    numbers = {"TrustStake.slash_reporter": part_ppm}
+    chain = MarketChain(named_keys(7), [REPORTER, DELEGATOR], numbers, epoch_blocks=6)
+    alice = chain.validators[0]
+    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=others * BOND)))
+    chain.blocks(8)
+    own, before = chain.now()[TrustStake].bonds[alice.stash], owned(chain, REPORTER.stash)
+    chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
+    until_taken(chain)
+    (slash,) = chain.happened(SlashTaken)
+    lost = own - chain.now()[TrustStake].bonds[alice.stash]
+    earned = owned(chain, REPORTER.stash) - before
+    assert abs(earned - min(lost // 2, slash.amount * part_ppm // 10**6)) <= 2
+    assert earned <= lost // 2
+
+
+def test_all_of_what_moved_and_was_struck_is_named_and_taken_back_at_once() -> None:
+    """Nobody has to touch it before: what is shown is what there is."""
+    chain = chain_of(7)
+    alice, bob = (who.stash for who in chain.validators[:2])
+    who = DELEGATOR.stash
+    chain.block(signed(who, TrustStake.delegate(validator=alice, value=BOND)))
+    chain.block(
+        signed(who, TrustStake.redelegate(source=alice, target=bob, value=BOND)),
+        signed(REPORTER.stash, double(chain.validators[0])),
+    )
+    until_taken(chain)
+    left, ppm = stake_of(chain.now()[TrustStake], who, bob), chain.happened(tl.OffenceProven)[0].slashed_ppm
+    assert 0 <= BOND - BOND * ppm // 10**6 - left <= 2
+    chain.block(
+        refused(who, TrustStake.undelegate(bob, left + 1), NotEnoughStake),
+        signed(who, TrustStake.undelegate(bob, left)),
+    )
+    assert (who, bob) not in chain.now()[TrustStake].positions
+    (chunk,) = chain.now()[TrustStake].unlocking[who]
+    assert chunk.value == left
