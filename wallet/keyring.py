@@ -13,6 +13,7 @@ from wallet.private_file import read_limited, read_private, write_new
 from wallet.program_options import DEFAULT_FOLDER
 
 MAX_ACCOUNTS = 10_000
+NAMES_SHOWN = 10
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ENTROPY_BYTES = 56
@@ -60,7 +61,7 @@ class Keyring:
         try:
             return keyfile.load(read_private(path, MAX_FILE_BYTES))
         except FileNotFoundError:
-            raise KeyringError(f"there is no key {name!r} in {self.folder}") from None
+            raise self._missing(name) from None
 
     def unlock(self, name: str, password: str) -> Keypair:
         """The key of a name."""
@@ -71,7 +72,14 @@ class Keyring:
         try:
             self._path(name).unlink()
         except FileNotFoundError:
-            raise KeyringError(f"there is no key {name!r} in {self.folder}") from None
+            raise self._missing(name) from None
+
+    def _missing(self, name: str) -> KeyringError:
+        """What to say of a name that no key has: which names there are, or how to have one."""
+        known = self.names()
+        shown = ", ".join(known[:NAMES_SHOWN]) + (", …" if len(known) > NAMES_SHOWN else "")
+        next_step = f"there are: {shown}" if known else "`new` makes one, `import` takes one in"
+        return KeyringError(f"there is no key {name!r} in {self.folder}; {next_step}")
 
     def _store(self, name: str, file: KeyFile) -> None:
         try:

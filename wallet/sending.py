@@ -9,12 +9,16 @@ that headers commit to, down from one that is certified.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime
+from runtime.pallets.sudo import Sudid
 from runtime.pallets.system import AccountInfo, System
-from wallet.client import NEXT_STATUS_SECONDS, ChainClient, NotIncludedError, Outcome, Prepared
+from runtime.pallets.utility import BatchInterrupted
+from wallet.client import NEXT_STATUS_SECONDS, ChainClient, NotIncludedError, Outcome, Prepared, describe_error
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
@@ -149,3 +153,14 @@ def _unsettled(prepared: Prepared, error: BaseException) -> UnsettledError:
         f"{prepared.nonce}, valid before block {prepared.dies}) was signed and may have been sent: give the same "
         "command again, it looks for this one and sends no second one"
     )
+
+
+def inner_failure(runtime: Runtime, events: Iterable[Any]) -> str | None:
+    """Why a call inside one that succeeds all the same was not made: Root's, or a batch's; None where none failed."""
+    for happened in events:
+        if isinstance(happened, Sudid) and happened.sudo_result is not None:
+            return f"Root was refused: {describe_error(runtime, happened.sudo_result)}"
+        if isinstance(happened, BatchInterrupted):
+            told = describe_error(runtime, happened.error)
+            return f"call {happened.index + 1} of the batch failed, and those before it stand: {told}"
+    return None

@@ -133,16 +133,17 @@ class WalletSession:
 
         `result` says more of a call that did what it asked for.
         """
-        from wallet.sending import send_once  # noqa: PLC0415  # as above
+        from wallet.sending import inner_failure, send_once  # noqa: PLC0415  # as above
         from wallet.sent_notes import SentNotes  # noqa: PLC0415
 
         notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
             outcome = await send_once(client, call, key, notes, note, tip=tip)
-        more = result(outcome) if outcome.is_success else {}
-        self.output.facts({**_outcome_facts(call, outcome), **more})
-        if not outcome.is_success:
-            raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+        why = outcome.error or inner_failure(client.runtime, outcome.events)
+        more = {"why": why} if why else result(outcome)
+        self.output.facts({**_outcome_facts(call, outcome), "success": why is None, **more})
+        if why is not None:
+            raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}")
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:
@@ -166,5 +167,4 @@ def _outcome_facts(call: Call, outcome: Outcome) -> dict[str, Any]:
         "status": "final",
         "success": outcome.is_success,
         "fee": Grains(outcome.fee),
-        **({} if outcome.error is None else {"why": outcome.error}),
     }

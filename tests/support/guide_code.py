@@ -8,10 +8,9 @@ from types import ModuleType
 ROOT = Path(__file__).parents[2]
 
 
-def guide_module(document: str, path: Path) -> ModuleType:
-    """The one Python example of `document` (a path below the repository's root), written to `path` and imported."""
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    path.write_text(code)
+def guide_module(document: str, path: Path, place: int = 0) -> ModuleType:
+    """A Python example of `document` (a path below the repository's root), written to `path` and imported."""
+    path.write_text(re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)[place])
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

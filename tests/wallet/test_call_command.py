@@ -16,7 +16,7 @@ from task_chain import an_order
 from wallet.cli import main
 from wallet.commands import making
 from wallet.trial import HeldChange
-from wallet_runner import answer, chain, wallet
+from wallet_runner import answer, chain, said, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
 NOBODY = "ws://127.0.0.1:9"
@@ -166,3 +166,29 @@ def test_the_shell_completes_pallets_calls_and_arguments() -> None:
     assert completions("call", "Balances.transfer_k") == ["Balances.transfer_keep_alive"]
     assert completions("call", "Balances.burn", "") == ["value=", "keep_alive="]
     assert completions("call", "Nothing.here", "") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "told"),
+    [
+        (
+            "Sudo.sudo",
+            '{"TrustLock.cancel_slashes": {"offender": "//Alice"}}',
+            "Root was refused: TrustLock.NoSlashHeld",
+        ),
+        (
+            "Utility.batch",
+            '[{"System.remark": {"remark": "bye"}}, {"TrustStake.chill": {}}]',
+            "call 2 of the batch failed, and those before it stand: TrustStake.InOffice",
+        ),
+    ],
+)
+def test_what_fails_inside_a_call_that_succeeds_is_a_failure(
+    tmp_path: Path, call: str, arguments: str, told: str
+) -> None:
+    with chain(tmp_path) as url:
+        ended = wallet(tmp_path, url, "call", call, arguments, "--from", "//Alice", "--yes")
+        shown = json.loads(ended.stdout)
+        assert (ended.exit_code, shown["success"]) == (1, False)
+        assert told in shown["why"]
+        assert told in said(ended, "error")[0]

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from genesis import dev_accounts
 from runtime.pallets.staking.stakers import STAKE
+from wallet.cli import main
 from wallet.commands import money
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain, wallet
@@ -33,6 +35,16 @@ def test_what_a_provider_holds_is_told_apart(tmp_path: Path) -> None:
         assert "Devices.FreeBond" in reasons
         kinds = [row["kind"] for row in answer(wallet(tmp_path, url, "stakes", ALICE))]
         assert "held: Devices.FreeBond" in kinds
+
+
+def test_where_delegations_lie_is_said(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert "`stakes` and `locks` show it" in wallet(tmp_path, url, "holds", "//Bob").stderr
+        words = ("--from", "//Bob", "--dry-run")
+        delegated = CliRunner().invoke(main, ["--url", url, "delegate", ALICE, "5", *words])
+        assert "(where all delegations lie) for TrustStake.Stake" in " ".join(delegated.stdout.split())
+        bonded = CliRunner().invoke(main, ["--url", url, "stake", "20", *words])
+        assert "+20 oGPU for TrustStake.Stake" in " ".join(bonded.stdout.split())
 
 
 def test_a_list_that_is_as_long_as_an_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

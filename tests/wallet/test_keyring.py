@@ -11,6 +11,7 @@ import pytest
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
+from wallet import keyring as keyring_module
 from wallet.errors import CannotUnlockError, KeyFileError, KeyringError
 from wallet.keyfile import ScryptCost
 from wallet.keyring import Keyring
@@ -49,8 +50,17 @@ def test_add_get_unlock_remove(keyring: Keyring) -> None:
 def test_an_absent_folder_is_an_empty_keyring(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "none")
     assert ring.names() == []
-    with pytest.raises(KeyringError, match="no key"):
+    with pytest.raises(KeyringError, match=r"no key 'alice' in .*; `new` makes one"):
         ring.get("alice")
+
+
+def test_a_name_that_no_key_has_is_answered_with_those_there_are(keyring: Keyring) -> None:
+    with pytest.raises(KeyringError, match=r"no key 'alise' in .*; there are: alice$"):
+        keyring.get("alise")
+    for number in range(keyring_module.NAMES_SHOWN):
+        (keyring.folder / f"b{number}.json").touch()
+    with pytest.raises(KeyringError, match=r"there are: alice, b0, .*, b8, …$"):
+        keyring.get("alise")
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from runtime.frame.call import Call
+from runtime.pallets.pots import STAKES
 from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
@@ -128,6 +129,8 @@ def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any
     for change in changes:
         sign = "+" if change.grains > 0 else ""
         whose = "" if change.account == signer else f" of {as_text(Account(change.account))}"
+        if change.account == STAKES:
+            whose += " (where all delegations lie)"
         lines.append(f"{sign}{as_text(Grains(change.grains))}{whose} for {change.reason}: {change.reason.doc}")
     return "\n".join(lines)
 

@@ -13,6 +13,10 @@ from wallet.commands.options import AMOUNT, from_option
 from wallet.output import Account, Grains
 from wallet.session import WalletSession, note
 
+ELSEWHERE = (
+    "what the account has delegated lies with everybody's in an account of the chain: `stakes` and `locks` show it"
+)
+
 
 @click.command()
 @click.argument("accounts", nargs=-1, metavar="[ACCOUNT]...")
@@ -61,6 +65,7 @@ def holds(session: WalletSession, account: str) -> None:
             for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
         ]
         session.output.rows("Holds", ("reason", "case", "amount", "what"), rows)
+        note(ELSEWHERE)
         if len(cases) == HELD_CASES_MAX:
             note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
 

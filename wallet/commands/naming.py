@@ -54,8 +54,11 @@ async def known_validator(
     try:
         return session.account(text)
     except WalletError as unknown:
-        names = await names_of_candidates(client, await client.finalized())
-        found = named(text, names if among is None else {who: names[who] for who in among if who in names})
+        at = await client.finalized()
+        if among is None:
+            found = named(text, await names_of_candidates(client, at))
+        else:  # also those that offer no more, or may not: who leaves them calls them as before
+            found = named(text, await names_of(client, among, at), "behind whom you have stake")
         if isinstance(found, str):
             raise WalletError(f"{unknown}. {found}") from None
     address = ss58.encode(found)
@@ -68,8 +71,8 @@ async def known_validator(
     return found
 
 
-def named(text: str, names: Mapping[bytes, str]) -> bytes | str:
-    """The one account of this name, or in words why there is none."""
+def named(text: str, names: Mapping[bytes, str], where: str = "here") -> bytes | str:
+    """The one account of this name, or in words why there is none; `where` says who was asked."""
     wanted = alike(text)
     fitting = [who for who, name in names.items() if name and alike(name) == wanted]
     if len(fitting) == 1:
@@ -78,8 +81,8 @@ def named(text: str, names: Mapping[bytes, str]) -> bytes | str:
         return f"{len(fitting)} validators call themselves {text!r}, so give an address: {_listed(names, fitting)}"
     bearers = [who for who, name in names.items() if name]
     if not bearers:
-        return "No validator here calls itself anything"
-    return f"No validator here calls itself so; there are: {_listed(names, bearers)}"
+        return f"No validator {where} calls itself anything"
+    return f"No validator {where} calls itself so; there are: {_listed(names, bearers)}"
 
 
 def _listed(names: Mapping[bytes, str], accounts: list[bytes]) -> str:

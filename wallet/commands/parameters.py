@@ -11,14 +11,14 @@ from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.interface.parameters_api import ParameterStatus
 from runtime.pallets.chain_parameters import ChainParameters
-from runtime.pallets.sudo import Sudid, Sudo
+from runtime.pallets.sudo import Sudo
 from wallet.calls.declared import form_of
 from wallet.calls.form import ArgumentPlace
-from wallet.client import ChainClient, Outcome, Payer, describe_error
+from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import from_option
 from wallet.errors import WalletError
-from wallet.session import CallFailedError, WalletSession, explained
+from wallet.session import WalletSession, explained
 
 PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "reason")
 
@@ -70,7 +70,7 @@ def set_parameter(session: WalletSession, name: str, value: str, sender: str, se
         (now,) = [each for each in statuses if each.name == change.parameter.name]
         facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
         call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
-        return PlannedCall(call, facts, result=lambda outcome: _said_to_root(client, outcome))
+        return PlannedCall(call, facts)
 
     make(session, sender, sending, plan)
 
@@ -103,11 +103,3 @@ def _check(client: ChainClient, change: ParameterChange, values: Mapping[str, in
     changed = {**values, parameter.name: change.value}
     for relation in table.broken(changed):
         raise WalletError(f"{relation.explained({**table.fixed, **changed})}, which must hold: {relation.reason}")
-
-
-def _said_to_root(client: ChainClient, outcome: Outcome) -> Mapping[str, Any]:
-    """Nothing more where it is set; CallFailedError where Root was refused: `Sudo.sudo` itself never fails."""
-    for happened in outcome.events:
-        if isinstance(happened, Sudid) and happened.sudo_result is not None:
-            raise CallFailedError(f"Root was refused: {describe_error(client.runtime, happened.sudo_result)}")
-    return {}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import click
 
+from runtime.cryptography import ss58
 from runtime.interface.staking_api import StakeSummary, WaitingStake
-from runtime.pallets.staking.stakers import STAKE
+from runtime.pallets.staking.stakers import STAKE, Candidate, may_be_elected
+from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime
 from wallet.commands.naming import names_of
-from wallet.commands.staking_facts import open_view
+from wallet.commands.staking_facts import StakingView, open_view
 from wallet.output import Account, Grains
 from wallet.session import WalletSession, note
 
@@ -38,8 +41,27 @@ def show_stakes(session: WalletSession, account: str) -> None:
             row["name"] = names.get(row["behind"] or b"") or None
         session.output.rows("Stakes", COLUMNS, rows)
         note(f"it is {view.time.present_text}; dates go by {view.time.pace_text}")
+        for validator in await _idle(view, {each.validator for each in summary.stakes} - {who}):
+            note(
+                f"{ss58.encode(validator)} stopped to offer, may not after an offence, or has too little of its own: "
+                "what is behind it earns nothing; `redelegate` moves it, `undelegate` takes it out"
+            )
 
     session.run(show)
+
+
+async def _idle(view: StakingView, behind: Collection[bytes]) -> list[bytes]:
+    """Those of some validators that cannot be elected."""
+    asked = sorted(behind)
+    items = (TrustStake.candidates, TrustStake.tombstones, TrustStake.bonds)
+    read = [await view.client.read_many(item, asked, at=view.at) for item in items] if asked else [()] * len(items)
+    least = await view.look(lambda bound: bound[TrustStake].validator_bond_min)
+    return [who for who, *said in zip(asked, *read, strict=True) if _is_idle(*said, least=least)]
+
+
+def _is_idle(offer: Candidate | None, tombstone: int | None, own: int, *, least: int) -> bool:
+    """Whether a validator earns nothing: it does not offer, may not, or has too little of its own left."""
+    return offer is None or not may_be_elected(is_tombstoned=tombstone is not None, own_stake=own, least=least)
 
 
 def _row(kind: str, amount: int, behind: bytes | None = None) -> dict[str, Any]:

@@ -118,7 +118,8 @@ def _last_seat(bound: Bound) -> int | None:
 def _validator_row(
     each: ValidatorSummary, done: EraWork, expected: dict[bytes, ExpectedReturn], *, has_ended: bool
 ) -> dict[str, Any]:
-    change, ppm = each.commission_change, _return_ppm(expected.get(each.stash), has_ended=has_ended)
+    hoped = None if each.tombstoned else expected.get(each.stash)  # elected for the era still, and not again
+    change, ppm = each.commission_change, _return_ppm(hoped, has_ended=has_ended)
     return {
         "stash": Account(each.stash),
         "name": name_text(each.name) or None,

@@ -47,8 +47,13 @@ def not_enough_stake(refused: RefusedCall) -> str:
     where = "in your bond" if refused.validator == refused.signer else f"behind {account_text(refused.validator)}"
     if refused.value == 0 and there:
         return f"0 is no amount to take: you have {grains_text(there)} {where}"
+    if not there:
+        return f"you have 0 oGPU {where}: `stakes` shows where yours is"
     missing = grains_text(refused.value - there)
-    return f"you have {grains_text(there)} {where}, and {grains_text(refused.value)} are {missing} more than that"
+    return (
+        f"you have {grains_text(there)} {where}, and {grains_text(refused.value)} are {missing} more than that: "
+        f"take {grains_text(there)} at most, or `all`"
+    )
 
 
 def slash_pending(refused: RefusedCall) -> str:

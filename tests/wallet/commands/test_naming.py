@@ -9,12 +9,16 @@ import pytest
 from genesis import dev_accounts
 from runtime.cryptography import ss58
 from wallet.commands.naming import NAMED_MAX, alike, name_text, named
+from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain, said, wallet
 
 A, B, C = (bytes([number]) * 32 for number in (1, 2, 3))
 WIDE = "\N{FULLWIDTH LATIN SMALL LETTER B}ob"
 NAMES = {A: "Alice & sons", B: "bob", C: ""}
 ALICE = ss58.encode(dev_accounts.stash("Alice"))
+KINDS = (dev_accounts.SESSION, dev_accounts.VRF, dev_accounts.PROVIDER)
+IDLE = "stopped to offer"
+BOB = ss58.encode(keypair_from_suri("//Bob").account)
 
 
 @pytest.mark.parametrize(("typed", "found"), [("bob", B), ("BOB", B), (" alice &  SONS ", A), (WIDE, B)])
@@ -75,6 +79,21 @@ def test_money_goes_behind_a_name_only_where_somebody_looks(tmp_path: Path) -> N
         assert answer(taken)["success"], "who chose a validator before means that one"
         nobodys = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--from", "//Ferdie", "--dry-run")
         assert nobodys.exit_code == 2
-        assert "No validator here calls itself anything" in said(nobodys, "error")[0]
+        assert "No validator behind whom you have stake calls itself anything" in said(nobodys, "error")[0]
         rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
         assert {row["name"] for row in rows if row["kind"] == "delegation"} == {"Alice & sons"}
+
+
+def test_who_offers_no_more_is_left_by_its_name_and_its_delegators_are_told(tmp_path: Path) -> None:
+    keys = tuple("0x" + dev_accounts.key("Bob", kind).hex() for kind in KINDS)
+    with chain(tmp_path) as url:
+        for words in (("stake", "20"), ("validate", *keys), ("profile", "Bob & sons")):
+            assert answer(wallet(tmp_path, url, *words, "--from", "//Bob", "--yes"))["success"], words
+        assert answer(wallet(tmp_path, url, "delegate", BOB, "5", "--from", "//Ferdie", "--yes"))["success"]
+        assert not any(IDLE in told for told in said(wallet(tmp_path, url, "stakes", "//Ferdie"), "note"))
+        assert answer(wallet(tmp_path, url, "chill", "--from", "//Bob", "--yes"))["success"]
+        told = said(wallet(tmp_path, url, "stakes", "//Ferdie"), "note")
+        assert any(f"{BOB} {IDLE}" in note and "`redelegate`" in note for note in told)
+        assert not any(IDLE in note for note in said(wallet(tmp_path, url, "stakes", "//Bob"), "note"))
+        left = wallet(tmp_path, url, "undelegate", "bob & SONS", "all", "--from", "//Ferdie", "--yes")
+        assert answer(left)["success"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runtime.interface.staking_api import WaitingStake
+from runtime.pallets.staking.stakers import Candidate
 from wallet.commands.chain_time import ChainTime
-from wallet.commands.stakes_table import _waiting_row
+from wallet.commands.stakes_table import _is_idle, _waiting_row
 from wallet.output import Account, Grains
 
 WHO = b"w" * 32
@@ -33,3 +34,15 @@ def test_when_a_part_is_free(until: int, is_held: bool, free: str) -> None:
         "free": free,
         "slash_waits": is_held,
     }
+
+
+OFFER = Candidate(bytes(32), bytes(32), bytes(32), 0)
+
+
+@pytest.mark.parametrize(
+    ("offer", "tombstone", "own", "is_idle"),
+    [(OFFER, None, 10, False), (None, None, 10, True), (OFFER, 3, 10, True), (OFFER, None, 9, True)],
+    ids=["elected", "chilled", "offended", "too little"],
+)
+def test_who_earns_nothing(offer: Candidate | None, tombstone: int | None, own: int, is_idle: bool) -> None:
+    assert _is_idle(offer, tombstone, own, least=10) is is_idle

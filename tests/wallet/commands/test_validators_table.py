@@ -50,6 +50,12 @@ def test_nothing_is_expected_before_an_era_ended_and_zero_of_who_is_not_elected(
     assert table._validator_row(SUMMARY, WORK, nothing, has_ended=True)["return_a_year_ppm"] == 0
 
 
+def test_nothing_is_expected_of_an_offender_that_is_still_elected_for_the_era() -> None:
+    offender = row(replace(SUMMARY, tombstoned=True, slashes_held=1))
+    assert (offender["elected"], offender["return_a_year"], offender["return_a_year_ppm"]) == (True, "0.00 %", 0)
+    assert row(replace(SUMMARY, tombstoned=True), has_ended=False)["return_a_year"] is None
+
+
 def test_an_announced_commission_is_shown_until_it_holds() -> None:
     ahead = row(replace(SUMMARY, commission_change=CHANGE))
     assert (ahead["commission_then"], ahead["commission_from_era"]) == ("6 %", 11)

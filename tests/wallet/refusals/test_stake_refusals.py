@@ -159,8 +159,11 @@ CASES = {
     "take more than there is": Case(
         ev.NotEnoughStake,
         TrustStake.undelegate(FIRST, 20 * OGPU),
-        ("13 oGPU behind {first}", "20 oGPU are 7 oGPU more"),
+        ("13 oGPU behind {first}", "20 oGPU are 7 oGPU more", "take 13 oGPU at most, or `all`"),
         (DELEGATE,),
+    ),
+    "take where nothing is": Case(
+        ev.NotEnoughStake, TrustStake.undelegate(FIRST, 5 * OGPU), ("0 oGPU behind {first}: `stakes` shows",)
     ),
     "take nothing": Case(
         ev.NotEnoughStake, TrustStake.undelegate(FIRST, 0), ("0 is no amount", "13 oGPU behind {first}"), (DELEGATE,)
