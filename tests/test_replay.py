@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "b72fd39aac79118851fbc1637c508cca874d19471b11b15bcfeeb3cbe0e47c08"
+KEPT_DIGEST = "2e2e2cb596949cdb2aa9a06d89396966308359cc6e8f26fc3f521f2a4d491b66"
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Storage version 1: stakes that were copied for every era become shares, in the first block of the new program.
 
+TrustStake's storage, and the little of TrustLock's that changed with it.
+
 Always: what each account has free, behind validators and on its way out is what it was; what it had earned and nobody
 had asked for is credited to it (`TrustStake.claim` of itself), with the dust where it was: at the validator.
 """
@@ -22,9 +24,10 @@ from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import STAKE, UNLOCKING_MAX, EpochIndex, Unlocking
 from runtime.pallets.weights import WEIGHTS
+from runtime.state.overlay import Overlay
 
 VERSION = 1
-ACCOUNT_BYTES, INDEX_BYTES, HASH_BYTES = 32, 4, 16
+ACCOUNT_BYTES, INDEX_BYTES, HASH_BYTES, PPM_BYTES = 32, 4, 16, 4
 
 
 @struct
@@ -72,6 +75,21 @@ def migrate(stake: StakeLedger) -> Weight:
         for key, _ in _entries(stake, gone):
             stake.overlay.store(key, None, None)
     return times(records, WEIGHTS["TrustStake.delegate"])
+
+
+def migrate_offences(overlay: Overlay) -> Weight:
+    """Of TrustLock: nobody is paid any more for a raise that waits, and how a slash is parted is said by TrustStake."""
+    raised = storage_prefix("TrustLock", "Raised")
+    waiting = overlay.raw(raised)
+    if waiting is not None:
+        overlay.store_raw(raised, waiting[:PPM_BYTES])
+    for parameter in ("SlashTreasury", "SlashReporter"):
+        before = storage_prefix("TrustLock", parameter)
+        set_to = overlay.raw(before)
+        if set_to is not None:
+            overlay.store_raw(storage_prefix("TrustStake", parameter), set_to)
+            overlay.store(before, None, None)
+    return WEIGHTS["TrustLock.on_initialize strike"]
 
 
 def _share_rewards(stake: StakeLedger) -> int:

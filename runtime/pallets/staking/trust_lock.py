@@ -30,7 +30,7 @@ from runtime.frame.pallet import (
 )
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking import held_slashes
+from runtime.pallets.staking import from_copies, held_slashes
 from runtime.pallets.staking.double_headers import SealedHeader, double_proposal
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import (
@@ -133,6 +133,8 @@ class NoSlashHeld(DispatchError):
 class TrustLock(Pallet, index=8):
     """Locks by case, offences and slashing."""
 
+    storage_version = from_copies.VERSION
+
     system: System
     balances: Balances
     beacon: Beacon
@@ -193,6 +195,10 @@ class TrustLock(Pallet, index=8):
         self.offenders.set(tuple(excused))
 
     # ------------------------------------------------------------------------------------------------------------ hook
+
+    def migrate(self, found: int) -> Weight:
+        """From a raise with a reporter, and parameters that belong to the stakes now."""
+        return from_copies.migrate_offences(self.overlay)
 
     def on_initialize(self) -> Weight | None:
         """Raise one earlier offender to what it deserves now, and take one slash that is due."""

@@ -16,6 +16,7 @@ from runtime.frame.storage_version import migrate, version_key, version_value
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE, STAKES, STAKING_REWARDS
 from runtime.pallets.staking.holdings import earned_by, stake_of, value_now
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
@@ -122,6 +123,22 @@ def test_it_is_done_once_and_what_came_of_it_goes_on(bound: Bound) -> None:
     assert not list(stake.pools.keys())
     check_stakes(bound)
     assert all(info.sufficients <= 1 for _, info in bound[System].account.items())
+
+
+def test_a_raise_that_waits_and_what_root_had_set_go_along(recorded: dict[int, Height]) -> None:
+    """The program before stored who is paid for a raise, and the parts of a slash with the offences."""
+    one = recorded[HEIGHTS[-1]]
+    raised, reporter = (562_500).to_bytes(4, "little"), b"r" * 32
+    old = {("TrustLock", "Raised"): raised + reporter, ("TrustLock", "SlashReporter"): (70_000).to_bytes(4, "little")}
+    state = {**one["state"], **{storage_prefix(*item): value for item, value in old.items()}}
+    runtime = runtime_of(from_json(one["spec"].encode()))
+    bound = runtime.at(Memory(state))
+    migrate(bound.pallets)
+    changes = {**state, **bound.overlay.changes()}
+    later = runtime.at(Memory({key: value for key, value in changes.items() if value is not None}))
+    assert later[TrustLock].raised.get() == 562_500
+    assert (later[TrustStake].slash_reporter, later[TrustStake].slash_treasury) == (70_000, 400_000)
+    assert storage_prefix("TrustLock", "SlashReporter") not in {key for key, value in changes.items() if value}
 
 
 def test_storage_of_a_newer_program_is_not_touched(bound: Bound) -> None:
