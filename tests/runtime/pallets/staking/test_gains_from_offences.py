@@ -6,7 +6,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.staking_events import NotEnoughStake, SlashTaken
-from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_lock import OffenceProven, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double
 from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, refused, signed
@@ -87,6 +87,8 @@ def test_reporting_oneself_costs_half_of_it_however_much_of_others_stands_behind
     earned = owned(chain, REPORTER.stash) - before
     assert abs(earned - min(lost // 2, slash.amount * part_ppm // 10**6)) <= 2
     assert earned <= lost // 2
+    (proven,) = chain.happened(OffenceProven)
+    assert proven.amount == slash.amount, "told of the bond and of the pool"
 
 
 def test_all_of_what_moved_and_was_struck_is_named_and_taken_back_at_once() -> None:
