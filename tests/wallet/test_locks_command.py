@@ -13,7 +13,7 @@ from runtime.interface.stake_locks import DELEGATION, LEAVING, OWN_BOND
 from runtime.pallets.staking.stakers import STAKE
 from wallet.cli import main
 from wallet.commands import locks
-from wallet.commands.locks import ChainClock
+from wallet.commands.chain_time import ChainTime, moment
 from wallet_runner import answer, chain, wallet
 
 ALICE = dev_accounts.stash("Alice")
@@ -103,7 +103,7 @@ def test_a_list_that_is_longer_than_is_shown_says_so(tmp_path: Path, monkeypatch
         assert (len(answer(cut)), "more than" in cut.stderr) == (count - 1, True)
 
 
-CLOCK = ChainClock(block=100, now_ms=1_700_000_000_000, epoch_blocks=60, slot_ms=1_000)
+TIME = ChainTime(100, 1_700_000_000_000, 48_000, 48, 60, 1)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,12 @@ CLOCK = ChainClock(block=100, now_ms=1_700_000_000_000, epoch_blocks=60, slot_ms
 )
 def test_an_end_is_a_date_where_the_chain_has_a_height(epoch: int | None, block: int | None, told: str) -> None:
     lock = Lock(STAKE, bytes(32), 1, "what", "until it ends", epoch, block, "nothing", 0)
-    assert locks._row(lock, CLOCK)["until"] == told
+    assert locks._row(lock, TIME)["until"] == told
 
 
 def test_a_clock_that_makes_no_sense_gives_no_date() -> None:
-    assert ChainClock(1, 2**63, 60, 1_000).when(2) is None
-    assert ChainClock(1, 0, 60, 2**63).when(2) is None
-    assert CLOCK.when(161) == datetime(2023, 11, 14, 22, 14, 21, tzinfo=UTC)
+    assert moment(2**63) is None
+    assert moment(TIME.block_ms(161)) == datetime(2023, 11, 14, 22, 14, 21, tzinfo=UTC)
+    assert moment(ChainTime(100, 1_700_000_000_000, 96_000, 48, 60, 1).block_ms(101)) == datetime(
+        2023, 11, 14, 22, 13, 22, tzinfo=UTC
+    ), "at the pace of the blocks before it"

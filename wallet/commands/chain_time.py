@@ -54,10 +54,17 @@ class ChainTime:
         blocks = YEAR_MS * self.passed_blocks // max(1, self.passed_ms)
         return min(U32_MAX, blocks // (self.epoch_blocks * self.era_epochs))
 
+    def block_of(self, epoch: int) -> int:
+        """The first block of an epoch."""
+        return epoch * self.epoch_blocks + 1
+
+    def block_ms(self, block: int) -> int:
+        """When a block will come, or came, about."""
+        return self.now_ms + (block - self.height) * self.passed_ms // self.passed_blocks
+
     def begin_ms(self, epoch: int) -> int:
         """When the first block of an epoch will be, or was, about."""
-        away = epoch * self.epoch_blocks + 1 - self.height
-        return self.now_ms + away * self.passed_ms // self.passed_blocks
+        return self.block_ms(self.block_of(epoch))
 
     def date_of(self, epoch: int) -> str:
         """`about 2026-11-26 02:16 UTC`."""
@@ -83,12 +90,18 @@ class ChainTime:
         return f"{tenths // 10}.{tenths % 10} s a block, as the last {self.passed_blocks} took"
 
 
+def moment(time_ms: int) -> datetime | None:
+    """A time by the calendar; None for one beyond it, since a node may say anything."""
+    try:
+        return _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return None
+
+
 def date_text(time_ms: int) -> str:
     """A time to the minute; `never` for one beyond the calendar."""
-    try:
-        return (_EPOCH + timedelta(milliseconds=time_ms)).strftime(DATE_FORMAT)
-    except OverflowError:
-        return "never"
+    found = moment(time_ms)
+    return "never" if found is None else found.strftime(DATE_FORMAT)
 
 
 async def read_time(client: ChainClient, at: bytes) -> ChainTime:
