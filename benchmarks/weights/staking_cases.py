@@ -285,7 +285,7 @@ def offended(actors: Sequence[Actor], is_raised: bool = False) -> Step:
     def step(bound: Bound) -> None:
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()
         era, lost = epoch // stake.era_epochs, PPM if is_raised else 0
-        stakes = {actor.stash: stake.offence_exposure(actor.stash, era)[0].total for actor in actors}
+        stakes = {actor.stash: stake.offence_exposure(actor.stash, era).total for actor in actors}
         window = [Offender(stash, epoch, era, exposed, lost) for stash, exposed in stakes.items()]
         if is_raised:
             window[-1] = replace(window[-1], slashed_ppm=0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runtime.pallets.staking import holdings
-from runtime.pallets.staking.stakers import UNLOCKING_MAX, Unlocking
+from runtime.pallets.staking.stakers import UNLOCKING_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, raised_until, them
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, them
 
 
 def already_bonded(refused: RefusedCall) -> str:
@@ -94,16 +94,6 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
     amount = grains_text(holdings.value_now(stake, first))
     why = ", since others may raise the slash that it bore until then" if until > first.until_epoch else ""
     return f"{told}: {amount} are from epoch {until} on{why}, it is epoch {refused.epoch} now"
-
-
-def _may_be_raised(refused: RefusedCall, chunk: Unlocking) -> str:
-    """A slash was taken, and grows with each accomplice that is found."""
-    stake = refused.stake
-    (free, era), offender = max((raised_until(stake, each), each.validator) for each in chunk.answers)
-    return (
-        f"accomplices may still raise what the offence of {account_text(offender)} in era {era} takes; what waits is "
-        f"free from epoch {free} on, it is epoch {refused.epoch} now"
-    )
 
 
 def _about(refused: RefusedCall, validator: bytes) -> RefusedCall:

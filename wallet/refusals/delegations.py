@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
 from runtime.pallets.staking.share_pool import worth
-from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, raised_until
+from runtime.pallets.staking.slash_factors import Liability
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.refusals.refused_call import RefusedCall, account_text, grains_text
 
 LEAVING = ("undelegate", "redelegate")
 
@@ -63,7 +65,18 @@ def still_answering(refused: RefusedCall) -> str:
 def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
     """The epoch from which on evidence against the validator it came from is too old, and raises nothing."""
     too_old = (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
-    return max(too_old, raised_until(refused.stake, move.answer)[0])
+    return max(too_old, _raised_until(refused.stake, move.answer))
+
+
+def _raised_until(stake: TrustStake, answer: Liability) -> int:
+    """From which epoch on no accomplice raises what an answer bears, slashes that wait included; 0 where none may."""
+    if answer.validator not in stake.tombstones:
+        return 0
+    eras = [factor.era for factor in stake.factors[answer.validator]]
+    eras += [held.era for _, held in stake.held_slashes.under(answer.validator) if held is not None]
+    return max(
+        ((era + 1) * stake.era_epochs + stake.unbonding_epochs + 1 for era in eras if era <= answer.era), default=0
+    )
 
 
 def too_many_moves(refused: RefusedCall) -> str:

@@ -9,7 +9,6 @@ from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import holdings
-from runtime.pallets.staking.slash_factors import Liability
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import SYMBOL, format_amount, format_percent
 
@@ -72,18 +71,6 @@ class RefusedCall:
     def era(self) -> int:
         """The era of the state."""
         return self.stake.current_era.get()
-
-
-def raised_until(stake: TrustStake, answer: Liability) -> tuple[int, int]:
-    """From which epoch on no accomplice raises what an answer bears, and the offence's era; zeros where none may."""
-    if answer.validator not in stake.tombstones:
-        return 0, 0
-    eras = [factor.era for factor in stake.factors[answer.validator]]
-    eras += [held.era for _, held in stake.held_slashes.under(answer.validator) if held is not None]
-    return max(
-        (((era + 1) * stake.era_epochs + stake.unbonding_epochs + 1, era) for era in eras if era <= answer.era),
-        default=(0, 0),
-    )
 
 
 def grains_text(grains: int) -> str:

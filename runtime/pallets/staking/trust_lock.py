@@ -175,7 +175,7 @@ class TrustLock(Pallet, index=8):
         pardoned = self.stake.pardoned[proof.author]
         ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
         era = epoch // self.stake.era_epochs
-        exposed, _ = self.stake.offence_exposure(proof.author, era)
+        exposed = self.stake.offence_exposure(proof.author, era)
         window.append(Offender(proof.author, epoch, era, exposed.total, 0))
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, origin.account)

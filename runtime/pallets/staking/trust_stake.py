@@ -310,13 +310,13 @@ class TrustStake(StakeLedger, index=7):
 
     # ----------------------------------------------------------------------------------------------- what an offence is
 
-    def offence_exposure(self, stash: bytes, era: int) -> tuple[Exposure, int]:
-        """The stake behind an offender in an era and all stake elected; its own bond if it was not elected."""
+    def offence_exposure(self, stash: bytes, era: int) -> Exposure:
+        """The stake behind an offender in an era; its own bond if it was not elected."""
         exposed = self.eras_exposure[era, stash]
         if exposed is None:
             own = self.bonds[stash]
-            exposed = Exposure(own, own)
-        return exposed, max(self.eras_total[era], exposed.total)
+            return Exposure(own, own)
+        return exposed
 
     def tombstone(self, stash: bytes) -> None:
         """End a validator's candidacy, until Root lifts it."""
