@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "2e2e2cb596949cdb2aa9a06d89396966308359cc6e8f26fc3f521f2a4d491b66"
+KEPT_DIGEST = "85ab224f93a1203a96bb6e6dc020a3881c99cdf9b4cc00f2ed1214eb5a75b3fd"
 
 
 @pytest.fixture(scope="module")

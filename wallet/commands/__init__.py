@@ -7,8 +7,8 @@ In reading order:
 * `making`: how a call is shown, asked for and sent
 * `keys`: make, import, list
 * `money`: balances and transfers
-* `locks`: what is locked, until when, and what could take it
 * `chain_time`: when an epoch will begin, about
+* `locks`: what is locked, until when, and what could take it
 * `naming`: validators by the names that they give themselves
 * `staking_facts`: what every command about stake shows: the time on the chain, when money is free, the risks
 * `delegating`, `bonding`: stake behind others, and behind oneself
