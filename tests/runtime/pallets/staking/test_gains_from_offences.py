@@ -2,33 +2,14 @@
 
 import pytest
 
-from runtime.pallets.balances import Balances
+from offending import DELEGATOR, REPORTER, chain_of, owned, until_taken
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.staking_events import NotEnoughStake, SlashTaken
 from runtime.pallets.staking.trust_lock import OffenceProven, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double
-from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, refused, signed
-
-REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
-
-
-def chain_of(count: int) -> MarketChain:
-    return MarketChain(named_keys(count), [REPORTER, DELEGATOR], epoch_blocks=6)
-
-
-def owned(chain: MarketChain, account: bytes) -> int:
-    balances = chain.now()[Balances]
-    return balances.free_balance(account) + balances.reserved_balance(account)
-
-
-def until_taken(chain: MarketChain) -> None:
-    """Blocks until slashes that were proven in this era were taken."""
-    era = chain.now()[TrustStake].current_era.get()
-    while chain.now()[TrustStake].current_era.get() == era:
-        chain.block()
-    chain.blocks(2)
+from scripts.chains.market_chain import BOND, MarketChain, named_keys, refused, signed
 
 
 def test_nobody_is_paid_for_what_a_later_offence_raises() -> None:

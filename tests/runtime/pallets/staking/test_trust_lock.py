@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
+from offending import DELEGATOR, REPORTER, chain_of, owned, until_taken
 from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, FundsUnavailable
@@ -28,26 +29,7 @@ from runtime.pallets.staking.staking_events import (
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double, report, sealed
-from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed
-
-REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
-
-
-def chain_of(count: int) -> MarketChain:
-    return MarketChain(named_keys(count), [REPORTER, DELEGATOR], epoch_blocks=6)
-
-
-def owned(chain: MarketChain, account: bytes) -> int:
-    balances = chain.now()[Balances]
-    return balances.free_balance(account) + balances.reserved_balance(account)
-
-
-def until_taken(chain: MarketChain) -> None:
-    """Blocks until slashes that were proven in this era were taken."""
-    era = chain.now()[TrustStake].current_era.get()
-    while chain.now()[TrustStake].current_era.get() == era:
-        chain.block()
-    chain.blocks(2)
+from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, refused, signed
 
 
 def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:

@@ -1,0 +1,26 @@
+"""A small chain on which somebody offends: who reports it, who stands behind it, and when the slash is taken."""
+
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import Keys, MarketChain, named_keys
+
+REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
+
+
+def chain_of(count: int) -> MarketChain:
+    """So many validators, a reporter and a delegator; an epoch has six blocks."""
+    return MarketChain(named_keys(count), [REPORTER, DELEGATOR], epoch_blocks=6)
+
+
+def owned(chain: MarketChain, account: bytes) -> int:
+    """What an account has, held or not."""
+    balances = chain.now()[Balances]
+    return balances.free_balance(account) + balances.reserved_balance(account)
+
+
+def until_taken(chain: MarketChain) -> None:
+    """Blocks until slashes that were proven in this era were taken."""
+    era = chain.now()[TrustStake].current_era.get()
+    while chain.now()[TrustStake].current_era.get() == era:
+        chain.block()
+    chain.blocks(2)
