@@ -37,7 +37,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 
-GROUND = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Capacity, Courts)
+GROUND = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts)
 PALLETS = (*GROUND, TrainingMarket, InferenceMarket, Attestations)
 OGPU = GRAINS_PER_OGPU
 RICH = 10**7 * OGPU

@@ -44,6 +44,7 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "TrustStake.era_epochs": MS_PER_DAY // epoch_ms,
         "TrustStake.unbonding_epochs": 21 * MS_PER_DAY // epoch_ms,
         "TrustStake.evidence_epochs": 18 * MS_PER_DAY // epoch_ms,
+        "TrustStake.jail_epochs": 6,
         "TrustStake.validator_bond_min": 1_000 * GRAINS_PER_OGPU,
         "TrustStake.validator_seats": 100,
         "Devices.consumer_bond_min": 10 * GRAINS_PER_OGPU,

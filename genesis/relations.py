@@ -25,8 +25,8 @@ RELATIONS = (
     Relation(
         "unbonding outlasts evidence",
         ("TrustStake.unbonding_epochs",),
-        ("TrustStake.evidence_epochs", "TrustStake.era_epochs", 2),
-        "a slash that is proven late is taken one era later, and must still find the stake",
+        ("TrustStake.evidence_epochs", "TrustStake.era_epochs", "TrustStake.era_epochs", 1),
+        "the set of the next era may be elected when stake leaves: it answers for that era, and evidence must find it",
     ),
     Relation(
         "evidence outlasts trust",

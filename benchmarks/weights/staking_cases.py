@@ -100,6 +100,8 @@ class Staking:
         found.call(candidate.stash, TrustStake.bond_extra(value=OGPU))
         found.call(candidate.stash, TrustStake.validate(**keys_of(Actor("other keys")), commission_ppm=COMMISSION))
         found.call(candidate.stash, TrustStake.chill())
+        world.block(jailed(candidate.stash))
+        found.call(candidate.stash, TrustStake.unjail())
         found.call(candidate.stash, TrustStake.announce_commission(commission_ppm=COMMISSION + 10_000))
         found.call(candidate.stash, TrustStake.set_profile(name=b"n" * NAME_BYTES_MAX, web=b"w" * WEB_BYTES_MAX))
         found.call(fresh.stash, TrustStake.delegate(validator=world.validators[RECEIVERS_FROM].stash, value=OGPU))
@@ -143,7 +145,8 @@ class Staking:
         while world.now()[Beacon].epoch_of(world.height + 1) < until:
             world.block()
         few, many = world.others[501], self.leaver
-        world.block(*(struck(who, self._sources()) for who in (few, many)))
+        waited = world.now()[TrustStake].unbonding_epochs
+        world.block(*(struck(who, self._sources(), eras_ago=waited) for who in (few, many)))
         found.growing_by_signer("validator", TrustStake.withdraw_unbonded(), {1: few, TO_LEAVE: many})
 
     def _leave_many(self) -> None:
@@ -190,6 +193,15 @@ class Staking:
         self.world.block(author=author)
         while not self.world.now()[Beacon].is_epoch_end(self.world.height):
             self.world.block(author=author)
+
+
+def jailed(stash: bytes) -> Step:
+    """A step after which somebody is in jail."""
+
+    def step(bound: Bound) -> None:
+        bound[TrustStake].jailed[stash] = bound[TrustStake].current_era.get()
+
+    return step
 
 
 def candidacy(actor: Actor) -> tuple[Step, Step]:
@@ -246,12 +258,12 @@ def parted(staker: bytes) -> Step:
     return step
 
 
-def struck(staker: bytes, sources: Sequence[bytes]) -> Step:
-    """A step: what somebody has on its way out answers for two validators each, both of which were slashed since."""
+def struck(staker: bytes, sources: Sequence[bytes], eras_ago: int = 0) -> Step:
+    """A step: what left so many eras ago answers for two validators each, both of which were slashed since."""
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
-        era, chunks = stake.current_era.get(), stake.unlocking[staker]
+        era, chunks = stake.current_era.get() - eras_ago, stake.unlocking[staker]
         pairs = [(chunk.validator, source) for chunk, source in zip(chunks, sources, strict=False)]
         for pair in pairs:
             for validator in pair:

@@ -31,6 +31,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Changes
 from runtime.state.trie import Trie
+from scripts.chains.presence import signed_by_all
 
 ACCOUNTS, SENDERS, VALIDATORS = 100_000, 13_000, 128
 FIRST_SLOT, SLOT_MS = 1_700_000_000, 1_000
@@ -120,7 +121,7 @@ class World:
         ]  # fmt: skip
         final = number - 1
         if final > bound[Beacon].final_height():
-            items.append(consensus_item(FinalRef(final, self.hash_of(final), b"")))
+            items.append(consensus_item(FinalRef(final, self.hash_of(final), signed_by_all(bound, final))))
         following = bound[TrustStake].next_validators(number)
         if following is not None:
             items.append(consensus_item(following))

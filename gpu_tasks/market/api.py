@@ -12,7 +12,7 @@ from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, judge_of
+from gpu_tasks.market.devices.judges import in_office, judge_of, to_seal_to
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import money
@@ -172,9 +172,9 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def readers(self, service: ServiceId) -> Annotated[tuple[InputReader, ...], Bounded(READERS_MAX)]:
-        """Whom to seal an input to: those in office, who may judge, then who offers the service; at most 128."""
+        """Whom to seal an input to: who is in office or elected next and may judge, then who offers it; at most 128."""
         market, devices = self.bound[InferenceMarket], self.bound[Devices]
-        judges = (stash for stash, _ in in_office(devices))
+        judges = to_seal_to(devices)
         offering = (devices.devices[key] for key, _ in market.offers.under(service))
         racers = sorted(device.owner for device in offering if device is not None)
         found: list[InputReader] = []
@@ -190,9 +190,9 @@ class GpuTasksApi(RuntimeApi, version=1):
 
         Who was none at that time is not asked for, so that nobody who joins later makes an honest input a bad one.
         """
-        since = self.bound[TrustStake].candidate_since
+        stake = self.bound[TrustStake]
         readers = (reader for stash, _ in in_office(self.bound[Devices]) for reader in self._reader(stash))
-        return tuple(replace(reader, key_since=max(reader.key_since, since[reader.stash])) for reader in readers)
+        return tuple(replace(each, key_since=max(each.key_since, _judges_since(stake, each.stash))) for each in readers)
 
     @query
     def quote(self, service: ServiceId, price_max: Balance, racers: U8) -> Quote | None:
@@ -246,3 +246,7 @@ class GpuTasksApi(RuntimeApi, version=1):
             reveals_from=current.reveals_from,
             reveals_until=rounds.reveal_deadline(current, windows) or 0,
         )
+
+
+def _judges_since(stake: TrustStake, stash: bytes) -> int:
+    return max(stake.candidate_since[stash], stake.known_since(stash))

@@ -49,5 +49,7 @@ class EpochTable:
         if seed is None:
             return None
         seats = bound[TrustStake].validators(number)
+        if not seats:  # of a set that is not elected yet, or so old that nothing said by it counts
+            return None
         members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
         return Epoch(ValidatorSet(number, members), seed)

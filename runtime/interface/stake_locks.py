@@ -34,7 +34,6 @@ POOLED = LockTerms(
 PROFILE_TERMS = LockTerms(
     what="a deposit for your name and web address as a validator", until="until you set both to nothing"
 )
-_IN_OFFICE = "what a validator in office had at genesis cannot be unbonded"
 _FROZEN = "not before the slash that waits is taken or cancelled"
 _RAISED = "not before nobody can raise the slash any more that it bore"
 
@@ -45,8 +44,6 @@ def _own_stake(bound: Bound, held: HeldMoney) -> tuple[Lock, ...]:
         return (POOLED.lock(held),)
     stake, stash = bound[TrustStake], held.owner
     bond, until = stake.bonds[stash], _and_then_waits(stake, OWN_BOND)
-    if stake.genesis_bond(stash):
-        until = _IN_OFFICE
     bonds = (OWN_BOND.lock(held, amount=bond, until=_thawed(stake, stash, until)),) if bond else ()
     return (
         *bonds,

@@ -62,7 +62,7 @@ class Beacon(Pallet, index=6):
         self.last_slot.set(pre_digest.slot)
         for reference in references:
             self._note_final(reference)
-        if self._is_first_of_epoch():
+        if self.is_epoch_start(self.system.number.get()):
             self._turn_epoch()
         self._extend(pre_digest.vrf_output)
 
@@ -98,6 +98,10 @@ class Beacon(Pallet, index=6):
         """Whether the block at a height is the last of its epoch."""
         return height > 0 and height % self.epoch_blocks == 0
 
+    def is_epoch_start(self, height: int) -> bool:
+        """Whether the block at a height is the first of its epoch."""
+        return height > 0 and (height - 1) % self.epoch_blocks == 0
+
     def genesis(self, config: dict[str, Any]) -> None:
         """`{"seed": hex}`: the seed of epoch 0, from which everything else follows."""
         seed = bytes.fromhex(str(config.get("seed", NO_HASH.hex())).removeprefix("0x"))
@@ -128,9 +132,6 @@ class Beacon(Pallet, index=6):
 
     def _seeding_blocks(self) -> int:
         return self.epoch_blocks * 2 // 3
-
-    def _is_first_of_epoch(self) -> bool:
-        return (self.system.number.get() - 1) % self.epoch_blocks == 0
 
     def _turn_epoch(self) -> None:
         epoch = self.epoch()

@@ -1,13 +1,15 @@
-"""Who validates, in the form that explorers read: SDK names, filled in by the pallet that elects.
+"""Who validates, in the form that explorers read, with the SDK's names: a mirror of what TrustStake elected.
 
-Keys are linked to validators in TrustStake; this pallet only mirrors who holds office in which session.
+A session is an epoch.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId
 from runtime.frame.pallet import Pallet, StorageValue, event
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_stake import TrustStake
 
 VALIDATORS_MAX = 1_000
 Validators = Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)]
@@ -23,6 +25,9 @@ class NewSession:
 class Session(Pallet, index=5):
     """The validators in office."""
 
+    beacon: Beacon
+    stake: TrustStake
+
     validators: StorageValue[Validators] = StorageValue(default=(), doc="Stashes of the validators in office.")
     current_index: StorageValue[U32] = StorageValue(default=0, doc="The session, which is the epoch.")
     queued_changed: StorageValue[bool] = StorageValue(
@@ -31,10 +36,19 @@ class Session(Pallet, index=5):
 
     events = (NewSession,)
 
-    def begin(self, index: int, validators: tuple[bytes, ...], next_differs: bool = False) -> None:
-        """Note that session `index` began with these validators."""
-        self.current_index.set(index)
-        self.validators.set(validators)
-        self.queued_changed.set(next_differs)
-        if index:
-            self.emit(NewSession(index))
+    def on_initialize(self) -> None:
+        """Begin the session with its epoch; in the block that elects, say whether the next has other validators."""
+        if self.beacon.is_epoch_start(self.stake.system.number.get()):
+            self._begin(self.beacon.epoch())
+
+    def genesis(self, config: dict[str, Any]) -> None:
+        """Session 0, with the validators of the chain specification, whom TrustStake has seated."""
+        self._begin(0)
+
+    def _begin(self, epoch: int) -> None:
+        now, following = self.stake.validators(epoch), self.stake.validators(epoch + 1)
+        self.current_index.set(epoch)
+        self.validators.set(tuple(seat.stash for seat in now))
+        self.queued_changed.set(following not in ((), now))
+        if epoch:
+            self.emit(NewSession(epoch))

@@ -26,7 +26,7 @@ from scripts.chains.judge_steps import due_of
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys
 from scripts.chains.toy_handler import TOY_STAKE, Toys
 
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Courts, Toys)
+PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Courts, Toys)
 RIGHT, WRONG = b"r" * 32, b"w" * 32
 PRICE = OGPU
 Verdict = Answered | Unanswerable

@@ -39,10 +39,11 @@ from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 from scripts.chains.market_books import check_books
 from scripts.chains.named_keys import NamedKeys
+from scripts.chains.presence import signed_by_all
 
 OGPU = GRAINS_PER_OGPU
 PALLETS = (
-    System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Capacity, Courts, TrainingMarket,
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket,
     InferenceMarket, Attestations,
 )  # fmt: skip
 Step = Callable[[Bound], None]
@@ -150,6 +151,8 @@ class MarketChain:
     pallets: tuple[type[Pallet], ...] = PALLETS
     bonds: tuple[int, ...] = (BOND,)
     check: Callable[[Bound, int], None] | None = None
+    absent: frozenset[bytes] = frozenset()
+    """Stashes whose votes no certificate holds."""
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     height: int = 0
     events: list[Any] = field(default_factory=list)
@@ -213,7 +216,7 @@ class MarketChain:
         ]
         final = self.height - self.final_lag
         if final > bound[Beacon].final_height():
-            items.append(consensus_item(FinalRef(final, _hash_of(final), b"")))
+            items.append(consensus_item(FinalRef(final, _hash_of(final), signed_by_all(bound, final, self.absent))))
         following = bound[TrustStake].next_validators(self.height)
         if following is not None:
             items.append(consensus_item(following))

@@ -9,13 +9,13 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import BOND, DEVICE_BOND, OGPU, Keys, Step, signed
 
 
-def validates(keys: Keys) -> Any:
-    """The call by which a stash that has bonded becomes a candidate."""
+def validates(keys: Keys, session: str = "session", commission_ppm: int = 50_000) -> Any:
+    """The call by which a stash that has bonded becomes a candidate, with its key of this role in consensus."""
     return TrustStake.validate(
-        session_key=keys.public("session"),
+        session_key=keys.public(session),
         vrf_key=keys.public("vrf"),
         provider_key=keys.provider,
-        commission_ppm=50_000,
+        commission_ppm=commission_ppm,
     )
 
 

@@ -31,6 +31,7 @@ from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
 from scripts.chains.market_books import check_books
+from scripts.chains.presence import signed_by_all
 from scripts.economy.books import Books
 from scripts.economy.crowd import Crowd, Directory
 from scripts.economy.figures import Tally
@@ -43,7 +44,7 @@ from scripts.economy.task_ends import task_ends
 from scripts.replay.calls import POWERS, draw
 from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS
 from scripts.replay.duties import deeds
-from scripts.replay.roll_deeds import with_roll_calls
+from scripts.replay.roll_deeds import with_numbers, with_roll_calls
 from scripts.replay.world import OGPU
 from wallet.keypair import Keypair
 
@@ -56,6 +57,8 @@ LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
 """Validators: enough for a court beside customer, parties and first judges, and too few."""
 SIGNED, FORGED = bytes(64), b"\1" * 64
 RICH = VALIDATORS + OUTSIDERS
+GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
+"""Of the blocks: a validator is away for some epochs, and jailed if it must stay in its set."""
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
 
 
@@ -70,6 +73,8 @@ class Season:
         spec = preset("Economy", "economy", "Local", seated)
         if number % 3:
             spec = with_roll_calls(spec)
+        if number % 2:  # small sets, of which nobody may go: who is away is jailed
+            spec = with_numbers(spec, {"TrustStake.elections": 1})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
@@ -77,6 +82,7 @@ class Season:
         self.books = Books(self.runtime.at(self.state))
         self.ids = [blake2_256(f"economy {seed}/{number}".encode())]
         self.slot, self.final, self.stalled_until = FIRST_SLOT, 0, 0
+        self.absent: frozenset[bytes] = frozenset()
         others = [name for name in NODES + WALKERS if name not in seated]
         self.founders = self.chance.sample(others, self.chance.choice((0, 2, 4)))
         known = [*seated, *self.founders]
@@ -228,7 +234,10 @@ class Season:
         """Somebody in office."""
         bound = self.runtime.at(self.state)
         seats = [seat.stash for seat in bound[TrustStake].validators(bound[Beacon].epoch_of(len(self.ids)))]
-        return self.chance.choice([stash for stash in seats if stash in BY_STASH])
+        here = [stash for stash in seats if stash in BY_STASH]
+        if self.chance.random() < (COMES_BACK if self.absent else GOES_AWAY):
+            self.absent = frozenset() if self.absent else frozenset([self.chance.choice(here)])
+        return self.chance.choice([stash for stash in here if stash not in self.absent] or here)
 
     def _digest(self, number: int, author: bytes) -> Digest:
         """The digest of the next block; time goes on, finality follows, lags, or stands still for a while."""
@@ -244,7 +253,9 @@ class Season:
             reached = max(self.final, number - 1 - self.chance.choice((0, 1, 1, 2, 5)))
             if reached > self.final:
                 self.final = reached
-                items.append(consensus_item(FinalRef(reached, self.ids[reached], b"not checked by execution")))
+                items.append(
+                    consensus_item(FinalRef(reached, self.ids[reached], signed_by_all(bound, reached, self.absent)))
+                )
         following = bound[TrustStake].next_validators(number)
         if following is not None:
             items.append(consensus_item(following))

@@ -32,6 +32,7 @@ from scripts.replay.world import OGPU, World
 
 Draw = Callable[[World, Actor], Call]
 NESTING_MAX = 1
+STAYS = 0.998
 
 
 def draw(world: World, who: Actor) -> Call:
@@ -182,6 +183,14 @@ def _sudo_as(world: World, who: Actor) -> Call:
 
 POWERS: tuple[Draw, ...] = (_sudo, _sudo, _sudo_as, lambda w, _: Sudo.set_key(new=w.chance.choice(sorted(BY_STASH))))
 """What only the holder of the key of Root can do."""
+
+
+def _chill(world: World, who: Actor) -> Call:
+    """Who sits mostly means to go on: else nobody would be left to work."""
+    sits = world.bound[TrustStake].seat_of(who.stash.account) is not None
+    return TrustStake.unjail() if sits and world.chance.random() < STAYS else TrustStake.chill()
+
+
 NESTED: tuple[Draw, ...] = (_batch, _batch_all, _force_batch, _sudo, _sudo_as)
 CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, _: System.remark(remark=w.chance.randbytes(w.chance.randrange(200))), 1),
@@ -198,7 +207,8 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, _: TrustStake.unbond(value=w.amount()), 2),
     (lambda _w, _: TrustStake.withdraw_unbonded(), 2),
     (_validate, 2),
-    (lambda _w, _: TrustStake.chill(), 1),
+    (_chill, 1),
+    (lambda _w, _: TrustStake.unjail(), 1),
     (lambda w, _: TrustStake.delegate(validator=w.validator(), value=w.amount()), 4),
     (_undelegate, 3),
     (_redelegate, 2),

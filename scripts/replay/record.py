@@ -37,6 +37,7 @@ from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
+from scripts.chains.presence import signed_by_all
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from scripts.replay.duties import deeds
@@ -107,7 +108,7 @@ class Recording:
 
     def next_digest(self, author: bytes) -> Digest:
         """The digest of the next block, without seal; time and finality move on."""
-        number = len(self.ids)
+        number, bound = len(self.ids), self.runtime.at(self.state)
         self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
         epoch = (number - 1) // 60
         pre_digest = PreDigest(self.slot, epoch, self.chance.randbytes(32), bytes(80))
@@ -117,8 +118,8 @@ class Recording:
             reached = max(self.final, number - 1 - self.chance.choice((0, 1, 1, 2, 5)))
             if reached > self.final:
                 self.final = reached
-                items.append(consensus_item(FinalRef(reached, self.ids[reached], b"not checked by execution")))
-        following = self.runtime.at(self.state)[TrustStake].next_validators(number)
+                items.append(consensus_item(FinalRef(reached, self.ids[reached], signed_by_all(bound, reached))))
+        following = bound[TrustStake].next_validators(number)
         if following is not None:
             items.append(consensus_item(following))
         return tuple(items)

@@ -28,8 +28,13 @@ SILENT, FOUND_OUT = 0.1, 0.35
 
 def with_roll_calls(spec: ChainSpec) -> ChainSpec:
     """The chain with roll calls, often."""
-    numbers = {"Capacity.roll_calls": 1, "Capacity.period": PERIOD}
-    return replace(spec, patch={**(spec.patch or {}), "chainParameters": numbers})
+    return with_numbers(spec, {"Capacity.roll_calls": 1, "Capacity.period": PERIOD})
+
+
+def with_numbers(spec: ChainSpec, numbers: dict[str, int]) -> ChainSpec:
+    """The chain with other parameters, and those that it had by other names."""
+    patch = spec.patch or {}
+    return replace(spec, patch={**patch, "chainParameters": {**patch.get("chainParameters", {}), **numbers}})
 
 
 def roll_deeds(world: World) -> Iterator[Deed]:

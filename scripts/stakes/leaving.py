@@ -89,7 +89,7 @@ class Leaving:
         rules = {
             "TrustStake.evidence_epochs": EVIDENCE_EPOCHS,
             "TrustStake.era_epochs": case.era_epochs,
-            "TrustStake.unbonding_epochs": EVIDENCE_EPOCHS + case.era_epochs + 2,
+            "TrustStake.unbonding_epochs": EVIDENCE_EPOCHS + 2 * case.era_epochs + 1,
             "TrustStake.emission_validators": 0,
         }
         others = [LEAVER, STAYER, REPORTER, OUTSIDER]
@@ -209,7 +209,7 @@ class Leaving:
                 self.did["taken"] += 1
                 self.did["raised"] += held.step.taken > 0
                 if held.step.taken < PPM:
-                    naive.slash(event.offender, held.era, held.step)
+                    naive.slash(event.offender, stake.answering_era(event.offender, held.era), held.step)
 
     def _out(self, stake: TrustStake, pair: tuple[bytes, bytes], amount: int) -> list[Exact]:
         """What leaves: everything, or a part of what answers for nobody."""
@@ -297,7 +297,8 @@ def reckoned(bound: Bound, validator: Keys) -> int:
 
 def _own(bound: Bound) -> tuple[bytes, Call]:
     stake = bound[TrustStake]
-    extra = max(0, stake.bonds[FIRST.stash] - stake.genesis_bond(FIRST.stash))
+    seat = stake.seat_of(FIRST.stash)
+    extra = max(0, stake.bonds[FIRST.stash] - (seat.weight if seat else 0))
     return FIRST.stash, TrustStake.unbond(value=extra)
 
 

@@ -25,11 +25,11 @@ from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys
 from scripts.economy.books import Books
 from scripts.stakes.shadow import Shadow, Stood, chunks_of
 
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock)
+PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock)
 RULES: tuple[dict[str, int], ...] = (
     {},
     {"TrustStake.evidence_epochs": 2, "TrustStake.unbonding_epochs": 5},
-    {"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 7},
+    {"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 8},
 )
 """Numbers of a chain, one for each season in turn; unbonding outlasts evidence by as little as is allowed."""
 SEATED, OUTSIDE, DELEGATORS = 4, 2, 8
@@ -207,7 +207,8 @@ class Season:
 
     def _unbond(self, bound: Bound, who: Keys) -> Call:
         stake = bound[TrustStake]
-        return TrustStake.unbond(value=self._amount(max(0, stake.bonds[who.stash] - stake.genesis_bond(who.stash))))
+        seat = stake.seat_of(who.stash)  # what its seat weighs stays: the naive rule knows nothing of seats
+        return TrustStake.unbond(value=self._amount(max(0, stake.bonds[who.stash] - (seat.weight if seat else 0))))
 
     def _withdraw_unbonded(self, _: Bound, __: Keys) -> Call:
         return TrustStake.withdraw_unbonded()

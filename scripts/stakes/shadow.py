@@ -247,10 +247,12 @@ class Shadow:
         self.frozen[offender] -= 1
         if offender != event.offender or held.take_era > bound[TrustStake].current_era.get():
             raise RuleBroken(f"slash {event.number} was taken too early, or of another")
+        # mostly the era before, in which the set was elected; `test_elections` shows when not
+        answering = bound[TrustStake].answering_era(offender, held.era)
         if held.step.taken < PPM:
-            self.naive.slash(offender, held.era, held.step)
+            self.naive.slash(offender, answering, held.step)
         self.events[offender] += 1
-        self.struck[offender].add(held.era)
+        self.struck[offender].add(answering)
         for pairs in self.pairs.values():
             for pair in pairs:
                 self.touches[pair] += 1
@@ -270,7 +272,8 @@ class Shadow:
     def _may_be_called(self, bound: Bound, answer: Answer) -> bool:
         """Whether evidence may still come, or a slash waits or may be raised."""
         stake = bound[TrustStake]
-        last = (answer[1] + 1) * stake.era_epochs - 1 + stake.evidence_epochs
+        last_era = stake.last_answerable(_name(answer[0]), answer[1])
+        last = (last_era + 1) * stake.era_epochs - 1 + stake.evidence_epochs
         return last >= bound[Beacon].epoch() or self._is_struck(bound, answer)
 
     def _is_struck(self, bound: Bound, answer: Answer) -> bool:
@@ -278,8 +281,10 @@ class Shadow:
         stake, whom = bound[TrustStake], _name(answer[0])
         if self.frozen[whom]:
             return True
-        ends = [(era + 1) * stake.era_epochs + stake.unbonding_epochs for era in self.struck[whom] if era <= answer[1]]
-        return whom in stake.tombstones and max(ends, default=-1) >= bound[Beacon].epoch()
+        since = stake.tombstones[whom]
+        if since is None or all(era > answer[1] for era in self.struck[whom]):
+            return False
+        return (since + 1) * stake.era_epochs + stake.unbonding_epochs >= bound[Beacon].epoch()
 
 
 def chunks_of(bound: Bound, staker: bytes) -> Counter[Leaves]:

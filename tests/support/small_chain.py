@@ -18,7 +18,6 @@ from runtime.frame.runtime import Bound, Runtime
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.session import Session
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import EventRecord, System
 from runtime.pallets.timestamp import Timestamp
@@ -28,7 +27,7 @@ from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
 
 VERSION = with_apis(RuntimeVersion("small", "test", 1, 1, 1, (), 1, 2), STANDARD_APIS)
-PALLETS = (System, Timestamp, Balances, TransactionPayment, Utility, Session, Beacon, Sudo)
+PALLETS = (System, Timestamp, Balances, TransactionPayment, Utility, Beacon, Sudo)
 SLOT_MS = 1_000
 FIRST_SLOT = 1_700_000_000
 ENDOWMENT = 1_000 * GRAINS_PER_OGPU

@@ -39,7 +39,7 @@ from scripts.chains.hold_books import check_holds
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
 from scripts.chains.task_books import task_books
 
-PALLETS = (System, Balances, Session, Beacon, TrustStake, TrustLock, Devices, Capacity, Courts, TrainingMarket)
+PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket)
 SMALL = {
     "TrustStake.validator_seats": 64,
     "TrainingMarket.commit_blocks": 4,

@@ -178,8 +178,8 @@ def test_the_shell_completes_pallets_calls_and_arguments() -> None:
         ),
         (
             "Utility.batch",
-            '[{"System.remark": {"remark": "bye"}}, {"TrustStake.chill": {}}]',
-            "call 2 of the batch failed, and those before it stand: TrustStake.InOffice",
+            '[{"System.remark": {"remark": "bye"}}, {"TrustStake.unjail": {}}]',
+            "call 2 of the batch failed, and those before it stand: TrustStake.NotJailed",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_provider_reads_all_that_secures_its_work(tmp_path: Path) -> None:
         )
         by_reason = {row["reason"]: row for row in rows}
         assert by_reason["Devices.FreeBond"]["until"].startswith("until you unregister")
-        assert "cannot be unbonded" in by_reason["TrustStake.Stake"]["until"]
+        assert "until you unbond it" in by_reason["TrustStake.Stake"]["until"]
 
 
 def test_a_table_for_people_fits_and_tells_when_it_is(tmp_path: Path) -> None:

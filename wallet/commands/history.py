@@ -48,6 +48,8 @@ WORDS = {
     ev.SlashTaken: "a slash was taken",
     ev.SlashCancelled: "a slash was cancelled",
     ev.TombstoneLifted: "may validate again",
+    ev.Jailed: "went to jail",
+    ev.Unjailed: "left jail",
 }
 OF_VALIDATORS = (
     ev.Tombstoned,
@@ -56,6 +58,8 @@ OF_VALIDATORS = (
     ev.SlashTaken,
     ev.SlashCancelled,
     ev.TombstoneLifted,
+    ev.Jailed,
+    ev.Unjailed,
 )
 """What also concerns who has stake behind them."""
 WHOSE = ("staker", "delegator", "stash", "offender")

@@ -92,7 +92,11 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
         offender = next(each.validator for each in first.answers if stake.frozen[each.validator])
         return f"{told}: {slash_pending(_about(refused, offender))}"
     amount = grains_text(holdings.value_now(stake, first))
-    why = ", since others may raise the slash that it bore until then" if until > first.until_epoch else ""
+    why = ""
+    if until > first.until_epoch:
+        raised = "others may raise the slash that it bore until then"
+        seated = "it stands behind a seat that had to stay, of which an offence may be proven until then"
+        why = f", since {raised if holdings.is_kept(stake, first) else seated}"
     return f"{told}: {amount} are from epoch {until} on{why}, it is epoch {refused.epoch} now"
 
 

@@ -24,21 +24,6 @@ def not_candidate(refused: RefusedCall) -> str:
     )
 
 
-def in_office(refused: RefusedCall) -> str:
-    """The genesis validators stay."""
-    kept = refused.stake.genesis_bond(refused.signer)
-    if refused.name == "unbond":
-        bond = refused.stake.bonds[refused.signer]
-        return (
-            f"your bond would be {grains_text(bond - refused.value)}, and a genesis validator keeps its first "
-            f"{grains_text(kept)}: take at most {grains_text(max(0, bond - kept))}"
-        )
-    return (
-        f"you are one of {len(refused.stake.seats.get())} validators of the genesis, which hold office in this "
-        f"release: bond ({grains_text(kept)}), session key and VRF key stay as they are"
-    )
-
-
 def too_many_candidates(refused: RefusedCall) -> str:
     """No place."""
     offers = refused.stake.candidate_count.get()
@@ -112,3 +97,8 @@ def is_tombstoned(refused: RefusedCall) -> str:
 def not_tombstoned(refused: RefusedCall) -> str:
     """Nothing to lift."""
     return f"{account_text(refused.validator)} has 0 tombstones: there is nothing to lift"
+
+
+def not_jailed(refused: RefusedCall) -> str:
+    """Nobody to let out."""
+    return f"you are not in jail, and may be elected: it is era {refused.stake.current_era.get()}"

@@ -36,7 +36,6 @@ SENTENCES: Mapping[type[DispatchError], Sentence] = {
     errors.UnsafeKey: offers.unsafe_key,
     errors.KeyTaken: offers.key_taken,
     errors.CommissionTooHigh: offers.commission_too_high,
-    errors.InOffice: offers.in_office,
     errors.IsTombstoned: offers.is_tombstoned,
     errors.NothingToClaim: delegations.nothing_to_claim,
     errors.PoolSpent: delegations.pool_spent,
@@ -49,6 +48,7 @@ SENTENCES: Mapping[type[DispatchError], Sentence] = {
     errors.CommissionStep: offers.commission_step,
     errors.NoProfile: offers.no_profile,
     errors.NotTombstoned: offers.not_tombstoned,
+    errors.NotJailed: offers.not_jailed,
 }
 
 

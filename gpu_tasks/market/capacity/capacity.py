@@ -53,7 +53,7 @@ from gpu_tasks.market.capacity.proofs import (
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import NotOwner
-from gpu_tasks.market.devices.judges import in_office
+from gpu_tasks.market.devices.judges import in_office_at
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.ids import DeviceId
 from gpu_tasks.market.weights import WEIGHTS
@@ -288,8 +288,9 @@ class Capacity(Pallet, index=16):
         return self.devices.can_work(record) and self.has_proven(device, record.kind)
 
     def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
-        """Who looks at a device's rows."""
-        others = [seat for seat in in_office(self.devices) if seat[0] != owner]
+        """Who looks at a device's rows: drawn from those who were in office at the draw."""
+        seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(called)))
+        others = [seat for seat in seats if seat[0] != owner]
         return drawn_inspectors(called.inspectors_seed, device, others)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping

@@ -16,7 +16,7 @@ from gpu_tasks.market.courts.due import DueCase
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, judge_of
+from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import Bounded
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
@@ -133,5 +133,5 @@ class CourtsGround(CourtNumbers):
         self.by_finality.put(height, case_id)
 
     def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:
-        judge = judge_of(self.devices, stash)
-        return judge is not None and judge.key_since <= sealed_at and self.balances.free_balance(stash) >= needed
+        since = reads_since(self.devices, stash)
+        return since is not None and since <= sealed_at and self.balances.free_balance(stash) >= needed

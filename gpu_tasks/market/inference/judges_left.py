@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, judge_of
+from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.draws import Spare, spare_of_stake
 from runtime.encoding.types import Weight
 from runtime.frame.weights import work
@@ -95,9 +95,9 @@ def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
         return JudgesLeft(0, {}, {}), Weight(0, 0)
     since, free, balances = dict[bytes, int](), dict[bytes, int](), devices.stake.balances
     for stash in stakes:
-        judge = judge_of(devices, stash)
-        if judge is not None:
-            since[stash] = judge.key_since
+        reads = reads_since(devices, stash)
+        if reads is not None:
+            since[stash] = reads
             free[stash] = balances.free_balance(stash)
     return JudgesLeft(needed, since, stakes, free), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
 
@@ -115,8 +115,8 @@ def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat: int) ->
     while not is_enough and looks < len(seats):
         stash, weight = seats[looks]
         looks += 1
-        judge = None if stash in own else judge_of(devices, stash)
-        if judge is None or judge.key_since > sealed_at:
+        since = None if stash in own else reads_since(devices, stash)
+        if since is None or since > sealed_at:
             stake -= weight
         else:
             able += 1

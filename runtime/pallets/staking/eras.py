@@ -1,4 +1,4 @@
-"""Eras: at each one's start the last is paid for and the next is elected.
+"""Eras: at each one's start the last is paid for; an epoch ahead of it its set is elected.
 
 Always: emission moves grains from the reserve to the pots and makes none; what nobody is there to earn stays in the
 reserve; the work at an era's start is bounded by the number of candidates, and at any other block by the validators in
@@ -15,8 +15,8 @@ from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.weights import work
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
-from runtime.pallets.staking import delegations
-from runtime.pallets.staking.exposures import Exposure, elect, own_part
+from runtime.pallets.staking import delegations, elections, presence
+from runtime.pallets.staking.exposures import Exposure, own_part
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, Candidate, Points, Seat, Standing
@@ -27,6 +27,8 @@ BLOCK_POINTS = 20
 TURN_MAX = work(microseconds=350_000)
 """What an era's turn weighs at most, with as many candidates and elected as there can be."""
 COMMISSION_DEFAULT_PPM = 50_000
+GENESIS_ERAS = 2
+"""The first eras belong to the set of the genesis: an election looks at what an epoch before it was like."""
 
 
 @struct
@@ -54,32 +56,28 @@ def check_next_validators(stake: StakeLedger) -> None:
 
 
 def enter(stake: StakeLedger) -> Weight | None:
-    """Begin the era of the block under execution, if it is its first block; note the author's work.
+    """In an epoch's first block seat its set, begin its era and elect; in every block note who works.
 
-    What an era's turn weighed; None in every other block.
+    What the turn of an epoch weighed; None in every other block.
     """
-    epoch = stake.beacon.epoch()
-    assert epoch >= stake.session.current_index.get(), "epochs only rise"
-    if epoch != stake.session.current_index.get():
-        stake.session.begin(epoch, tuple(seat.stash for seat in stake.validators(epoch)))
-    era = epoch // stake.era_epochs
-    assert era >= stake.current_era.get(), "eras only rise"
-    is_turn = era > stake.current_era.get()
-    spent = _turn(stake, era) if is_turn else None
+    is_start = stake.beacon.is_epoch_start(stake.system.number.get())
+    spent = _turn_epoch(stake, stake.beacon.epoch()) if is_start else None
+    presence.note(stake)
     author = find_author(stake.system.digest.get())
     if author is not None:
-        _note_work(stake, era, author)
+        _note_work(stake, stake.current_era.get(), author)
     return spent
 
 
 def turn_weight(candidates: int, elected: int = VALIDATORS_MAX) -> Weight:
-    """What an era's turn weighs: who stands for election, and who of the last era is paid."""
+    """What an era's turn and an election weigh together: who stands for it, and who of the last era is paid."""
     row = "TrustStake.on_initialize"
-    return (
-        WEIGHTS[f"{row} era"]
-        + times(candidates, WEIGHTS[f"{row} candidate"])
-        + times(elected, WEIGHTS[f"{row} elected"])
-    )
+    return WEIGHTS[f"{row} era"] + times(elected, WEIGHTS[f"{row} elected"]) + election_weight(candidates)
+
+
+def election_weight(candidates: int) -> Weight:
+    """What an election weighs, with so many candidates."""
+    return times(candidates, WEIGHTS["TrustStake.on_initialize candidate"])
 
 
 def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
@@ -98,18 +96,34 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
         stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
         seats.append(Seat(stash, session, vrf, bond))
     stake.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
-    stake.session.begin(0, tuple(seat.stash for seat in stake.validators(0)))
-    _elect(stake, 0)
+    elections.seat(stake, 0, stake.seats.get())
+    stake.elected_to.set(GENESIS_ERAS * stake.era_epochs - 1)
+    _expose(stake, 0)
 
 
-def _turn(stake: StakeLedger, era: int) -> Weight:
+def _turn_epoch(stake: StakeLedger, epoch: int) -> Weight | None:
+    presence.settle(stake)
+    members = stake.validators(epoch)
+    assert members, "an epoch's set is elected in the epoch before"
+    if members != stake.seats.get():
+        stake.seats.set(members)
+    era = epoch // stake.era_epochs
+    assert era >= stake.current_era.get(), "eras only rise"
+    spent = _turn_era(stake, era) if era > stake.current_era.get() else None
+    if epoch + 1 > stake.elected_to.get():
+        elections.elect(stake, epoch + 1)
+        spent = (spent or Weight()) + election_weight(stake.candidate_count.get())
+    return spent
+
+
+def _turn_era(stake: StakeLedger, era: int) -> Weight:
     ended = stake.current_era.get()
     emitted, paid = _pay_for(stake, ended)
     _forget(stake, era)
     stake.current_era.set(era)
-    _elect(stake, era)
+    _expose(stake, era)
     stake.emit(EraStarted(era, stake.elected.get(), emitted))
-    return turn_weight(stake.candidate_count.get(), paid)
+    return turn_weight(0, paid)
 
 
 def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
@@ -131,7 +145,7 @@ def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
     total, earned = sum(entry.points for entry in entries), 0
     for entry in entries:
         exposed = stake.eras_exposure[era, entry.stash]
-        assert exposed is not None, "only the elected have points"
+        assert exposed is not None, "only who sits has points"
         reward = amount * entry.points // total
         own = own_part(reward, exposed)
         pool, posting, left = delegations.post(stake.pools[entry.stash], reward - own, era)
@@ -158,16 +172,21 @@ def _forget(stake: StakeLedger, era: int) -> None:
     del stake.eras_total[old]
 
 
-def _elect(stake: StakeLedger, era: int) -> None:
-    """Elect among the candidates, and note how much is behind each of the elected; announced commissions hold."""
-    standing = [(stash, stake.behind(stash)) for stash, _ in stake.candidates.items() if stake.is_candidate(stash)]
-    elected = elect(standing, stake.validator_seats)
-    for stash, total in elected:
-        commission = stake.commission_of(stash)
-        assert commission is not None, "only candidates stand for election"
-        stake.eras_exposure[era, stash] = Exposure(total, stake.bonds[stash], commission)
-    stake.eras_total[era] = sum(total for _, total in elected)
-    stake.elected.set(tuple(Standing(stash, total) for stash, total in elected))
+def _expose(stake: StakeLedger, era: int) -> None:
+    """Note how much is behind each of the era's set; announced commissions hold."""
+    found = []
+    for seat in stake.seats.get():
+        total = stake.behind(seat.stash)
+        stake.eras_exposure[era, seat.stash] = Exposure(total, stake.bonds[seat.stash], _commission(stake, seat.stash))
+        found.append(Standing(seat.stash, total))
+    stake.eras_total[era] = sum(standing.total for standing in found)
+    stake.elected.set(tuple(found))
+
+
+def _commission(stake: StakeLedger, stash: bytes) -> int:
+    """What a seated stash asks; who stopped to offer and had to stay asks what it did."""
+    asked = stake.commission_of(stash)
+    return asked if asked is not None else stake.last_commission[stash] or 0
 
 
 def _note_work(stake: StakeLedger, era: int, author: bytes) -> None:

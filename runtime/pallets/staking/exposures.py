@@ -3,7 +3,7 @@
 Always: the parts of a reward add up to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from runtime.encoding.codec import U32, struct
 from runtime.encoding.types import Balance
@@ -20,10 +20,9 @@ class Exposure:
     """What the validator asked of its delegators when the era began."""
 
 
-def elect(candidates: Sequence[tuple[bytes, int]], seats: int) -> tuple[tuple[bytes, int], ...]:
-    """The `seats` candidates with the most stake behind them; equal stakes go by ascending account."""
-    by_stake = sorted(candidates, key=lambda candidate: (-candidate[1], candidate[0]))
-    return tuple(by_stake[:seats])
+def by_stake(candidates: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+    """Candidates with what is behind each, the most first; equal stakes go by ascending account."""
+    return sorted(candidates, key=lambda candidate: (-candidate[1], candidate[0]))
 
 
 def own_part(reward: int, exposed: Exposure) -> int:

@@ -68,7 +68,8 @@ def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
     stake.set_bond(offender, stake.bonds[offender] - own)
     if struck.amount:
         stake.pools[offender] = replace(pool, stake=struck.pool)
-    stake.factors[offender] = remembered(stake.factors[offender], held.era, held.step)
+    answering = stake.answering_era(offender, held.era)
+    stake.factors[offender] = remembered(stake.factors[offender], answering, held.step)
     stake.pay_slash(offender, offender, offender, own, held.reporter)
     # A reporter has half of what the offender itself loses at most: else who has much of others behind it would report
     # itself, and offend for nothing.

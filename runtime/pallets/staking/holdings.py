@@ -155,7 +155,9 @@ def reckon(stake: StakeLedger, who: bytes, validator: bytes, chunks: Sequence[Un
 
 def is_free(stake: StakeLedger, chunk: Unlocking) -> bool:
     """Whether a chunk may be withdrawn: its time is over, and no slash that it may bear waits or may come."""
-    return chunk.until_epoch <= stake.beacon.epoch() and not is_kept(stake, chunk)
+    epoch = stake.beacon.epoch()
+    is_over = chunk.until_epoch <= epoch and all(_evidence_end(stake, each) <= epoch for each in chunk.answers)
+    return is_over and not is_kept(stake, chunk)
 
 
 def is_kept(stake: StakeLedger, chunk: Unlocking) -> bool:
@@ -170,7 +172,8 @@ def answer_now(stake: StakeLedger, validator: bytes) -> Liability:
 
 def kept_until(stake: StakeLedger, chunk: Unlocking) -> int:
     """The first epoch in which a chunk can be free, by what is known now: a slash that waits may make it later."""
-    return max(chunk.until_epoch, *(_raises_end(stake, answered) for answered in chunk.answers), 0)
+    ends = ((_evidence_end(stake, answered), _raises_end(stake, answered)) for answered in chunk.answers)
+    return max(chunk.until_epoch, *(end for pair in ends for end in pair), 0)
 
 
 def value_now(stake: StakeLedger, chunk: Unlocking) -> int:
@@ -213,9 +216,13 @@ def _without_slashes(stake: StakeLedger, standing: PoolStep) -> Departed:
 
 def _may_be_called(stake: StakeLedger, answered: Liability) -> bool:
     """Whether there may still be evidence, or a slash waits or may be raised."""
-    last_epoch = (answered.era + 1) * stake.era_epochs - 1
-    is_recent = last_epoch + stake.evidence_epochs >= stake.beacon.epoch()
-    return is_recent or _is_struck(stake, answered)
+    return _evidence_end(stake, answered) > stake.beacon.epoch() or _is_struck(stake, answered)
+
+
+def _evidence_end(stake: StakeLedger, answered: Liability) -> int:
+    """The first epoch in which nobody can prove any more what such stake would answer for."""
+    last = stake.last_answerable(answered.validator, answered.era)
+    return (last + 1) * stake.era_epochs + stake.evidence_epochs
 
 
 def _is_struck(stake: StakeLedger, answered: Liability) -> bool:
@@ -229,7 +236,7 @@ def _raises_end(stake: StakeLedger, answered: Liability) -> int:
     An offence is raised by those that follow within the unbonding time, one offender in a block: an epoch more.
     """
     # factors first: whoever never offended has none, and nothing more is read
-    eras = [factor.era for factor in stake.factors[answered.validator] if factor.era <= answered.era]
-    if not eras or answered.validator not in stake.tombstones:
+    if all(factor.era > answered.era for factor in stake.factors[answered.validator]):
         return 0
-    return (max(eras) + 1) * stake.era_epochs + stake.unbonding_epochs + 1
+    since = stake.tombstones[answered.validator]
+    return 0 if since is None else (since + 1) * stake.era_epochs + stake.unbonding_epochs + 1

@@ -1,8 +1,10 @@
 """What stake still bears that left a validator before its offence was known: a factor for each offence.
 
 Stake that waits to leave, or went behind another validator, is in no pool of the offender's any more. It carries an
-answer: for whose offences, up to which era, and how much of those it had borne when it left. What a slash takes of it
-is reckoned when the stake is next touched, which it is before it can go anywhere.
+answer: for whose offences, since when it stands behind them no more, and how much of those it had borne when it left.
+What a slash takes of it is reckoned when the stake is next touched, which it is before it can go anywhere.
+
+The set of an era is elected the era before: who leaves in that one stood behind it (`SeatLedger.answering_era`).
 
 Always: a factor only falls; what is left of an amount never exceeds its exact part, and lacks less than a grain of it
 for each offence and each time that it is reckoned.
@@ -33,7 +35,7 @@ class OffenceFactor:
     """What an offence left of the stake that answers for it."""
 
     era: U32
-    """The era of the offence."""
+    """Who left in this era or later stood behind the seat that offended."""
     keep: U64
     """Out of WHOLE."""
 
@@ -43,7 +45,7 @@ Factors = Annotated[tuple[OffenceFactor, ...], Bounded(FACTORS_MAX)]
 
 @struct
 class Liability:
-    """Stake that left `validator` in `era` answers for what it did until then."""
+    """Stake that left `validator` in `era` answers for what it did until then, and in the era after."""
 
     validator: AccountId
     era: U32
@@ -58,7 +60,7 @@ def lost(amount: int, step: SlashStep) -> int:
 
 
 def remembered(factors: Factors, era: int, step: SlashStep) -> Factors:
-    """The factors after a step for an offence in `era`; the oldest goes where there are too many."""
+    """The factors after a step that reaches who left in `era` or later; the oldest goes where there are too many."""
     before = next((factor.keep for factor in factors if factor.era == era), WHOLE)
     others = [factor for factor in factors if factor.era != era]
     ordered = sorted([*others, OffenceFactor(era, before - lost(before, step))], key=lambda factor: factor.era)

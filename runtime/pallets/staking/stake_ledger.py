@@ -6,22 +6,19 @@ Always:
   and `leaving[v]` together, which is the sum of the delegators' chunks.
 * Who has a position or a chunk is sustained: its account lives, whatever it owns.
 * What the pot of rewards owes is the sum of `earned` and of the pools' `owed`.
-* No two candidates share a key, and who holds office keeps the keys that evidence is checked with.
+* No two candidates share a key, and a session key that has sat is nobody else's for ever.
 """
 
-from runtime.blocks.digest import NextValidators
-from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import is_safe_public_key
-from runtime.encoding.codec import U32, codec
+from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, BlockNumber
 from runtime.encoding.types import Balance as Grains
-from runtime.frame.pallet import Constant, Hold, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, ensure
+from runtime.frame.pallet import Constant, Hold, Parameter, StorageDoubleMap, StorageMap, StorageValue, ensure
 from runtime.pallets.balances import Balances, Transfer
-from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import STAKES, TREASURY
-from runtime.pallets.session import Session
 from runtime.pallets.staking.delegations import EraPosting, Pool, Position
 from runtime.pallets.staking.exposures import Exposure
+from runtime.pallets.staking.seats import SeatLedger
 from runtime.pallets.staking.slash_factors import Factors
 from runtime.pallets.staking.slashing import REPORTER_PPM, VICTIM_PPM, SlashSplit, slash_shares
 from runtime.pallets.staking.stakers import (
@@ -35,8 +32,6 @@ from runtime.pallets.staking.stakers import (
     HeldSlash,
     Profile,
     PublicKey,
-    Seat,
-    Seats,
     Standings,
     Unlocking,
     Unlockings,
@@ -46,27 +41,18 @@ from runtime.pallets.staking.staking_events import (
     CandidateSet,
     Chilled,
     CommissionFixed,
-    InOffice,
     KeyTaken,
     StakeSlashed,
     TooManyCandidates,
     UnsafeKey,
 )
-from runtime.pallets.system import System
 
 
-class StakeLedger(Pallet):
+class StakeLedger(SeatLedger):
     """Bonds, delegations, candidates and eras as the state holds them."""
 
-    system: System
     balances: Balances
-    beacon: Beacon
-    session: Session
 
-    era_epochs: Constant[U32] = Constant(1, doc="Epochs in an era.")
-    unbonding_epochs: Constant[U32] = Constant(6, doc="Epochs that unbonded stake stays locked.")
-    evidence_epochs: Constant[U32] = Constant(3, doc="Epochs in which an offence may be reported.")
-    validator_seats: Constant[U32] = Constant(16, doc="Candidates that an election seats.")
     history_eras: Constant[U32] = Constant(84, doc="Eras of which exposures, points and rewards are kept.")
 
     validator_bond_min: Parameter[Grains] = Parameter(
@@ -181,10 +167,11 @@ class StakeLedger(Pallet):
     pardoned: StorageMap[AccountId, EpochIndex | None] = StorageMap(
         doc="The epoch in which Root lifted a validator's tombstone: what it did until then is forgiven."
     )
-    seats: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")
 
     current_era: StorageValue[EraIndex] = StorageValue(default=0)
-    elected: StorageValue[Standings] = StorageValue(default=(), doc="The current era's election.")
+    elected: StorageValue[Standings] = StorageValue(
+        default=(), doc="Who sits in the current era, with what stood behind each when it began."
+    )
     eras_exposure: StorageDoubleMap[EraIndex, AccountId, Exposure | None] = StorageDoubleMap(
         doc="How much was behind the elected when their era began."
     )
@@ -203,30 +190,6 @@ class StakeLedger(Pallet):
     )
 
     # ---------------------------------------------------------------------------------------------- what may be asked
-
-    def validators(self, epoch: int) -> tuple[Seat, ...]:
-        """Who may propose and vote in an epoch, by ascending stash."""
-        return self.seats.get()
-
-    def next_validators(self, height: int) -> NextValidators | None:
-        """What the header at a height must say of the next epoch's set, given its parent's state; None if nothing.
-
-        Only the last block of an epoch says it: `blake2_256(SCALE(Seats))`. Who knows the set of an epoch and
-        trusts a header of its last block can check the set that follows, from headers and certificates alone.
-        """
-        if not self.beacon.is_epoch_end(height):
-            return None
-        following = self.validators(self.beacon.epoch_of(height) + 1)
-        return NextValidators(blake2_256(codec(Seats).encode(following)))
-
-    def seat_of(self, stash: bytes) -> Seat | None:
-        """The stash's seat in office."""
-        return next((seat for seat in self.seats.get() if seat.stash == stash), None)
-
-    def genesis_bond(self, stash: bytes) -> int:
-        """What a validator in office may not unbond."""
-        seat = self.seat_of(stash)
-        return seat.weight if seat else 0
 
     def is_candidate(self, stash: bytes) -> bool:
         """Whether the stash may be elected and drawn for work."""
@@ -344,9 +307,6 @@ class StakeLedger(Pallet):
         ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
         ensure(len(frozenset(keys)) == len(keys), KeyTaken)
         ensure(all(self.key_owner[key] in (None, stash) for key in keys), KeyTaken)
-        seat = self.seat_of(stash)
-        # Evidence of an offence is checked with the keys of the seat: changing them would be an escape.
-        ensure(seat is None or (seat.session_key, seat.vrf_key) == keys[:2], InOffice)
         before = self.candidates[stash]
         # Neither by itself nor by a pause: what is asked of delegators changes by an announcement alone.
         fixed = self.last_commission[stash] if before is None else self.commission_of(stash)
@@ -377,10 +337,11 @@ class StakeLedger(Pallet):
         before = self.candidates[stash]
         if before is not None:
             for key in (before.session_key, before.vrf_key, before.provider_key):
-                del self.key_owner[key]
+                if not self.sat_keys[key]:
+                    del self.key_owner[key]
 
     def remove_candidate(self, stash: bytes) -> None:
-        """End an offer; its keys may belong to others from now on."""
+        """End an offer; keys that never sat may belong to others from now on."""
         self._forget_keys(stash)
         asked = self.commission_of(stash)
         assert asked is not None, "only a candidate stops to be one"

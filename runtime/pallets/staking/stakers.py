@@ -1,5 +1,6 @@
 """The records of TrustStake."""
 
+from enum import IntEnum
 from typing import Annotated
 
 from runtime.encoding.codec import U32, Bounded, Fixed, struct
@@ -97,6 +98,24 @@ class Profile:
     name: ProfileName
     web: ProfileWeb
     deposit: Balance
+
+
+class Why(IntEnum):
+    """How somebody would fare in an election, and why."""
+
+    ELECTED = 0
+    WAITS = 1
+    """Its rank is high enough, and the set may not change by more at once."""
+    OUT_RANKED = 2
+    OFF_LINE = 3
+    """No block, no vote that the chain carries and no heartbeat in the last whole epoch."""
+    JAILED = 4
+    TOMBSTONED = 5
+    TOO_SMALL = 6
+    """Its own bond is below the least."""
+    NOT_OFFERED = 7
+    MUST_STAY = 8
+    """It should leave, and the set may not change by more at once."""
 
 
 @struct

@@ -158,6 +158,30 @@ class TombstoneLifted:
     stash: AccountId
 
 
+@event
+class SetElected:
+    """So many validators, with so much weight together, sit from epoch `first` on, for an era."""
+
+    first: U32
+    seats: U32
+    weight: Grains
+
+
+@event
+class Jailed:
+    """A validator gave no sign of life for too long: it is not elected until it asks to be."""
+
+    stash: AccountId
+    era: EraIndex
+
+
+@event
+class Unjailed:
+    """A validator left jail, and may be elected again."""
+
+    stash: AccountId
+
+
 class AlreadyBonded(DispatchError):
     """The account has a bond; add to it with bond_extra."""
 
@@ -206,10 +230,6 @@ class CommissionTooHigh(DispatchError):
     """A commission is at most 100 %."""
 
 
-class InOffice(DispatchError):
-    """In this release the genesis validators hold office: their genesis bonds and keys stay."""
-
-
 class IsTombstoned(DispatchError):
     """The validator committed an offence and may not return."""
 
@@ -256,3 +276,7 @@ class NoProfile(DispatchError):
 
 class NotTombstoned(DispatchError):
     """The validator has no tombstone."""
+
+
+class NotJailed(DispatchError):
+    """The validator is not in jail."""

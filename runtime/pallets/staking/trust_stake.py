@@ -1,14 +1,13 @@
 """TrustStake: who bonds what, who validates with which keys, what an era pays, what an offence takes.
 
-The storage lies in `stake_ledger`, the work on positions in `holdings`, that of an era's turn in `eras`, slashes in
-`held_slashes`; here are the calls.
+The storage lies in `seats` and `stake_ledger`, the work on positions in `holdings`, that of an era's turn in `eras`,
+elections in `elections`, slashes in `held_slashes`; here are the calls.
 
 Always:
-* Unlocking lasts longer than evidence may be reported (by an era and two epochs), and what left a validator answers for
-  what it did until then, so neither leaving nor moving is an escape.
+* Unlocking lasts longer than evidence may be reported (by two eras), and what left a validator answers for what it did
+  until then and in the era after, whose set may be elected by then: neither leaving nor moving is an escape.
 * While a slash of a validator waits to be taken, nothing leaves it.
-* The validators in office are those of the genesis, in every epoch of this release: the election
-  is made and shown each era and takes office with a later one. Their genesis bonds stay.
+* What stands behind a seat whose owner must stay, stays with it, and until evidence about it is too old.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from runtime.encoding.types import AccountId, CompactBalance
 from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, PostDispatch, Root, Signed, Weight, call, ensure, known
 from runtime.pallets.pots import STAKES, STAKING_REWARDS
-from runtime.pallets.staking import delegations, eras, from_copies, holdings
+from runtime.pallets.staking import delegations, eras, from_copies, from_one_set, holdings
 from runtime.pallets.staking.delegations import PoolStep
 from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.stake_ledger import StakeLedger
@@ -50,8 +49,8 @@ from runtime.pallets.staking.staking_events import (
     CommissionTooLow,
     Delegated,
     EraStarted,
-    InOffice,
     IsTombstoned,
+    Jailed,
     KeyTaken,
     NoProfile,
     NotBonded,
@@ -59,12 +58,14 @@ from runtime.pallets.staking.staking_events import (
     NotEnoughStake,
     NothingToClaim,
     NothingToWithdraw,
+    NotJailed,
     NotTombstoned,
     PoolSpent,
     ProfileSet,
     Redelegated,
     Rewarded,
     SameValidator,
+    SetElected,
     SlashCancelled,
     SlashHeld,
     SlashPending,
@@ -78,6 +79,7 @@ from runtime.pallets.staking.staking_events import (
     TooManyChunks,
     TooManyMoves,
     Unbonded,
+    Unjailed,
     UnsafeKey,
     Withdrawn,
 )
@@ -98,16 +100,17 @@ class TrustStake(StakeLedger, index=7):
     events = (
         Bonded, Delegated, Unbonded, Withdrawn, CandidateSet, Chilled, EraStarted, Rewarded, StakeSlashed, Tombstoned,
         Redelegated, CommissionAnnounced, ProfileSet, SlashHeld, SlashTaken, SlashCancelled, TombstoneLifted,
+        SetElected, Jailed, Unjailed,
     )  # fmt: skip
     errors = (
         AlreadyBonded, NotBonded, BondTooSmall, NotCandidate, StillCandidate, TooManyCandidates, TooManyChunks,
-        NotEnoughStake, NothingToWithdraw, UnsafeKey, KeyTaken, CommissionTooHigh, InOffice, IsTombstoned,
+        NotEnoughStake, NothingToWithdraw, UnsafeKey, KeyTaken, CommissionTooHigh, IsTombstoned,
         NothingToClaim, PoolSpent, SlashPending, StillAnswering, TooManyMoves, SameValidator, CommissionTooLow,
-        CommissionFixed, CommissionStep, NoProfile, NotTombstoned,
+        CommissionFixed, CommissionStep, NoProfile, NotTombstoned, NotJailed,
     )  # fmt: skip
 
     hold_reasons = (STAKE, PROFILE)
-    storage_version = from_copies.VERSION
+    storage_version = from_one_set.VERSION
 
     # ------------------------------------------------------------------------------------------------- a stash's calls
 
@@ -135,7 +138,6 @@ class TrustStake(StakeLedger, index=7):
         remaining = self.bonds[stash] - value
         ensure(value > 0 and remaining >= 0, NotEnoughStake)
         ensure(not self.frozen[stash], SlashPending)
-        ensure(remaining >= self.genesis_bond(stash), InOffice)
         ensure(stash not in self.candidates or remaining >= self.validator_bond_min, StillCandidate)
         self.set_bond(stash, remaining)
         holdings.unlock_later(self, stash, stash, ((None, value),))
@@ -175,10 +177,9 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=5, weight=WEIGHTS["TrustStake.chill"])
     def chill(self, origin: Signed) -> None:
-        """Stop to offer: not elected from the next era on, not drawn for work from now on."""
+        """Stop to offer: not elected any more, not drawn for work from now on. A seat is kept until its set ends."""
         stash = origin.account
         ensure(stash in self.candidates, NotCandidate)
-        ensure(self.seat_of(stash) is None, InOffice)
         self.remove_candidate(stash)
 
     @call(index=12, weight=WEIGHTS["TrustStake.announce_commission"])
@@ -211,6 +212,14 @@ class TrustStake(StakeLedger, index=7):
                 self.balances.hold(stash, hold, deposit)
             self.profiles[stash] = Profile(name, web, deposit)
         self.emit(ProfileSet(stash, name, web))
+
+    @call(index=16, weight=WEIGHTS["TrustStake.unjail"])
+    def unjail(self, origin: Signed) -> None:
+        """Leave jail: the next election may seat the signer again, if it is on line."""
+        stash = origin.account
+        ensure(stash in self.jailed, NotJailed)
+        del self.jailed[stash]
+        self.emit(Unjailed(stash))
 
     # --------------------------------------------------------------------------------------------- a delegator's calls
 
@@ -293,19 +302,20 @@ class TrustStake(StakeLedger, index=7):
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> Weight | None:
-        """Check what the header says of the next validators; begin the era; note the author's work."""
+        """Check what the header says of the next validators; turn the epoch; note who works."""
         eras.check_next_validators(self)
         return eras.enter(self)
 
     def migrate(self, found: int) -> Weight:
-        """From copies of delegators to shares."""
-        return from_copies.migrate(self)
+        """From copies of delegators to shares; from one set for ever to sets by epoch."""
+        spent = from_copies.migrate(self) if found < from_copies.VERSION else Weight()
+        return spent + from_one_set.migrate(self)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
-        # who leaves in an era's first epoch answers for its last: evidence of that must find what left
-        if self.unbonding_epochs < self.evidence_epochs + self.era_epochs + 2:
-            raise ValueError("unbonding must outlast evidence by an era and two epochs")
+        # who leaves in an era's first epoch answers for the last of the era after: evidence of that must find it
+        if self.unbonding_epochs <= self.evidence_epochs + 2 * self.era_epochs:
+            raise ValueError("unbonding must outlast evidence by more than two eras")
         eras.seat_genesis(self, config.get("validators", []))
 
     # ----------------------------------------------------------------------------------------------- what an offence is

@@ -166,7 +166,7 @@ def test_a_bond_a_delegation_and_what_leaves_both(bound: Bound) -> None:
     assert told(entrusted) == [(DELEGATION.what, 15, None), (LEAVING.what, 5, 6)]
     assert [lock.case for lock in (*own, *entrusted)] == [SAVER, SAVER, ALICE, ALICE]
     assert own[0].until == "until you unbond it, and 6 epochs after that"
-    assert "cannot be unbonded" in all_held(apis, state, ALICE)[0].until + all_held(apis, state, ALICE)[1].until
+    assert "until you unbond it" in all_held(apis, state, ALICE)[0].until + all_held(apis, state, ALICE)[1].until
 
 
 def test_a_slash_that_waits_is_said_to_keep_everything(bound: Bound) -> None:

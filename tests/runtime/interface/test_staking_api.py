@@ -55,17 +55,18 @@ def test_what_an_account_has_behind_validators(bound: Bound) -> None:
 
 def test_what_waits_is_free_when_its_time_is_over_and_nothing_keeps_it(bound: Bound) -> None:
     stake, before = bound[TrustStake], b"b" * 32
+    stake.system.number.set(5 * EPOCH_BLOCKS + 1)
     stake.factors[before] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[before] = 0
     both = (Liability(ALICE, 0, ()), Liability(before, 0, ()))
     stake.unlocking[SAVER.stash] = (
-        Unlocking(ALICE, 10, 2, (Liability(ALICE, 0, ()),)),
-        Unlocking(ALICE, 100, 3, (Liability(ALICE, 0, ()),)),
-        Unlocking(ALICE, 1_000, 2, both),
+        Unlocking(ALICE, 10, 5, (Liability(ALICE, 0, ()),)),
+        Unlocking(ALICE, 100, 6, (Liability(ALICE, 0, ()),)),
+        Unlocking(ALICE, 1_000, 5, both),
     )
     found = api(bound).stakes(SAVER.stash)
     assert [(each.value, each.until_epoch, each.is_held) for each in found.unlocking] == [
-        (10, 2, False), (100, 3, False), (500, 2, True),
+        (10, 5, False), (100, 6, False), (500, 5, True),
     ]  # fmt: skip
     assert found.withdrawable == 10
     stake.frozen[ALICE] = 1
@@ -88,9 +89,9 @@ def test_a_candidate_without_office(bound: Bound) -> None:
     stake = bound[TrustStake]
     found = summary_of(bound, NEW.stash)
     assert (found.own, found.total, found.delegators) == (20 * OGPU, 20 * OGPU, 0)
-    assert (found.in_office, found.elected, found.tombstoned, found.slashes_held) == (False, True, False, 0)
-    stake.elected.set((Standing(ALICE, 1),))
-    assert not summary_of(bound, NEW.stash).elected
+    assert (found.in_office, found.elected, found.tombstoned, found.slashes_held) == (False, False, False, 0)
+    stake.elected.set((Standing(NEW.stash, 1),))
+    assert summary_of(bound, NEW.stash).elected
 
 
 def test_a_validator_and_what_is_proven_of_it(bound: Bound) -> None:

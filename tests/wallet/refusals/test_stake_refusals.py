@@ -29,7 +29,7 @@ from scripts.chains.newcomers import validates
 from wallet.refusals.refused_call import account_text, percent_text, them
 from wallet.refusals.sentences import SENTENCES, sentence_of
 
-STAKING = (System, Balances, Utility, Session, Beacon, TrustStake, TrustLock)
+STAKING = (System, Balances, Utility, Beacon, TrustStake, Session, TrustLock)
 SAVER, NEW = Keys("saver"), Keys("new")
 ME, HER = SAVER.stash, NEW.stash
 FIRST, SECOND = (keys.stash for keys in named_keys(2))
@@ -187,7 +187,7 @@ CASES = {
     "withdraw what others may raise a slash of": Case(
         ev.NothingToWithdraw,
         TrustStake.withdraw_unbonded(),
-        ("of 6.5 oGPU", "6.5 oGPU are from epoch 8 on", "may raise", "epoch 6 now"),
+        ("of 6.5 oGPU", "6.5 oGPU are from epoch 9 on", "may raise", "epoch 6 now"),
         (
             DELEGATE,
             does(TrustStake.undelegate(FIRST, 13 * OGPU)),
@@ -228,10 +228,7 @@ CASES = {
     "too far below everything": Case(
         ev.CommissionStep, TrustStake.announce_commission(950_000), ("from 98.5 % to 100 %",), (*OFFERED, greedy), HER
     ),
-    "a genesis bond": Case(
-        ev.InOffice, TrustStake.unbond(OGPU), ("would be 999 oGPU", "first 1000 oGPU", "at most 0 oGPU"), (), FIRST
-    ),
-    "a genesis validator": Case(ev.InOffice, TrustStake.chill(), ("one of 2 validators", "1000 oGPU"), (), FIRST),
+    "not in jail": Case(ev.NotJailed, TrustStake.unjail(), ("not in jail", "era 0"), (), FIRST),
     "behind an offender": Case(
         ev.IsTombstoned, TrustStake.delegate(FIRST, 50 * OGPU), ("era 0", "{first}", "choose another"), (tombstoned,)
     ),

@@ -1,5 +1,6 @@
 """Capacity: roll calls from enrolment to what stands, every refusal, and what silence and wrong rows cost."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from gpu_tasks.workloads.matmul_chain.challenge import ChainShape
 from gpu_tasks.workloads.matmul_chain.challenge import operations as chain_operations
 from gpu_tasks.workloads.matmul_chain.prover import ROW_DOMAIN as PROVER_DOMAIN
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking import elections
+from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import Keys, MarketChain, named_keys, refused, signed
 from scripts.chains.uncomputed_rows import ROOT, shown_rows
 
@@ -191,6 +194,22 @@ def test_two_of_three_inspectors_end_a_proof(chain: MarketChain, objections: int
     assert (proven(chain, alice) > 0) is stands
     chain.block(signed(alice.stash, Capacity.withdraw(device=alice.device)))
     assert bool(chain.happened(ev.RollCallBondLost)) is not stands
+
+
+def test_inspectors_stay_who_they_are_when_the_set_changes(chain: MarketChain) -> None:
+    """Five of them objected to one device: three of the set at the draw, two of the next one."""
+    alice = chain.validators[0]
+    enrolled(chain, alice)
+    now = answered(chain, alice)
+    bound = chain.now()
+    stake, capacity = bound[TrustStake], bound[Capacity]
+    drawn = capacity.inspectors(now, alice.device, alice.stash)
+    following = stake.beacon.epoch() + 1
+    others = tuple(replace(seat, weight=1 if seat.stash in drawn else 10**18) for seat in stake.seats.get())
+    elections.seat(stake, following, others)
+    stake.elected_to.set(following)
+    stake.system.number.set(following * stake.beacon.epoch_blocks + 1)
+    assert capacity.inspectors(now, alice.device, alice.stash) == drawn
 
 
 def test_what_was_not_shown_nobody_objects_to(chain: MarketChain) -> None:

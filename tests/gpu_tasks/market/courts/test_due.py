@@ -13,7 +13,7 @@ from gpu_tasks.market.courts.due import case_of, due_case
 from gpu_tasks.market.courts.ground import CourtsGround
 from gpu_tasks.market.courts.hearing import END_WEIGHT, FEW_WEIGHT, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import judge_of
+from gpu_tasks.market.devices.judges import reads_since
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.measured import times
@@ -85,9 +85,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     def noted(devices: Devices, stash: bytes) -> object:
         seen.append(stash)
-        return judge_of(devices, stash)
+        return reads_since(devices, stash)
 
-    monkeypatch.setattr("gpu_tasks.market.courts.ground.judge_of", noted)
+    monkeypatch.setattr("gpu_tasks.market.courts.ground.reads_since", noted)
     return seen
 
 

@@ -85,7 +85,7 @@ STEPS: dict[str, Callable[[Bound], object]] = {
     "claim": dispatched(TrustStake.claim(ALICE)),
     "compound": dispatched(TrustStake.compound(ALICE)),
     "a slash held": lambda bound: held_slashes.hold_back(bound[TrustStake], ALICE, 0, SlashStep(0, 50_000), BOB),
-    "an era's turn": lambda bound: eras._turn(bound[TrustStake], 9),
+    "an era's turn": lambda bound: eras._turn_era(bound[TrustStake], 9),
 }
 
 

@@ -83,12 +83,12 @@ def test_what_moved_and_left_waits_for_raises_of_where_it_came_from() -> None:
 
 @pytest.mark.parametrize("era_epochs", [1, 2])
 def test_what_moved_answers_through_the_last_epoch_of_evidence(era_epochs: int) -> None:
-    numbers = {"TrustStake.era_epochs": era_epochs, "TrustStake.unbonding_epochs": 5 + era_epochs}
+    numbers = {"TrustStake.era_epochs": era_epochs, "TrustStake.unbonding_epochs": 4 + 2 * era_epochs}
     chain = chain_of(**numbers)
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, BOND)))
     until_epoch(chain, 2)
     chain.block(signed(WHO, TrustStake.redelegate(FIRST.stash, SECOND.stash, BOND)))
-    last = 1 + era_epochs + EVIDENCE  # of the era's last epoch
+    last = 1 + 2 * era_epochs + EVIDENCE  # of the last epoch of the next era, whose set may have been elected
     until_epoch(chain, last + 1)
     onward = TrustStake.redelegate(SECOND.stash, THIRD.stash, BOND)
     refuses(chain.now(), WHO, onward, ev.StillAnswering)
@@ -274,14 +274,14 @@ def test_what_no_provider_earned_is_emitted_again() -> None:
 
 
 def test_a_pardon_forgives_all_epochs_until_it() -> None:
-    chain = chain_of(**{"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 7})
+    chain = chain_of(**{"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 8})
     until_epoch(chain, 2)
     chain.block(signed(REPORTER.stash, double(FIRST, epoch=2)))
     until_epoch(chain, 3)
     chain.block(as_root(TrustStake.lift_tombstone(stash=FIRST.stash)))
     chain.block(refused(REPORTER.stash, double(FIRST, epoch=3), tl.AlreadyPunished))
-    until_epoch(chain, 4)
-    chain.block(signed(REPORTER.stash, double(FIRST, epoch=4)))
+    until_epoch(chain, 6)  # of the first era whose election could seat it again
+    chain.block(signed(REPORTER.stash, double(FIRST, epoch=6)))
 
 
 def test_who_comes_back_is_a_newcomer() -> None:

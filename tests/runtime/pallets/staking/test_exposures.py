@@ -1,15 +1,15 @@
-"""Exposures: election by stake, and what of a reward is the validator's."""
+"""Exposures: candidates by stake, and what of a reward is the validator's."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.pallets.staking.exposures import Exposure, elect, own_part
+from runtime.pallets.staking.exposures import Exposure, by_stake, own_part
 
 VALIDATOR, ALICE, BOB = b"V" * 32, b"A" * 32, b"B" * 32
 
 
-def test_the_election_takes_the_largest_and_breaks_ties_by_account() -> None:
-    assert elect([(BOB, 5), (ALICE, 5), (VALIDATOR, 9)], 2) == ((VALIDATOR, 9), (ALICE, 5))
+def test_the_largest_come_first_and_ties_are_broken_by_account() -> None:
+    assert by_stake([(BOB, 5), (ALICE, 5), (VALIDATOR, 9)]) == [(VALIDATOR, 9), (ALICE, 5), (BOB, 5)]
 
 
 def test_commission_comes_first() -> None:

@@ -142,7 +142,7 @@ def test_a_raise_that_waits_and_what_root_had_set_go_along(recorded: dict[int, H
 
 
 def test_storage_of_a_newer_program_is_not_touched(bound: Bound) -> None:
-    bound.overlay.store_raw(version_key("TrustStake"), version_value(2))
+    bound.overlay.store_raw(version_key("TrustStake"), version_value(3))
     with pytest.raises(StateCorrupted, match="of a newer program"):
         migrate(bound.pallets)
 

@@ -1,7 +1,6 @@
 """What staking asserts where a life ends: each assertion fires when the state, or our own code, is broken."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,6 @@ from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
-from runtime.pallets.session import Session
 from runtime.pallets.staking import delegations, eras, held_slashes
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import Share
@@ -77,13 +75,18 @@ def test_heights_only_rise(bound: Bound) -> None:
         beacon._extend(bytes(32))
 
 
-@pytest.mark.parametrize(("item", "told"), [("current_index", "epochs only rise"), ("current_era", "eras only rise")])
-def test_epochs_and_eras_only_rise(bound: Bound, item: str, told: str) -> None:
-    owner: Any = bound[Session] if item == "current_index" else bound[TrustStake]
-    assert getattr(owner, item).get() == 1
-    getattr(owner, item).set(2)
-    with pytest.raises(AssertionError, match=told):
-        eras.enter(bound[TrustStake])
+def test_eras_only_rise(bound: Bound) -> None:
+    stake = bound[TrustStake]
+    assert stake.current_era.get() == 1
+    stake.current_era.set(2)
+    with pytest.raises(AssertionError, match="eras only rise"):
+        eras._turn_epoch(stake, 1)
+
+
+def test_an_epoch_begins_with_a_set_that_was_elected(bound: Bound) -> None:
+    bound[TrustStake].elected_to.set(0)
+    with pytest.raises(AssertionError, match="elected in the epoch before"):
+        eras._turn_epoch(bound[TrustStake], 1)
 
 
 def test_an_era_pays_what_it_emits_to_those_it_elected(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +94,7 @@ def test_an_era_pays_what_it_emits_to_those_it_elected(bound: Bound, monkeypatch
     with pytest.raises(AssertionError, match="no more than it emits"):
         eras._share(bound[TrustStake], 0, OGPU)
     del bound[TrustStake].eras_exposure[0, ALICE.stash]
-    with pytest.raises(AssertionError, match="only the elected have points"):
+    with pytest.raises(AssertionError, match="only who sits has points"):
         eras._share(bound[TrustStake], 0, OGPU)
 
 
@@ -100,17 +103,11 @@ def test_a_reason_to_live_ends_once(bound: Bound) -> None:
         bound[Balances].sustain(SAVER.stash, -1)
 
 
-def test_only_candidates_are_elected(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eras, "elect", lambda *_: ((SAVER.stash, OGPU),))
-    with pytest.raises(AssertionError, match="only candidates"):
-        eras._elect(bound[TrustStake], 2)
-
-
 def test_an_honest_payout_and_withdrawal_pass(bound: Bound) -> None:
     bound.dispatch(TrustStake.claim(validator=ALICE.stash), Signed(ALICE.stash))
     bound.dispatch(TrustStake.bond(value=BOND), Signed(SAVER.stash))
     bound.dispatch(TrustStake.unbond(value=BOND), Signed(SAVER.stash))
     (chunk,) = bound[TrustStake].unlocking[SAVER.stash]
-    bound[TrustStake].unlocking[SAVER.stash] = (replace(chunk, until_epoch=0),)
+    bound[TrustStake].unlocking[SAVER.stash] = (replace(chunk, until_epoch=0, answers=()),)
     bound.dispatch(TrustStake.withdraw_unbonded(), Signed(SAVER.stash))
     assert bound[Balances].reserved_balance(SAVER.stash) == 0

@@ -43,7 +43,7 @@ def chain_at(height: int) -> Announcing:
 
 
 def hash_of_the_set(chain: MarketChain) -> NextValidators:
-    return NextValidators(blake2_256(codec(Seats).encode(chain.now()[TrustStake].seats.get())))
+    return NextValidators(blake2_256(codec(Seats).encode(chain.now()[TrustStake].validators(1))))
 
 
 def test_the_last_block_of_each_epoch_announces_the_next_set() -> None:
@@ -82,8 +82,8 @@ def test_the_set_is_the_one_in_the_parents_state() -> None:
     before = hash_of_the_set(chain)
 
     def reseat(bound: Bound) -> None:
-        first, second = bound[TrustStake].seats.get()
-        bound[TrustStake].seats.set((first, replace(second, weight=second.weight + 1)))
+        first, second = bound[TrustStake].sets[0]
+        bound[TrustStake].sets[0] = (first, replace(second, weight=second.weight + 1))
 
     chain.block(reseat)
     chain.said = (before,)

@@ -70,7 +70,7 @@ def collected(chain: MarketChain, collect: object) -> TrustStake:
 
 @pytest.mark.parametrize("era_epochs", [1, 2])
 def test_a_raise_reaches_what_waits_for_as_long_as_it_may_come(era_epochs: int) -> None:
-    unbonding = 5 + era_epochs
+    unbonding = 4 + 2 * era_epochs
     chain = chain_of(**{"TrustStake.era_epochs": era_epochs, "TrustStake.unbonding_epochs": unbonding})
     chain.block(signed(WHO, TrustStake.undelegate(FIRST.stash, STAKE)))
     offence = 1 + era_epochs  # the last epoch of the era in which it left
@@ -101,8 +101,9 @@ def test_where_nobody_is_raised_what_waits_is_free_when_its_window_is_over() -> 
 def test_who_left_before_or_was_forgiven_waits_no_longer(is_lifted: bool) -> None:
     chain = chain_of()
     chain.block(signed(WHO, TrustStake.undelegate(FIRST.stash, STAKE)))
-    until_epoch(chain, 2 if is_lifted else 3)
-    chain.block(signed(REPORTER, double(FIRST, epoch=2 if is_lifted else 3)))
+    offence = 2 if is_lifted else 4  # of an era whose set was elected after it left
+    until_epoch(chain, offence)
+    chain.block(signed(REPORTER, double(FIRST, epoch=offence)))
     until_epoch(chain, 2 + UNBONDING)
     steps = [lifted] if is_lifted else []
     chain.block(*steps, signed(WHO, TrustStake.withdraw_unbonded()))

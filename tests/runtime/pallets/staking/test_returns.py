@@ -20,7 +20,7 @@ from runtime.pallets.system import System
 from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
 
 SAVER = Keys("saver")
-STAKING = (System, Balances, Session, Beacon, TrustStake, TrustLock)
+STAKING = (System, Balances, Beacon, TrustStake, Session, TrustLock)
 BLOCKS = 3  # of an epoch, which is an era here
 
 

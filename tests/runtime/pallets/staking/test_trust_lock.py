@@ -56,8 +56,7 @@ def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
     assert era.emitted <= emitted
     assert owned(chain, TREASURY) - treasury == taken * 4 // 10 + emitted - emitted // 2 - emitted * 4 // 10
     assert chain.now()[Balances].burned.get() == taken - taken // 10 - taken * 4 // 10
-    assert alice.stash in [seat.stash for seat in chain.now()[TrustStake].validators(0)], "the genesis set holds office"
-    assert alice.stash not in [standing.stash for standing in chain.now()[TrustStake].elected.get()]
+    assert chain.now()[TrustStake].seat_of(alice.stash) is not None, "it keeps its seat until its set ends"
 
 
 def test_evidence_is_punished_once_whatever_its_order() -> None:
@@ -172,7 +171,7 @@ def test_what_is_slashed_does_not_depend_on_when_the_staker_leaves(wait: int, is
     (slash,) = chain.happened(SlashTaken)
     chain.block(signed(REPORTER.stash, TrustStake.collect(DELEGATOR.stash, bob.stash if is_moving else alice.stash)))
     (proven,) = chain.happened(tl.OffenceProven)
-    expected = BOND - -(-BOND * proven.slashed_ppm // 10**6) if left_in >= 2 else BOND
+    expected = BOND - -(-BOND * proven.slashed_ppm // 10**6) if left_in >= 1 else BOND
     assert abs(stake_in_all(chain, DELEGATOR.stash) - expected) <= 1
     assert slash.amount <= 2 * BOND
 

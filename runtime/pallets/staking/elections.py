@@ -1,0 +1,185 @@
+"""The election: from the set in office, the candidates and what stands behind them, to the set of the next era.
+
+How far one election may change the set is `churn.cut`'s; here is who stands for election, and what is written of the
+result. The same reading answers whoever asks who waits, and why (`outlook`).
+
+Always: what is elected makes a set (1 to 128 members, each with weight, no key twice); else the old one goes on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.encoding.codec import struct
+from runtime.encoding.types import AccountId, Balance
+from runtime.pallets.churn import cut
+from runtime.pallets.staking.exposures import by_stake
+from runtime.pallets.staking.seats import OVERHANGS_MAX, Overhang
+from runtime.pallets.staking.stake_ledger import StakeLedger
+from runtime.pallets.staking.stakers import VALIDATORS_MAX, Seat, Seats, Why
+from runtime.pallets.staking.staking_events import Jailed, SetElected
+
+JAIL_SHARE = 3
+"""Less than one part in so many of a set's weight is in jail: a failing network must not lock itself up."""
+
+
+@struct
+class Chance:
+    """How a candidate, or who sits, would fare in an election now."""
+
+    stash: AccountId
+    stake: Balance
+    weight: Balance
+    """In the set that would be elected; 0 for who is not in it."""
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Who stands for election, best first, and who does not, with the reason."""
+
+    ranked: dict[bytes, int]
+    unable: dict[bytes, Why]
+
+
+def elect(stake: StakeLedger, first: int) -> None:
+    """Elect those who sit from epoch `first` on, for an era: in the first block of the epoch before."""
+    old = stake.validators(first - 1)
+    following = _elected(stake, old, first - 2) if stake.elections else old
+    if following != old:
+        _note_newcomers(stake, first, old, following)
+        seat(stake, first, following)
+    stake.elected_to.set(first + stake.era_epochs - 1)
+    stake.emit(SetElected(first, len(following), sum(each.weight for each in following)))
+    _note_overhangs(stake, first, following)
+    _forget(stake, first - 1)
+
+
+def _elected(stake: StakeLedger, old: Seats, ended: int) -> Seats:
+    """The set that follows `old`, of those who were on line in the epoch that ended; `old` where that makes none."""
+    _jail_the_absent(stake, old, ended)
+    following = _next_set(stake, old, _cut(stake, old, _field(stake, ended)))
+    return following if _is_set(following) else old
+
+
+def outlook(stake: StakeLedger, ended: int) -> tuple[Chance, ...]:
+    """How everybody would fare if the next election were now, by rank, and then those who cannot be elected.
+
+    `ended` is the epoch in which they must have been on line.
+    """
+    old = stake.validators(stake.elected_to.get())
+    field = _field(stake, ended)
+    result = _cut(stake, old, field)
+    sitting = {seat.stash for seat in old}
+    wanted = set(list(field.ranked)[: stake.validator_seats])
+    stashes = [*field.ranked, *field.unable, *(seat.stash for seat in old if seat.stash not in stake.candidates)]
+    return tuple(
+        Chance(stash, stake.behind(stash), result.get(stash, 0), _why(stash, field, result, sitting, wanted))
+        for stash in stashes
+    )
+
+
+def _why(stash: bytes, field: Field, result: Mapping[bytes, int], sitting: set[bytes], wanted: set[bytes]) -> Why:
+    if stash in wanted:
+        return Why.ELECTED if stash in result else Why.WAITS
+    if stash in result and stash in sitting:
+        return Why.MUST_STAY
+    return field.unable.get(stash, Why.OUT_RANKED if stash in field.ranked else Why.NOT_OFFERED)
+
+
+def _field(stake: StakeLedger, ended: int) -> Field:
+    reasons = {stash: _why_not(stake, stash, ended) for stash, _ in stake.candidates.items()}
+    able = [(stash, stake.behind(stash)) for stash, why in reasons.items() if why is None]
+    unable = {stash: why for stash, why in sorted(reasons.items()) if why is not None}
+    return Field(dict(by_stake(able)), unable)
+
+
+def _why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
+    """Why a candidate does not stand for election; None where it does."""
+    if stash in stake.tombstones:
+        return Why.TOMBSTONED
+    if stash in stake.jailed:
+        return Why.JAILED
+    if not stake.was_on_line(stash, ended):
+        return Why.OFF_LINE
+    return None if stake.is_candidate(stash) else Why.TOO_SMALL
+
+
+def _cut(stake: StakeLedger, old: tuple[Seat, ...], field: Field) -> dict[bytes, int]:
+    weights = {seat.stash: seat.weight for seat in old}
+    tombstoned = [stash for stash in weights if stash in stake.tombstones]
+    return cut(weights, field.ranked, stake.validator_seats, tombstoned)
+
+
+def _next_set(stake: StakeLedger, old: tuple[Seat, ...], weights: Mapping[bytes, int]) -> tuple[Seat, ...]:
+    """The seats with the keys that are registered now; who only stays because it must keeps those that it has."""
+    before = {seat.stash: seat for seat in old}
+    seats = []
+    for stash, weight in sorted(weights.items()):
+        candidate = stake.candidates[stash]
+        if candidate is not None:
+            seats.append(Seat(stash, candidate.session_key, candidate.vrf_key, weight))
+        else:
+            seats.append(Seat(stash, before[stash].session_key, before[stash].vrf_key, weight))
+    return tuple(seats)
+
+
+def _is_set(seats: tuple[Seat, ...]) -> bool:
+    keys = {seat.session_key for seat in seats}
+    return 1 <= len(seats) <= VALIDATORS_MAX and len(keys) == len(seats) and all(seat.weight > 0 for seat in seats)
+
+
+def seat(stake: StakeLedger, first: int, seats: Seats) -> None:
+    """Write a set, from epoch `first` on; its keys belong to their stashes for ever."""
+    stake.sets[first] = seats
+    stake.set_starts.set((*stake.set_starts.get(), first))
+    for each in seats:
+        if not stake.sat_keys[each.session_key]:
+            stake.sat_keys[each.session_key] = True
+
+
+def _note_newcomers(stake: StakeLedger, first: int, old: Seats, following: Seats) -> None:
+    sitting = {each.stash for each in old}
+    for each in following:
+        if each.stash not in sitting:
+            stake.seated_since[each.stash] = first
+
+
+def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> None:
+    """Whoever of the set gave no sign for too long goes to jail, while those in jail weigh less than a third of it."""
+    total = sum(each.weight for each in old)
+    inside = sum(each.weight for each in old if each.stash in stake.jailed)
+    for each in old:
+        last_sign = max(stake.heard[each.stash], stake.seated_since[each.stash])
+        is_absent = ended + 1 - last_sign >= stake.jail_epochs
+        if not is_absent or each.stash in stake.jailed or JAIL_SHARE * (inside + each.weight) >= total:
+            continue
+        inside += each.weight
+        era = stake.current_era.get()
+        stake.jailed[each.stash] = era
+        stake.emit(Jailed(each.stash, era))
+
+
+def _note_overhangs(stake: StakeLedger, first: int, seats: tuple[Seat, ...]) -> None:
+    """Who sits with more weight than what is behind it: its stake of then stays, and answers, as long as the seat."""
+    era = first // stake.era_epochs
+    for each in seats:
+        # An offender's stake has lost what it can lose: nobody waits for its seat to end.
+        if each.weight <= stake.behind(each.stash) or each.stash in stake.tombstones:
+            continue
+        kept = stake.overhangs[each.stash]
+        if kept and kept[-1].last == era - 1:
+            kept = (*kept[:-1], Overhang(kept[-1].since, kept[-1].first, era))
+        else:
+            # What its seat of the era before stood for was there when that one was elected.
+            kept = (*kept, Overhang(stake.answering_era(each.stash, era - 1), era, era))
+        stake.overhangs[each.stash] = kept[-OVERHANGS_MAX:]
+
+
+def _forget(stake: StakeLedger, epoch: int) -> None:
+    """Drop the sets of which no epoch can be judged any more."""
+    starts = stake.set_starts.get()
+    oldest = epoch - stake.evidence_epochs - 1
+    while len(starts) > 1 and starts[1] <= oldest:
+        del stake.sets[starts[0]]
+        starts = starts[1:]
+    stake.set_starts.set(starts)

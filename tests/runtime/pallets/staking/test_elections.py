@@ -1,0 +1,224 @@
+"""Elections: who sits when, by stake, signs of life, jail and the cut; what is kept, what answers."""
+
+from collections.abc import Callable
+
+import pytest
+
+from runtime.frame.runtime import Bound
+from runtime.pallets.session import Session
+from runtime.pallets.staking import elections
+from runtime.pallets.staking import staking_events as ev
+from runtime.pallets.staking.stakers import Seat, Why
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.newcomers import validates
+
+NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
+EPOCH_BLOCKS = 6
+Step = Callable[[Bound], None]
+
+
+def chain_of(count: int = 8, **constants: int) -> MarketChain:
+    numbers = {"TrustStake.elections": 1, **constants}
+    return MarketChain(named_keys(count), [NEW, OTHER, SAVER], numbers, epoch_blocks=EPOCH_BLOCKS)
+
+
+def until_epoch(chain: MarketChain, epoch: int) -> TrustStake:
+    """Up to the first block of an epoch."""
+    while chain.height <= epoch * EPOCH_BLOCKS:
+        chain.block()
+    return chain.now()[TrustStake]
+
+
+def heard(*people: Keys) -> Step:
+    """A sign of life in the epoch of the block."""
+
+    def step(bound: Bound) -> None:
+        for who in people:
+            bound[TrustStake].note_heard(who.stash, bound[TrustStake].beacon.epoch())
+
+    return step
+
+
+def offers(who: Keys, value: int = BOND) -> tuple[Step, Step]:
+    return signed(who.stash, TrustStake.bond(value=value)), signed(who.stash, validates(who))
+
+
+def stashes(seats: tuple[Seat, ...]) -> set[bytes]:
+    return {seat.stash for seat in seats}
+
+
+def names(chain: MarketChain) -> list[bytes]:
+    return sorted(keys.stash for keys in chain.validators)
+
+
+def test_a_set_is_elected_in_the_first_block_of_the_epoch_before_it() -> None:
+    chain = chain_of()
+    chain.block(*offers(NEW), heard(NEW))
+    chain.blocks(EPOCH_BLOCKS - 1)
+    assert chain.now()[TrustStake].validators(2) == (), "not elected yet"
+    stake = until_epoch(chain, 1)
+    assert stashes(stake.validators(2)) == {*names(chain), NEW.stash}
+    assert stashes(stake.validators(1)) == stashes(stake.seats.get()) == set(names(chain))
+    assert chain.now()[Session].queued_changed.get()
+    (event,) = chain.happened(ev.SetElected)
+    assert (event.first, event.seats, event.weight) == (2, 9, 9 * BOND)
+    stake = until_epoch(chain, 2)
+    assert NEW.stash in stashes(stake.seats.get())
+    assert NEW.stash in chain.now()[Session].validators.get()
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda _: None, Why.OFF_LINE),
+        (heard(NEW), Why.ELECTED),
+        (lambda bound: (heard(NEW)(bound), bound[TrustStake].tombstones.__setitem__(NEW.stash, 0)), Why.TOMBSTONED),
+        (lambda bound: (heard(NEW)(bound), bound[TrustStake].jailed.__setitem__(NEW.stash, 0)), Why.JAILED),
+        (lambda bound: (heard(NEW)(bound), bound[TrustStake].bonds.__setitem__(NEW.stash, 1)), Why.TOO_SMALL),
+    ],
+)
+def test_who_is_elected_and_why_not(step: Step, why: Why) -> None:
+    chain = chain_of()
+    chain.check = lambda *_: None
+    chain.block(*offers(NEW), step)
+    chance = next(each for each in elections.outlook(chain.now()[TrustStake], 0) if each.stash == NEW.stash)
+    stake = until_epoch(chain, 1)
+    assert (NEW.stash in stashes(stake.validators(2))) is (why is Why.ELECTED)
+    assert (chance.why, chance.weight) == (why, BOND if why is Why.ELECTED else 0)
+
+
+def test_who_was_on_line_only_in_an_epoch_before_is_not_elected_again() -> None:
+    chain = chain_of()
+    chain.block(*offers(NEW), heard(NEW))
+    stake = until_epoch(chain, 2)
+    assert NEW.stash in stashes(stake.validators(2))
+    assert NEW.stash not in stashes(stake.validators(3)), "nothing was heard of it in epoch 1"
+
+
+def test_the_sets_of_the_first_two_eras_are_the_genesis() -> None:
+    chain = chain_of(**{"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 8})
+    chain.block(*offers(NEW), heard(NEW))
+    for epoch in range(4):
+        stake = until_epoch(chain, epoch)
+        chain.block(heard(NEW))
+        assert names(chain) == sorted(stashes(stake.validators(epoch)))
+        assert bool(stake.validators(4)) is (epoch == 3)
+    assert NEW.stash in stashes(until_epoch(chain, 5).validators(5))
+
+
+def test_sets_are_kept_while_evidence_counts() -> None:
+    chain = chain_of()
+    chain.block(*offers(NEW), heard(NEW))
+    first = until_epoch(chain, 1).validators(0)
+    stake = until_epoch(chain, 6)
+    assert stake.validators(1) == ()
+    assert stake.set_starts.get()[0] > 0
+    assert stake.validators(2) != first
+    assert stashes(stake.validators(2)) == {*names(chain), NEW.stash}
+
+
+def test_an_answer_never_changes() -> None:
+    chain = chain_of()
+    answers: dict[int, tuple[Seat, ...]] = {}
+    for epoch in range(1, 9):
+        stake = until_epoch(chain, epoch)
+        chain.block(signed(SAVER.stash, TrustStake.delegate(named_keys(8)[epoch % 8].stash, OGPU * epoch)))
+        for known in range(max(0, epoch - 3), epoch + 2):
+            seats = stake.validators(known)
+            assert answers.setdefault(known, seats) == seats != ()
+
+
+def test_who_is_absent_for_an_epoch_leaves_within_the_cut_and_goes_to_no_jail() -> None:
+    chain = chain_of()
+    silent = chain.validators[3]
+    chain.absent = frozenset([silent.stash])
+    stake = until_epoch(chain, 1)
+    assert silent.stash not in stashes(stake.validators(2))
+    until_epoch(chain, 3)
+    assert not chain.happened(ev.Jailed), "it sits no more"
+
+
+def test_jail_is_for_who_must_stay_and_stays_below_a_third() -> None:
+    chain = chain_of(4)
+    silent = chain.validators[1:3]
+    chain.absent = frozenset(one.stash for one in silent)
+    stake = until_epoch(chain, 2)
+    jailed = [event.stash for event in chain.happened(ev.Jailed)]
+    assert jailed == [min(one.stash for one in silent)], "a second one would be half of the weight"
+    assert stashes(stake.validators(3)) == set(names(chain)), "below four nobody goes"
+    chain.block(
+        refused(SAVER.stash, TrustStake.unjail(), ev.NotJailed),
+        signed(jailed[0], TrustStake.unjail()),
+        refused(jailed[0], TrustStake.unjail(), ev.NotJailed),
+    )
+    assert jailed[0] not in chain.now()[TrustStake].jailed
+
+
+def test_a_leaver_who_must_stay_keeps_its_weight_and_its_stake_answers() -> None:
+    chain = chain_of(4)
+    leaver = chain.validators[1]
+    chain.block(
+        signed(leaver.stash, TrustStake.chill()),
+        signed(leaver.stash, TrustStake.unbond(value=BOND)),
+    )
+    stake = chain.now()[TrustStake]
+    for epoch in range(1, 12):
+        stake = until_epoch(chain, epoch)
+        seat = stake.seat_of(leaver.stash)
+        assert seat is not None
+        assert seat.weight == BOND
+        assert stake.answering_era(leaver.stash, epoch) == 0, "what left in era 0 stands behind it still"
+        chain.block(refused(leaver.stash, TrustStake.withdraw_unbonded(), ev.NothingToWithdraw))
+    chain.block(*offers(NEW), heard(NEW))
+    while stake.seat_of(leaver.stash) is not None:
+        stake = chain.block(heard(NEW))[TrustStake]
+    last = stake.beacon.epoch() - 1
+    until_epoch(chain, last + stake.evidence_epochs)
+    chain.block(refused(leaver.stash, TrustStake.withdraw_unbonded(), ev.NothingToWithdraw))
+    until_epoch(chain, last + stake.evidence_epochs + 1)
+    chain.block(signed(leaver.stash, TrustStake.withdraw_unbonded()))
+
+
+def test_keys_that_sat_belong_to_their_stash_for_ever() -> None:
+    chain = chain_of()
+    alice = chain.validators[1]
+    chain.block(signed(alice.stash, validates(alice, "second session", 100_000)))
+    stake = until_epoch(chain, 1)
+    (seat,) = [seat for seat in stake.validators(2) if seat.stash == alice.stash]
+    assert seat.session_key == alice.public("second session")
+    now = stake.seat_of(alice.stash)
+    assert now is not None
+    assert now.session_key == alice.public("session"), "until its set ends"
+    chain.block(signed(alice.stash, validates(alice, "third session", 100_000)))
+    chain.block(signed(alice.stash, TrustStake.chill()))
+    owners = [chain.now()[TrustStake].key_owner[alice.public(f"{which}session")] for which in ("", "second ", "third ")]
+    assert owners == [alice.stash, alice.stash, None]
+
+
+def test_without_elections_the_set_of_the_genesis_goes_on() -> None:
+    chain = chain_of(**{"TrustStake.elections": 0})
+    chain.absent = frozenset([chain.validators[2].stash])
+    chain.block(*offers(NEW), heard(NEW), signed(chain.validators[1].stash, TrustStake.chill()))
+    genesis = chain.now()[TrustStake].validators(0)
+    for epoch in range(1, 6):
+        chain.block(heard(NEW))
+        assert until_epoch(chain, epoch).validators(epoch + 1) == genesis
+    assert not chain.happened(ev.Jailed)
+
+
+def test_an_election_that_would_make_no_set_keeps_the_old_one() -> None:
+    chain = chain_of()
+    alice, bob = chain.validators[1:3]
+    twice = alice.public("session")
+
+    def share(bound: Bound) -> None:
+        candidate = bound[TrustStake].candidates[bob.stash]
+        assert candidate is not None
+        bound[TrustStake].candidates[bob.stash] = type(candidate)(
+            twice, candidate.vrf_key, candidate.provider_key, candidate.commission_ppm
+        )
+
+    chain.block(share)
+    stake = until_epoch(chain, 1)
+    assert stake.validators(2) == stake.validators(1)

@@ -1,0 +1,76 @@
+"""Signs of life: who made a block, whose vote a certificate in the chain holds, in the epoch in which they were."""
+
+from typing import Any
+
+import pytest
+
+from runtime.blocks.digest import FinalRef, author_item, consensus_item
+from runtime.encoding.codec import codec
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking import presence
+from runtime.pallets.staking.presence import CertificateHead
+from runtime.pallets.staking.seats import Presence
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import MarketChain, named_keys
+
+EPOCH_BLOCKS = 6
+HEAD = codec(CertificateHead)
+
+
+@pytest.fixture
+def bound() -> Bound:
+    """In the second epoch, with nobody heard."""
+    chain = MarketChain(named_keys(10), epoch_blocks=EPOCH_BLOCKS)
+    chain.blocks(EPOCH_BLOCKS + 2)
+    now = chain.now()
+    for seat in now[TrustStake].seats.get():
+        del now[TrustStake].heard[seat.stash]
+    now[TrustStake].present.set(Presence(1))
+    return now
+
+
+def note(bound: Bound, *certificates: bytes, author: bytes | None = None) -> None:
+    items: list[Any] = [] if author is None else [author_item(author)]
+    items += [consensus_item(FinalRef(1, bytes(32), certificate)) for certificate in certificates]
+    bound[TrustStake].system.digest.set(tuple(items))
+    presence.note(bound[TrustStake])
+
+
+def certificate(bits: bytes, epoch: int = 1) -> bytes:
+    return HEAD.encode(CertificateHead(1, 2, epoch, 1, 1, bytes(32), bits)) + b"signatures"
+
+
+def heard(bound: Bound) -> list[int]:
+    """The places of those who were heard in epoch 1."""
+    stake = bound[TrustStake]
+    return [place for place, seat in enumerate(stake.seats.get()) if stake.was_on_line(seat.stash, 1)]
+
+
+def test_an_author_is_heard_at_once_and_once(bound: Bound) -> None:
+    stash = bound[TrustStake].seats.get()[3].stash
+    note(bound, author=stash)
+    assert heard(bound) == [3]
+    assert not bound[TrustStake].was_on_line(stash, 2)
+    bound[TrustStake].note_heard(stash, 0)
+    assert heard(bound) == [3], "an older sign takes nothing back"
+
+
+def test_votes_of_all_certificates_of_the_epoch_are_written_down_at_its_end(bound: Bound) -> None:
+    note(bound, certificate(b"\x05"))
+    note(bound, certificate(b"\x00\x02"))
+    note(bound, certificate(b"\x01"))
+    assert heard(bound) == []
+    seen = presence.seen_now(bound[TrustStake], bound[TrustStake].seats.get())
+    assert list(seen.values()) == [place in (0, 2, 9) for place in range(10)]
+    presence.settle(bound[TrustStake])
+    assert heard(bound) == [0, 2, 9]
+    assert bound[TrustStake].present.get() == Presence(1)
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"not a certificate", certificate(b"\x01", epoch=0), certificate(b"\x01", epoch=2)]
+)
+def test_what_is_no_certificate_of_this_epoch_shows_nobody(bound: Bound, bad: bytes) -> None:
+    note(bound, bad)
+    presence.settle(bound[TrustStake])
+    assert heard(bound) == []
