@@ -12,6 +12,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.hold_book import AccountHolds
 from runtime.pallets.pots import RESERVE
+from runtime.pallets.staking.elections import Chance, outlook
 from runtime.pallets.staking.holdings import earned_by, is_free, is_kept, stake_of, value_now
 from runtime.pallets.staking.returns import ExpectedReturn, expected_returns
 from runtime.pallets.staking.stakers import (
@@ -104,7 +105,7 @@ class PendingReward:
     amount: Balance
 
 
-class OgpuApi(RuntimeApi, version=2):
+class OgpuApi(RuntimeApi, version=3):
     """Validators, stakes and rewards."""
 
     @query
@@ -132,6 +133,11 @@ class OgpuApi(RuntimeApi, version=2):
         """Everybody who offers to validate and to mine, by ascending stash."""
         offers = sorted(self.bound[TrustStake].candidates.items(), key=lambda offer: offer[0])
         return tuple(self._summary(stash, candidate) for stash, candidate in offers if candidate is not None)
+
+    @query
+    def election(self) -> Annotated[tuple[Chance, ...], Bounded(CANDIDATES_MAX + VALIDATORS_MAX)]:
+        """How everybody would fare in an election now, with who was on line in the last whole epoch; and why."""
+        return outlook(self.bound[TrustStake], max(0, self.bound[Beacon].epoch() - 1))
 
     @query
     def stakes(self, account: AccountId) -> StakeSummary:

@@ -10,11 +10,11 @@ hold_book               what is held, by account and case, and its sums
 balances                who owns what, and how it moves: the model of a pallet
 transaction_payment     fees
 utility                 several calls in one transaction
-session                 who validates, as explorers read it
 beacon                  epochs, chance, the newest final block
 pots                    accounts of the chain itself
 churn                   how much one election may change the set in office
-staking                 bonds, eras, rewards, locks and slashes
+staking                 bonds, elections, eras, rewards, locks and slashes
+session                 who validates, as explorers read it
 chain_parameters        the call that changes a number which the chain goes by
 sudo                    the powers of Root, on development chains
 """

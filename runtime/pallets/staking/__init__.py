@@ -9,12 +9,16 @@ exposures           how much stands behind a validator in an era
 stakers             the records of TrustStake
 delegations         positions behind a validator, and their rewards
 staking_events      its events and errors
+seats               who sits in which epoch, who was on line, who is in jail: the ground of elections
+presence            signs of life: who made a block, whose vote the chain carries
 stake_ledger        its storage, and the verbs that keep the sums true
 holdings            positions and what is on its way out, brought up to date
 held_slashes        slashes between their proof and their taking
+elections           who is elected, and what stays answerable
 eras                what happens when an era turns
 returns             what stake would earn in eras like the last
 from_copies         what becomes of stakes that an older program stored
+from_one_set        what becomes of the one set that sat for ever
 trust_stake         the pallet TrustStake: calls
 double_headers      the evidence of two headers in one slot
 trust_lock          the pallet TrustLock: locks by case, offences

@@ -34,7 +34,7 @@ class Chance:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Contest:
     """Who stands for election, best first, and who does not, with the reason."""
 
     ranked: dict[bytes, int]
@@ -57,7 +57,7 @@ def elect(stake: StakeLedger, first: int) -> None:
 def _elected(stake: StakeLedger, old: Seats, ended: int) -> Seats:
     """The set that follows `old`, of those who were on line in the epoch that ended; `old` where that makes none."""
     _jail_the_absent(stake, old, ended)
-    following = _next_set(stake, old, _cut(stake, old, _field(stake, ended)))
+    following = _next_set(stake, old, _cut(stake, old, _contest(stake, ended)))
     return following if _is_set(following) else old
 
 
@@ -67,30 +67,30 @@ def outlook(stake: StakeLedger, ended: int) -> tuple[Chance, ...]:
     `ended` is the epoch in which they must have been on line.
     """
     old = stake.validators(stake.elected_to.get())
-    field = _field(stake, ended)
-    result = _cut(stake, old, field)
+    contest = _contest(stake, ended)
+    result = _cut(stake, old, contest)
     sitting = {seat.stash for seat in old}
-    wanted = set(list(field.ranked)[: stake.validator_seats])
-    stashes = [*field.ranked, *field.unable, *(seat.stash for seat in old if seat.stash not in stake.candidates)]
+    wanted = set(list(contest.ranked)[: stake.validator_seats])
+    stashes = [*contest.ranked, *contest.unable, *(seat.stash for seat in old if seat.stash not in stake.candidates)]
     return tuple(
-        Chance(stash, stake.behind(stash), result.get(stash, 0), _why(stash, field, result, sitting, wanted))
+        Chance(stash, stake.behind(stash), result.get(stash, 0), _why(stash, contest, result, sitting, wanted))
         for stash in stashes
     )
 
 
-def _why(stash: bytes, field: Field, result: Mapping[bytes, int], sitting: set[bytes], wanted: set[bytes]) -> Why:
+def _why(stash: bytes, contest: Contest, result: Mapping[bytes, int], sitting: set[bytes], wanted: set[bytes]) -> Why:
     if stash in wanted:
         return Why.ELECTED if stash in result else Why.WAITS
     if stash in result and stash in sitting:
         return Why.MUST_STAY
-    return field.unable.get(stash, Why.OUT_RANKED if stash in field.ranked else Why.NOT_OFFERED)
+    return contest.unable.get(stash, Why.OUT_RANKED if stash in contest.ranked else Why.NOT_OFFERED)
 
 
-def _field(stake: StakeLedger, ended: int) -> Field:
+def _contest(stake: StakeLedger, ended: int) -> Contest:
     reasons = {stash: _why_not(stake, stash, ended) for stash, _ in stake.candidates.items()}
     able = [(stash, stake.behind(stash)) for stash, why in reasons.items() if why is None]
     unable = {stash: why for stash, why in sorted(reasons.items()) if why is not None}
-    return Field(dict(by_stake(able)), unable)
+    return Contest(dict(by_stake(able)), unable)
 
 
 def _why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
@@ -104,10 +104,10 @@ def _why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
     return None if stake.is_candidate(stash) else Why.TOO_SMALL
 
 
-def _cut(stake: StakeLedger, old: tuple[Seat, ...], field: Field) -> dict[bytes, int]:
+def _cut(stake: StakeLedger, old: tuple[Seat, ...], contest: Contest) -> dict[bytes, int]:
     weights = {seat.stash: seat.weight for seat in old}
     tombstoned = [stash for stash in weights if stash in stake.tombstones]
-    return cut(weights, field.ranked, stake.validator_seats, tombstoned)
+    return cut(weights, contest.ranked, stake.validator_seats, tombstoned)
 
 
 def _next_set(stake: StakeLedger, old: tuple[Seat, ...], weights: Mapping[bytes, int]) -> tuple[Seat, ...]:

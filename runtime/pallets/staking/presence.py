@@ -10,7 +10,6 @@ from runtime.blocks.digest import FinalRef, consensus_logs, find_author
 from runtime.encoding.codec import U8, U32, Annotated, Bounded, DecodeError, codec, struct
 from runtime.encoding.types import Hash
 from runtime.pallets.staking.seats import BITMAP_BYTES_MAX, Presence, SeatLedger
-from runtime.pallets.staking.stakers import Seat
 
 
 @struct
@@ -46,13 +45,6 @@ def settle(stake: SeatLedger) -> None:
             if _has(present.bits, place):
                 stake.note_heard(seat.stash, present.epoch)
     stake.present.set(Presence(stake.beacon.epoch()))
-
-
-def seen_now(stake: SeatLedger, seats: tuple[Seat, ...]) -> dict[bytes, bool]:
-    """Of these seats of the present epoch, who was seen in it so far, for those who only look."""
-    present, epoch = stake.present.get(), stake.beacon.epoch()
-    bits = present.bits if present.epoch == epoch else b""
-    return {seat.stash: _has(bits, place) or stake.was_on_line(seat.stash, epoch) for place, seat in enumerate(seats)}
 
 
 def _note_bits(stake: SeatLedger, epoch: int, references: Iterable[FinalRef]) -> None:

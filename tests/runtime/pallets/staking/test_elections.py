@@ -155,6 +155,26 @@ def test_jail_is_for_who_must_stay_and_stays_below_a_third() -> None:
     assert jailed[0] not in chain.now()[TrustStake].jailed
 
 
+def test_who_should_go_or_come_and_may_not_yet_is_told_why() -> None:
+    chain = chain_of(4)
+    first, second = chain.validators[1:3]
+    chain.block(
+        *offers(NEW, 3 * BOND), *offers(OTHER, 2 * BOND), heard(NEW, OTHER, *chain.validators),
+        signed(first.stash, TrustStake.chill()), signed(second.stash, TrustStake.chill()),
+    )  # fmt: skip
+    found = {each.stash: each for each in elections.outlook(chain.now()[TrustStake], 0)}
+    assert [(found[who.stash].why, found[who.stash].weight) for who in (NEW, OTHER)] == [
+        (Why.ELECTED, BOND), (Why.WAITS, 0),
+    ], "one that comes alone weighs a quarter of the new set at most"  # fmt: skip
+    gone, kept = sorted((first.stash, second.stash))
+    assert (found[gone].why, found[gone].weight) == (Why.NOT_OFFERED, 0)
+    assert (found[kept].why, found[kept].weight) == (Why.MUST_STAY, BOND)
+    stake = until_epoch(chain, 1)
+    assert {seat.stash: seat.weight for seat in stake.validators(2)} == {
+        stash: each.weight for stash, each in found.items() if each.weight
+    }
+
+
 def test_a_leaver_who_must_stay_keeps_its_weight_and_its_stake_answers() -> None:
     chain = chain_of(4)
     leaver = chain.validators[1]
