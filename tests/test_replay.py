@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "85ab224f93a1203a96bb6e6dc020a3881c99cdf9b4cc00f2ed1214eb5a75b3fd"
+KEPT_DIGEST = "72729a91fc0a9a0f0e120bc5a49f5ee9249f2207daea2886dde7b77a5bc82707"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_chain_recorded_long_ago_needs_no_assertion() -> None:
 
 @pytest.mark.slow
 def test_three_hash_seeds_give_the_same_roots_and_events(tmp_path: Path) -> None:
-    long = record(seed=10, extrinsics=MANY)
+    long = record(seed=1, extrinsics=MANY)
     assert not long.missing()
     tape = tmp_path / "tape"
     tape.write_bytes(TAPE.encode(long.tape))

@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "0ffd96f949efbffbbce712a53fb54fa4",
+    "8ce2d8b35466bf3d29ddee92845bca3e",
     {
         "Balances.burn": 35_698,
         "Balances.transfer_all": 43_641,
@@ -15,6 +15,7 @@ WEIGHTS = MeasuredWeights(
         "Balances.transfer_keep_alive": 36_116,
         "Beacon.on_initialize": 207_668,
         "ChainParameters.set_parameter": 232_126,
+        "Session.on_initialize": 14_217,
         "Sudo.set_key": 13_387,
         "Sudo.sudo": 13_681,
         "Sudo.sudo_as": 14_082,
@@ -46,6 +47,7 @@ WEIGHTS = MeasuredWeights(
         "TrustStake.set_profile": 182_353,
         "TrustStake.unbond": 520_149,
         "TrustStake.undelegate": 1_313_068,
+        "TrustStake.unjail": 27_237,
         "TrustStake.validate": 609_194,
         "TrustStake.withdraw_unbonded": 227_888,
         "TrustStake.withdraw_unbonded validator": 215_827,

@@ -108,6 +108,8 @@ class SeatLedger(Pallet):
     def validators(self, epoch: int) -> tuple[Seat, ...]:
         """Who may propose and vote in an epoch, by ascending stash; nobody where that is not known, or not any more."""
         starts = self.set_starts.get()
+        if not starts:  # of the program before, until the first block of this one: that is judged by its parent's state
+            return self.seats.get()
         place = bisect_right(starts, epoch)
         return self.sets[starts[place - 1]] if place and epoch <= self.elected_to.get() else ()
 

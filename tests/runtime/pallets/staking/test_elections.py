@@ -139,6 +139,18 @@ def test_who_is_absent_for_an_epoch_leaves_within_the_cut_and_goes_to_no_jail() 
     assert not chain.happened(ev.Jailed), "it sits no more"
 
 
+@pytest.mark.parametrize(("heard_in", "sits_since", "is_jailed"), [(0, 0, True), (0, 2, False), (1, 0, False)])
+def test_nobody_is_jailed_for_the_time_before_it_sat(heard_in: int, sits_since: int, is_jailed: bool) -> None:
+    stake = chain_of().now()[TrustStake]
+    old = stake.seats.get()
+    for seat in old:
+        stake.note_heard(seat.stash, 2)
+    stake.heard[old[0].stash], stake.seated_since[old[0].stash] = heard_in + 1, sits_since
+    elections._jail_the_absent(stake, old, 2)
+    assert (old[0].stash in stake.jailed) is is_jailed
+    assert len(list(stake.jailed.items())) == is_jailed
+
+
 def test_jail_is_for_who_must_stay_and_stays_below_a_third() -> None:
     chain = chain_of(4)
     silent = chain.validators[1:3]
