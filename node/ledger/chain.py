@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import partial
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
@@ -21,6 +22,7 @@ from genesis.chain import GENESIS_KEYS
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
 from node.ledger.foreseen import Foreseen
+from node.ledger.handoffs import handed_on, handed_seats
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from node.peers.messages import ANSWER_BYTES_MAX, BLOCKS_PER_ANSWER_MAX
@@ -83,7 +85,7 @@ class Chain:
         self.parameters = parameters
         self.genesis = genesis
         self._verify = verify
-        self.epochs = EpochTable(runtime, storage)
+        self.epochs = EpochTable(runtime, storage, partial(handed_seats, storage))
         self._rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
         self._tree: dict[bytes, ExecutedBlock] = {}
         self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
@@ -253,7 +255,8 @@ class Chain:
         last = becoming[-1]
         self._assert_on_final(becoming)
         entries = [FinalEntry(executed.stored, executed.changes, None) for executed in becoming]
-        entries[-1] = replace(entries[-1], certificate=CERTIFICATE.encode(certificate))
+        handoff = handed_on(self.parameters, last.header, certificate, self.runtime.at(last.state))
+        entries[-1] = replace(entries[-1], certificate=CERTIFICATE.encode(certificate), handoff=handoff)
         alive = self._descendants(last)
         dead = [block for block in self._tree if block not in alive]
         self.storage.commit_final(entries, abandoned=dead)

@@ -1,13 +1,16 @@
-"""Validators and seed of each epoch, as the final state determines them.
+"""Validators and seed of each epoch, as the final state and the handoffs of ended epochs determine them.
 
 What always holds: an answer for an epoch never changes once it was given, because it follows from final blocks only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from consensus.validators import Epoch, Validator, ValidatorSet
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import StateReader
 
@@ -18,10 +21,16 @@ UNKNOWN_SEED = bytes(32)
 class EpochTable:
     """The `Epochs` of a consensus machine, over the state of the last final block."""
 
-    def __init__(self, runtime: Runtime, final_state: StateReader) -> None:
-        """`final_state` reads the newest final state, also after it moved."""
+    def __init__(
+        self, runtime: Runtime, final_state: StateReader, handed: Callable[[int], tuple[Seat, ...] | None]
+    ) -> None:
+        """`final_state` reads the newest final state, also after it moved; `handed` the handoff to an epoch.
+
+        The state forgets the sets of which no evidence counts any more: a restart would give no answer there.
+        """
         self._runtime = runtime
         self._final_state = final_state
+        self._handed = handed
         self._known: dict[int, Epoch] = {}
 
     def __call__(self, number: int) -> Epoch | None:
@@ -48,7 +57,7 @@ class EpochTable:
         seed = UNKNOWN_SEED if number < beacon.epoch() else beacon.seed_of(number)
         if seed is None:
             return None
-        seats = bound[TrustStake].validators(number)
+        seats = self._handed(number) or bound[TrustStake].validators(number)
         if not seats:  # of a set that is not elected yet, or so old that nothing said by it counts
             return None
         members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)

@@ -24,6 +24,7 @@ from typing import Any, Protocol, cast
 import plyvel
 
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
+from node.ledger.packed import pack_changes, unpack_changes
 from runtime.state.overlay import Changes
 from runtime.state.trie import Trie
 
@@ -39,6 +40,7 @@ BY_HEIGHT = b"n"
 CERTIFICATE = b"c"
 REVERSE = b"r"
 PENDING = b"u"
+HANDOFF = b"e"
 _SCHEMA_KEY = META + b"schema"
 _GENESIS_KEY = META + b"genesis"
 _NOTED_KEY = META + b"genesis-digest"
@@ -47,7 +49,6 @@ _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
 _LENGTH = struct.Struct("<I")
 _GENESIS_PROOF_KEY = META + b"genesis-keys-proof"
-_ABSENT = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class FinalEntry:
     block: StoredBlock
     changes: Changes
     certificate: bytes | None
+    handoff: tuple[int, bytes] | None = None
+    """Of an epoch's last block: the epoch, and what shows who sits in the next one. Kept for ever."""
 
 
 class _Batch(Protocol):
@@ -152,12 +155,14 @@ class Storage:
         merged: dict[bytes, bytes | None] = {}
         with self._written() as batch:
             for final in blocks:
-                batch.put(REVERSE + _HEIGHT.pack(final.block.height), _pack_changes(self._undo(final.changes, merged)))
+                batch.put(REVERSE + _HEIGHT.pack(final.block.height), pack_changes(self._undo(final.changes, merged)))
                 batch.delete(REVERSE + _HEIGHT.pack(max(0, final.block.height - REVERSE_KEPT)))
                 merged.update(final.changes)
                 self._put_final(batch, final.block)
                 if final.certificate is not None:
                     batch.put(CERTIFICATE + _HEIGHT.pack(final.block.height), final.certificate)
+                if final.handoff is not None:
+                    batch.put(HANDOFF + _HEIGHT.pack(final.handoff[0]), final.handoff[1])
             for key in sorted(merged):
                 _put_or_delete(batch, STATE + key, merged[key])
             for block_id in abandoned:
@@ -233,10 +238,14 @@ class Storage:
             raise _read_error(self.path, error) from error
         return None
 
+    def handoff(self, epoch: int) -> bytes | None:
+        """What the last block of an epoch handed on; None where it is not final, or was before handoffs were kept."""
+        return self._get(HANDOFF + _HEIGHT.pack(epoch)) if epoch >= 0 else None
+
     def reverse_at(self, height: int) -> dict[bytes, bytes | None] | None:
         """What turns the state after final block `height` into the state before it; None when no longer kept."""
         packed = self._get(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
-        return _unpack_changes(packed) if packed is not None else None
+        return unpack_changes(packed) if packed is not None else None
 
     def genesis_proof(self) -> bytes | None:
         """The proof of `GENESIS_KEYS`, as `keep_genesis_proof` was given it."""
@@ -380,21 +389,3 @@ def _pack_block(block: StoredBlock) -> bytes:
 def _unpack_block(block_id: bytes, packed: bytes) -> StoredBlock:
     end = 12 + _LENGTH.unpack_from(packed, 8)[0]
     return StoredBlock(_HEIGHT.unpack_from(packed)[0], block_id, packed[12:end], packed[end:])
-
-
-def _pack_changes(changes: Changes) -> bytes:
-    out = bytearray()
-    for key, value in sorted(changes.items()):
-        out += _LENGTH.pack(len(key)) + key + _LENGTH.pack(_ABSENT if value is None else len(value)) + (value or b"")
-    return bytes(out)
-
-
-def _unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
-    changes: dict[bytes, bytes | None] = {}
-    at = 0
-    while at < len(packed):
-        end = at + 4 + _LENGTH.unpack_from(packed, at)[0]
-        key, size = packed[at + 4 : end], _LENGTH.unpack_from(packed, end)[0]
-        at = end + 4 + (0 if size == _ABSENT else size)
-        changes[key] = None if size == _ABSENT else packed[end + 4 : at]
-    return changes
