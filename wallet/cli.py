@@ -72,6 +72,7 @@ COMMANDS = {
         "Give yourself, a validator, a NAME and a WEB address, for a deposit that comes back; nobody checks them.",
     ),
     "chill": ("validating:chill", "Stop to offer to validate and to mine."),
+    "unjail": ("validating:unjail", "Leave jail, where a validator comes that gave no sign of life for too long."),
     "call": ("call:call", "Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`."),
     "parameters": (
         "parameters:parameters",

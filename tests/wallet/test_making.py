@@ -71,6 +71,7 @@ FAILURES = {
     "unstake what is not there": (("unstake", "10"), "TrustStake."),
     "withdraw too early": (("withdraw",), "TrustStake.NothingToWithdraw: 0 oGPU of yours are on their way out"),
     "chill without an offer": (("chill",), "TrustStake."),
+    "unjail of who is free": (("unjail",), "TrustStake.NotJailed: you are not in jail"),
     "any other call": (("call", "InferenceMarket.cancel", "0x" + "11" * 32), "InferenceMarket."),
 }
 

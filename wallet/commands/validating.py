@@ -83,6 +83,32 @@ def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
 
 
 @click.command()
+@from_option
+@sending_options
+@click.pass_obj
+def unjail(session: WalletSession, sender: str, sending: SendingOptions) -> None:
+    """Leave jail, where a validator comes that gave no sign of life for too long."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        view = await open_view(client)
+        since, epochs = await view.look(lambda bound: _jail_of(bound, payer.account))
+        facts = {
+            "in_jail_since_era": since,
+            "jailed_again": f"after {epochs} whole epochs in office without a block, and in no certificate",
+            **view.present_facts(),
+        }
+        return PlannedCall(TrustStake.unjail(), facts)
+
+    make(session, sender, sending, plan)
+
+
+def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:
+    """Since which era it is in jail, and after how many epochs of absence one comes there."""
+    stake = bound[TrustStake]
+    return stake.jailed[stash], stake.jail_epochs
+
+
+@click.command()
 @click.argument("percent", type=PERCENT)
 @from_option
 @sending_options

@@ -173,14 +173,17 @@ def _forget(stake: StakeLedger, era: int) -> None:
 
 
 def _expose(stake: StakeLedger, era: int) -> None:
-    """Note how much is behind each of the era's set; announced commissions hold."""
+    """Note how much is behind each of the era's set, and who of it still offers: those are paid for their blocks.
+
+    Announced commissions hold.
+    """
     found = []
     for seat in stake.seats.get():
         total = stake.behind(seat.stash)
         stake.eras_exposure[era, seat.stash] = Exposure(total, stake.bonds[seat.stash], _commission(stake, seat.stash))
         found.append(Standing(seat.stash, total))
     stake.eras_total[era] = sum(standing.total for standing in found)
-    stake.elected.set(tuple(found))
+    stake.elected.set(tuple(standing for standing in found if stake.is_candidate(standing.stash)))
 
 
 def _commission(stake: StakeLedger, stash: bytes) -> int:

@@ -170,7 +170,7 @@ class StakeLedger(SeatLedger):
 
     current_era: StorageValue[EraIndex] = StorageValue(default=0)
     elected: StorageValue[Standings] = StorageValue(
-        default=(), doc="Who sits in the current era, with what stood behind each when it began."
+        default=(), doc="Who sits in the current era and offered to when it began, with what stood behind each."
     )
     eras_exposure: StorageDoubleMap[EraIndex, AccountId, Exposure | None] = StorageDoubleMap(
         doc="How much was behind the elected when their era began."

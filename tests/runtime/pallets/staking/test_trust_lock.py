@@ -57,6 +57,9 @@ def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
     assert owned(chain, TREASURY) - treasury == taken * 4 // 10 + emitted - emitted // 2 - emitted * 4 // 10
     assert chain.now()[Balances].burned.get() == taken - taken // 10 - taken * 4 // 10
     assert chain.now()[TrustStake].seat_of(alice.stash) is not None, "it keeps its seat until its set ends"
+    assert alice.stash not in [standing.stash for standing in chain.now()[TrustStake].elected.get()], (
+        "and earns nothing"
+    )
 
 
 def test_evidence_is_punished_once_whatever_its_order() -> None:
