@@ -13,6 +13,7 @@ utility                 several calls in one transaction
 beacon                  epochs, chance, the newest final block
 pots                    accounts of the chain itself
 churn                   how much one election may change the set in office
+session_keys            the proof that a stash's session and VRF key are its own: nothing asks for it yet
 staking                 bonds, elections, eras, rewards, locks and slashes
 session                 who validates, as explorers read it
 chain_parameters        the call that changes a number which the chain goes by
