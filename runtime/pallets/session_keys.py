@@ -12,7 +12,8 @@ from runtime.cryptography.signatures import is_safe_public_key, verify_ed25519
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import Fixed, codec, struct
 from runtime.encoding.types import Signature
-from runtime.pallets.staking.stakers import PublicKey
+
+_Key = Annotated[bytes, Fixed(32)]
 
 KIND = b"keys"
 STASH_BYTES = 32
@@ -22,8 +23,8 @@ STASH_BYTES = 32
 class SessionKeys:
     """What a validator signs blocks and votes with, and what draws its slots. The SDK's name and use."""
 
-    session: PublicKey
-    vrf: PublicKey
+    session: _Key
+    vrf: _Key
 
 
 @struct
