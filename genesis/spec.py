@@ -17,7 +17,7 @@ SPEC_BYTES_MAX = 64 * 1024 * 1024
 BOOTNODES_MAX = 64
 TEXT_LENGTH_MAX = 256
 CHAIN_TYPES = ("Development", "Local", "Live")
-PARAMETER_SETS = ("devnet", "mainnet")
+PARAMETER_SETS = ("devnet", "devnet-fast", "mainnet")
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 SpecJson = Any
