@@ -67,7 +67,7 @@ class Node:
         self.paths = Paths(config.base_path, spec.id)
         self.clock = Clock()
         verifier = Verifier()
-        self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock)
+        self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock, config.checkpoint)
         self.chain = self.ledger.chain
         keys = take_seat(config, self.paths, self.chain)
         self.machine = self._make_machine(keys)
@@ -80,6 +80,7 @@ class Node:
             self.machine.is_welcome,
             lambda extrinsics: self.pools.transactions.foresee(extrinsics),  # noqa: PLW0108  # the pools come later
         )
+        self.sync.highest_height = self.sync.trusted_height = self.ledger.trusted.height
         readers = Readers()
         self.pools = make_pools(
             chain=self.chain,
@@ -185,7 +186,9 @@ class Node:
                 # Killed between the commit and its note, or run without --validator since: the database knows more.
                 self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
             sign_state, silent_below = self.duty.keys.file.state, self.duty.keys.file.final_height
-        recovery = replace(self.ledger.recovery(sign_state), silent_below=silent_below)
+        recovery = self.ledger.recovery(sign_state)
+        # Both what its key has seen final, and what its operator knows to be.
+        recovery = replace(recovery, silent_below=max(silent_below, recovery.silent_below))
         effects = self.machine.restore(recovery, self.clock.now_ms())
         _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
         self.loop.restore(effects)
