@@ -1,7 +1,8 @@
 """Header rules: which blocks may enter the tree at all, before they are executed.
 
 Always: a header that passes has the slot's one proposer, a slot after its parent's and not in the
-future, a final reference that is an ancestor with a certificate that verifies, the proof of its
+future, the checkpoint's hash at its height, a final reference that is an ancestor with a certificate that verifies,
+the proof of its
 randomness, its author's seal, and, in the last block of an epoch only, a hash of the next validators (whose value
 execution checks). `check_facts` is the part that the simulator shares.
 """
@@ -47,6 +48,14 @@ class HeaderParts:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustedBlock:
+    """A final block that whoever runs this node knows from a source it trusts: no other is valid at its height."""
+
+    height: int
+    id: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class HeaderRules:
     """The rules of one chain. Each check takes the parent's facts and this node's clock."""
 
@@ -54,9 +63,11 @@ class HeaderRules:
     epochs: Epochs
     genesis: bytes
     verify: VerifyEd25519
+    checkpoint: TrustedBlock | None = None
 
     def check_header(self, header: Header, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> BlockFacts:
         """Everything about a header but its execution; its facts. InvalidHeaderError, NotYetError."""
+        self._check_trusted(header)
         parts = read_header(header)
         number = self.parameters.epoch_of(header.number)
         _require(parts.pre_digest.epoch == number, "the epoch is not that of the height")
@@ -96,6 +107,11 @@ class HeaderRules:
         least = parameters.referenced_min(facts.height)
         _require(facts.referenced_height >= least, f"too far ahead of finality: {least} must be final")
         _require(proposer(self._epoch(number), facts.slot) == facts.author, "not the slot's proposer")
+
+    def _check_trusted(self, header: Header) -> None:
+        """Where a checkpoint is known, its block and no other."""
+        if self.checkpoint is not None and header.number == self.checkpoint.height:
+            _require(block_id(header) == self.checkpoint.id, "another block than the checkpoint")
 
     def _check_final_ref(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt) -> None:
         """A final reference advances, names an ancestor, and is certified."""

@@ -1,7 +1,7 @@
 """`ogpu-node`: the command line.  Flags and subcommands have Substrate's names, so that its operators are at home.
 
 What always holds: whatever goes wrong is one message that says what, why and what to do next, and an exit code:
-2 bad input, 3 database, 4 disk space, 1 anything else.
+2 bad input, 3 database, 4 disk space, 5 away for longer than the trusting period, 1 anything else.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--init-sign-state",
     is_flag=True,
     help="Begin a sign-state on a chain that has begun: only for a key that never signed.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="HEIGHT:HASH",
+    help="A final block known from a source that you trust: for a node that is new or was away for long.",
 )
 @click.option("-l", "--log", default="info", metavar="LEVELS", help="A level, or target=level pairs, with commas.")
 @click.version_option(package_name="ogpu")

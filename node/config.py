@@ -10,7 +10,9 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from string import hexdigits
 
+from consensus.headers import TrustedBlock
 from genesis.preset_names import PRESETS
 from genesis.presets import load_spec
 from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError
@@ -21,6 +23,8 @@ from runtime.cryptography.hashing import blake2_256
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
 PUBLIC_ADDRESSES_MAX = 4
+HEIGHT_MAX = 2**32 - 1
+HEIGHT_DIGITS_MAX = 10
 SOCKET_PATH_BYTES_MAX = 100  # the system's limit is 107
 
 
@@ -124,6 +128,7 @@ class Config:
     prometheus_external: bool = False
     sample_units: int | None = None
     init_sign_state: bool = False
+    checkpoint: TrustedBlock | None = None
     log: str = "info"
 
     def __post_init__(self) -> None:
@@ -150,6 +155,20 @@ class Config:
 def default_base_path() -> Path:
     """Where a node keeps its files unless --base-path says otherwise."""
     return Path.home() / ".local" / "share" / "ogpu-node"
+
+
+def read_checkpoint(text: str) -> TrustedBlock:
+    """What --checkpoint means: HEIGHT:HASH, as `ogpu-node chain-info` of a node that one trusts prints them."""
+    height, _, found = text.partition(":")
+    digits = found.removeprefix("0x")
+    # isdecimal alone takes the digits of other scripts, and fromhex takes blanks.
+    is_height = height.isascii() and height.isdecimal() and len(height) <= HEIGHT_DIGITS_MAX
+    if not is_height or not 0 < int(height) <= HEIGHT_MAX or len(digits) != 64 or set(digits) - set(hexdigits):
+        raise BadInputError(
+            f"--checkpoint {text:.80} is not HEIGHT:HASH, as in 1234:0x and 64 hexadecimal digits: ask somebody whom "
+            "you trust for number and hash of a recent final block"
+        )
+    return TrustedBlock(int(height), bytes.fromhex(digits))
 
 
 def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:

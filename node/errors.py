@@ -33,6 +33,12 @@ class DiskSpaceError(NodeError):
     exit_code = 4
 
 
+class TrustExpiredHereError(NodeError):
+    """What this node knows of its chain is too old to tell whom to believe; nothing was lost."""
+
+    exit_code = 5
+
+
 @contextmanager
 def as_bad_input(*causes: type[Exception]) -> Iterator[None]:
     """Raise these exceptions as `BadInputError`: what they say is for the person who gave a flag or a file."""

@@ -6,7 +6,8 @@ What always holds:
 * whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for
   it;
 * consensus messages are served before blocks that are being synced, and those before everything else;
-* when a block becomes final that this node could not execute by a fault of its own, it stops.
+* when a block becomes final that this node could not execute by a fault of its own, it stops;
+* nothing becomes final upon a block that is too old to go by: on a live chain the node stops.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ class Loop:
         inbox = self._peers.transport.inbound
         while True:
             if self._clock.now_ms() >= self.machine.deadline_ms:
+                # First: a machine that slept may have slept for too long.
+                self.ledger.trusted.judge(self._clock.now_ms())
                 self.sync.retry_early()
                 self.feed(ev.Tick())
             spent = 0.0
@@ -284,7 +287,8 @@ class Loop:
         self._peers.announce(stored.header + stored.body)
 
     def _build(self, request: ev.Build) -> None:
-        if self.duty is None:
+        # Below the checkpoint a seal is as little worth as a vote, of which `Recovery.silent_below` sees to it.
+        if self.duty is None or self.ledger.trusted.is_ahead():
             return
         try:
             with self._metrics.build_seconds.time():
@@ -316,6 +320,8 @@ class Loop:
         self._events.append(ev.RecordSigned(record, signature))
 
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
+        becoming = [self.chain[block].facts for block in blocks]
+        self.ledger.trusted.judge_final(becoming, self._clock.now_ms())
         # The database first: a sign-state file that is ahead of it looks like a database that was rolled back.
         with self._metrics.commit_seconds.time():
             final = self.chain.finalise(blocks, certificate)

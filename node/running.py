@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from node import service
-from node.config import Config, RpcConfig, chosen_spec, default_base_path
+from node.config import Config, RpcConfig, chosen_spec, default_base_path, read_checkpoint
 from node.errors import BadInputError
 
 
@@ -64,6 +64,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         prometheus_external=flags["prometheus_external"],
         sample_units=flags["sample"],
         init_sign_state=flags["init_sign_state"],
+        checkpoint=None if flags["checkpoint"] is None else read_checkpoint(flags["checkpoint"]),
         log=flags["log"],
     )
 

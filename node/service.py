@@ -69,7 +69,7 @@ class Node:
         self.paths = Paths(config.base_path, spec.id)
         self.clock = Clock()
         verifier = Verifier()
-        self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock)
+        self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock, config.checkpoint)
         self.chain = self.ledger.chain
         keys = hold_keys(config, self.paths, self.chain)
         self.machine = self._make_machine(keys)
@@ -82,6 +82,7 @@ class Node:
             self.machine.is_welcome,
             lambda extrinsics: self.pools.transactions.foresee(extrinsics),  # noqa: PLW0108  # the pools come later
         )
+        self.sync.highest_height = self.sync.trusted_height = self.ledger.trusted.height
         readers = Readers()
         self.pools = make_pools(
             chain=self.chain,
@@ -196,7 +197,9 @@ class Node:
                 self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
             sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final.height + 1))
             silent_below = self.duty.keys.noted_height
-        recovery = replace(self.ledger.recovery(sign_state), silent_below=silent_below)
+        recovery = self.ledger.recovery(sign_state)
+        # Both what its keys have seen final, and what its operator knows to be.
+        recovery = replace(recovery, silent_below=max(silent_below, recovery.silent_below))
         effects = self.machine.restore(recovery, self.clock.now_ms())
         _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
         self.loop.restore(effects)

@@ -92,7 +92,7 @@ class Stream(Listener):
             final_id=final.id,
             final_height=final.height,
             highest_height=highest,
-            is_syncing=highest - best.height > SYNC_DISTANCE,
+            is_syncing=highest - best.height > SYNC_DISTANCE or final.height < view.sync.trusted_height,
             peers=len(view.network.transport.peers()),
             ready=queue.ready_count,
             future=queue.future_count,

@@ -11,6 +11,7 @@ In reading order:
 * `chain`: the tree of blocks; checks, executes, makes final
 * `opening`: a chain over its database; an empty one gets block 0
 * `known_genesis`: block 0 of the specification, known from the database once it was worked out
+* `trusted_point`: a checkpoint or the last final block, and for how long one may go by it
 * `round_log`: certificates of rounds that are still open, in a file
 * `ledger`: all of it opened, and what a restart gives to consensus
 * `listener`: what others are told about blocks

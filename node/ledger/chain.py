@@ -86,7 +86,7 @@ class Chain:
         self.genesis = genesis
         self._verify = verify
         self.epochs = EpochTable(runtime, storage, partial(handed_seats, storage))
-        self._rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
+        self.rules = HeaderRules(parameters, self.epochs, genesis, signatures.verify_ed25519)
         self._tree: dict[bytes, ExecutedBlock] = {}
         self._proof_tries: deque[tuple[bytes, Trie]] = deque(maxlen=PROOF_TRIES_KEPT)
         self._certificate: Certificate | None = None
@@ -205,7 +205,7 @@ class Chain:
         parent = self._tree.get(header.parent_hash)
         if parent is None:
             raise UnknownParentError(header.parent_hash.hex())
-        return self._rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
+        return self.rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
 
     def execute(self, proven: ProvenBlock, facts: BlockFacts, foreseen: Foreseen | None = None) -> None:
         """Execute a block whose header `check` found right, and add it to the tree.

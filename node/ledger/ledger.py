@@ -12,6 +12,7 @@ from pathlib import Path
 
 from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.events import Recovery
+from consensus.headers import TrustedBlock
 from consensus.signstate import SignState
 from genesis.spec import ChainSpec
 from node.clock import Clock
@@ -20,6 +21,7 @@ from node.durable import write_quickly
 from node.ledger.chain import Chain
 from node.ledger.known_genesis import open_noted_chain
 from node.ledger.round_log import RoundLog
+from node.ledger.trusted_point import TrustedPoint
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 
@@ -31,6 +33,7 @@ class Ledger:
     """The ledger room; `preference` is the file that remembers the preferred tip."""
 
     chain: Chain
+    trusted: TrustedPoint
     rounds: RoundLog
     preference: Path
 
@@ -52,6 +55,7 @@ class Ledger:
             preference=self._preferred(),
             boundaries=self._boundaries(),
             open_rounds=self._open_rounds(),
+            silent_below=self.trusted.height,
         )
 
     def _preferred(self) -> bytes | None:
@@ -80,8 +84,16 @@ class Ledger:
                 yield certificate
 
 
-def open_ledger(paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock) -> Ledger:
-    """Open the database and execute what is kept above its final block.  Raises `NodeError`."""
+def open_ledger(
+    paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock, checkpoint: TrustedBlock | None = None
+) -> Ledger:
+    """Open the database, see that it may be gone on from, execute what is kept above it.  Raises `NodeError`."""
     chain = open_noted_chain(paths.database, spec, verify)
-    chain.restore(clock.now_ms())
-    return Ledger(chain=chain, rounds=RoundLog(paths.rounds), preference=paths.preference)
+    try:
+        trusted = TrustedPoint(chain, spec, checkpoint)
+        trusted.judge(clock.now_ms())
+        chain.restore(clock.now_ms())
+    except BaseException:
+        chain.storage.close()
+        raise
+    return Ledger(chain=chain, trusted=trusted, rounds=RoundLog(paths.rounds), preference=paths.preference)

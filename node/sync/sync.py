@@ -86,6 +86,7 @@ class Sync:
         self._standings: dict[Peer, PeerStatus] = {}
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
         self.highest_height = 0
+        self.trusted_height = 0  # of the checkpoint: a node whose final block is below it is syncing
         self.rejected = self.abstained = 0
 
     @property

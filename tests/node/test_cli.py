@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from consensus.headers import TrustedBlock
 from genesis.chain import genesis_state
 from genesis.presets import load_spec
 from genesis.spec import from_json
 from node.cli import main, ogpu_node
-from node.config import Config, Paths, RpcConfig
+from node.config import Config, Paths, RpcConfig, read_checkpoint
 from node.duty.keystore import SESSION, Keystore
 from node.errors import BadInputError
 from node.ledger.storage import Storage, StoredBlock
@@ -94,6 +95,18 @@ def test_purging_keeps_keys_and_sign_state(
     assert "nothing to do" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
 
 
+HASH = "0x" + "ab" * 32
+WRONG_CHECKPOINTS = (
+    "12", f":{HASH}", f"0:{HASH}", f"-1:{HASH}", f"4294967296:{HASH}", f"1e3:{HASH}", f"\u0663:{HASH}", f"7:{HASH}0",
+    f"7:{HASH[:-1]}", f"7:{HASH[:-1]}g", f"7: {HASH}", f"7:0x{HASH}", f"7:{HASH}:7", f"{'9' * 5_000}:{HASH}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [f"7:{HASH}", f"7:{HASH[2:]}", f"07:{HASH.upper().replace('X', 'x')}"])
+def test_a_checkpoint_is_a_height_and_a_hash(text: str) -> None:
+    assert read_checkpoint(text) == TrustedBlock(7, b"\xab" * 32)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -104,6 +117,7 @@ def test_purging_keeps_keys_and_sign_state(
         (("--dev", "--bootnodes", "nonsense", "--no-rpc", "--no-prometheus", "--port", "0"), "nonsense"),
         (("--dev", "--public-addr", "/ip4/0.0.0.0/tcp/1", "--no-rpc", "--no-prometheus", "--port", "0"), "no machine"),
         (("--dev", "--name", "x" * 100), "--name"),
+        *((("--dev", "--checkpoint", text), "is not HEIGHT:HASH") for text in WRONG_CHECKPOINTS),
         (("key", "inspect", "not a phrase at all"), "no usable secret"),
         (("chain-info", "--base-path", "/nonexistent"), "does not exist"),
         (("--dev", "--port", "70000"), "70000"),

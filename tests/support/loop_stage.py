@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from block_maker import FIRST_SLOT, Maker, now_of, open_at
+from block_maker import FIRST_SLOT, SPEC, Maker, now_of, open_at
 from consensus import events as ev
+from consensus.headers import TrustedBlock
 from consensus.machine import Machine
 from consensus.signstate import EMPTY
+from genesis.spec import ChainSpec
 from node.clock import Clock
 from node.duty.duty import ValidatorDuty
 from node.duty.validator_keys import follow_only
@@ -16,6 +18,7 @@ from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.ledger import Ledger
 from node.ledger.listener import Listener
 from node.ledger.round_log import RoundLog
+from node.ledger.trusted_point import TrustedPoint
 from node.loop import Loop
 from node.monitoring.metrics import Metrics
 from node.monitoring.poll_log import PollLog
@@ -56,7 +59,14 @@ class SetClock(Clock):
 class Stage:
     """A node without a network: as Alice, or as one that only follows."""
 
-    def __init__(self, chain: Chain, duty: ValidatorDuty | None, folder: Path) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        duty: ValidatorDuty | None,
+        folder: Path,
+        spec: ChainSpec = SPEC,
+        checkpoint: TrustedBlock | None = None,
+    ) -> None:
         self.clock, self.heard, self.transport = SetClock(now_of(FIRST_SLOT + 100)), Heard(), PlayedTransport("peer")
         self.chain = chain
         session_of = duty.keys.session_of if duty else follow_only
@@ -65,7 +75,10 @@ class Stage:
         )
         self.peers = Peers(self.transport)
         self.sync = Sync(chain, self.peers, self.clock.now_ms, self.machine.is_welcome, lambda _: None)
-        ledger = Ledger(chain=chain, rounds=RoundLog(folder / "rounds"), preference=folder / "preference")
+        self.trusted = TrustedPoint(chain, spec, checkpoint)
+        ledger = Ledger(
+            chain=chain, trusted=self.trusted, rounds=RoundLog(folder / "rounds"), preference=folder / "preference"
+        )
         self.loop = Loop(
             machine=self.machine,
             ledger=ledger,

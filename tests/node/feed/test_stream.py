@@ -11,12 +11,12 @@ from node.feed import stream as stream_module
 from node.feed.stream import SYNC_DISTANCE, Stream
 
 
-def view(behind: int) -> Any:
+def view(behind: int, checkpoint: int = 0) -> Any:
     """A node whose best block is 100, and that has heard of one so much higher."""
     place = SimpleNamespace(id=b"b" * 32, height=100)
     return SimpleNamespace(
         machine=SimpleNamespace(best=place, final=place),
-        sync=SimpleNamespace(highest_height=100 + behind),
+        sync=SimpleNamespace(highest_height=100 + behind, trusted_height=checkpoint),
         pools=SimpleNamespace(transactions=SimpleNamespace(queue=SimpleNamespace(ready_count=0, future_count=0))),
         network=SimpleNamespace(transport=SimpleNamespace(peers=list)),
     )
@@ -29,6 +29,12 @@ def test_a_node_syncs_while_it_is_farther_behind_than_blocks_come_late(behind: i
     stream.publish_status()
     stream.publish_status()
     assert [status.is_syncing for status in told] == [is_syncing], "a status that did not change is told once"
+
+
+@pytest.mark.parametrize(("checkpoint", "is_syncing"), [(100, False), (101, True)])
+def test_a_node_syncs_until_its_checkpoint_is_final(checkpoint: int, is_syncing: bool) -> None:
+    stream = Stream(view(0, checkpoint), None, list)  # type: ignore[arg-type]  # as above
+    assert stream.status().is_syncing is is_syncing
 
 
 def test_no_frame_is_made_of_a_block_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:

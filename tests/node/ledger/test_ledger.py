@@ -14,11 +14,15 @@ from node.config import Paths
 from node.errors import BadInputError
 from node.ledger.ledger import Ledger, open_ledger
 from node.ledger.round_log import RoundLog
+from node.ledger.trusted_point import TrustedPoint
 from runtime.cryptography import signatures
 
 
 def ledger_of(maker: Maker, folder: Path) -> Ledger:
-    return Ledger(chain=maker.chain, rounds=RoundLog(folder / "rounds"), preference=folder / "preference")
+    trusted = TrustedPoint(maker.chain, SPEC)
+    return Ledger(
+        chain=maker.chain, trusted=trusted, rounds=RoundLog(folder / "rounds"), preference=folder / "preference"
+    )
 
 
 def test_a_new_chain_gives_its_genesis_block_alone(tmp_path: Path) -> None:

@@ -70,13 +70,13 @@ def test_a_block_that_breaks_a_rule_is_executed_once_and_its_peer_pays(
     bad = bytearray(as_bytes(block))
     bad[40] ^= 1  # in the state root
     calls = []
-    check = type(stage.chain._rules).check_header
+    check = type(stage.chain.rules).check_header
 
     def counted(*words: Any) -> ev.BlockFacts:
         calls.append(1)
         return check(*words)
 
-    monkeypatch.setattr(type(stage.chain._rules), "check_header", counted)
+    monkeypatch.setattr(type(stage.chain.rules), "check_header", counted)
     for _ in range(20):
         stage.announce(bytes(bad), PEER)
         stage.import_all()

@@ -1,0 +1,115 @@
+"""The newest block that this node may go by, and for how long: a checkpoint, or its own last final block.
+
+Whose bond is out loses nothing by signing another past. So a node that was away for longer than the trusting period,
+which is shorter than the unbonding time, cannot tell who may certify what comes next, and has to be told of a recent
+block by somebody whom its operator trusts.
+
+What always holds, on a live chain: nothing becomes final upon a point that is older than the trusting period, but upon
+the very block that the operator named as the one where the whole network stood still. Elsewhere it is only told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from consensus.events import BlockFacts
+from consensus.headers import TrustedBlock
+from genesis.parameters import CONSENSUS, outside
+from genesis.spec import ChainSpec
+from node.errors import BadInputError, TrustExpiredHereError
+from node.ledger.chain import Chain
+
+LIVE = "Live"
+MS_PER_HOUR = 3_600_000
+_LOG = logging.getLogger("node")
+
+
+class TrustedPoint:
+    """Judges by the clock whether what this node knows is still good to go by."""
+
+    def __init__(self, chain: Chain, spec: ChainSpec, checkpoint: TrustedBlock | None = None) -> None:
+        """Over an open chain, before anything is executed on it.  Raises `BadInputError` where it has another past."""
+        self._chain = chain
+        self._is_live = spec.chain_type == LIVE
+        self._period_ms = trusting_period_ms(spec)
+        self._checkpoint = checkpoint
+        self._is_told = False
+        final = chain.final.facts
+        self._stood_still_at = final.height if checkpoint is not None and checkpoint.height == final.height else None
+        if checkpoint is not None:
+            self._require_in_database(checkpoint)
+            chain.rules = replace(chain.rules, checkpoint=checkpoint)
+
+    @property
+    def height(self) -> int:
+        """That of the checkpoint: a node that is below it is syncing, and signs nothing. 0 without one."""
+        return 0 if self._checkpoint is None else self._checkpoint.height
+
+    def is_ahead(self) -> bool:
+        """Whether the final chain has not reached the checkpoint yet."""
+        return self._chain.final.facts.height < self.height
+
+    def judge(self, now_ms: int) -> None:
+        """See that the point is young enough to go on from.  Raises `TrustExpiredHereError`, on a live chain alone."""
+        final = self._chain.final.facts
+        # Block 0 has no time: how old a chain is, its first block says.
+        if final.height == 0 or self.is_ahead() or final.height == self._stood_still_at:
+            return
+        self._require_young(final, now_ms)
+
+    def judge_final(self, becoming: Sequence[BlockFacts], now_ms: int) -> None:
+        """The same, before blocks become final: also of a checkpoint that they pass over."""
+        self.judge(now_ms)
+        # Where it is the last of them it may be that there is nothing above it, so it is judged once it is final.
+        for facts in becoming[:-1]:
+            if facts.height == self.height:
+                self._require_young(facts, now_ms)
+
+    # --- inside
+
+    def _require_in_database(self, checkpoint: TrustedBlock) -> None:
+        if checkpoint.height > self._chain.final.facts.height:
+            return
+        here = self._chain.storage.id_at(checkpoint.height)
+        if here != checkpoint.id:
+            raise BadInputError(
+                f"final block {checkpoint.height} in {self._chain.storage.path} is 0x{(here or b'').hex()}, and not "
+                f"the checkpoint 0x{checkpoint.id.hex()}: this database is of another history. Ask a second source for "
+                "the hash; if the checkpoint is right, run `ogpu-node purge-chain`, and start with it and with other "
+                "--bootnodes: those that this node followed lied, or were lied to"
+            )
+
+    def _require_young(self, facts: BlockFacts, now_ms: int) -> None:
+        age_ms = now_ms - facts.slot * self._chain.parameters.slot_ms
+        if age_ms <= self._period_ms:
+            self._is_told = False
+            return
+        said = self._expired(facts, age_ms)
+        if self._is_live:
+            raise TrustExpiredHereError(said)
+        if not self._is_told:
+            self._is_told = True
+            _LOG.warning("%s (on a chain for development this is only told)", said)
+
+    def _expired(self, facts: BlockFacts, age_ms: int) -> str:
+        named = "the checkpoint" if facts.height == self.height else "the last final block here"
+        return (
+            f"{named}, {facts.height} 0x{facts.id.hex()}, is {_hours(age_ms)} old, and what is known is good for "
+            f"{_hours(self._period_ms)}: who could certify blocks then may have left, and lose nothing by certifying "
+            "others. Ask somebody whom you trust, and no bootnode, for number and hash of a recent final block, and "
+            "start with --checkpoint HEIGHT:HASH. If the whole network stood still meanwhile, every node of it starts "
+            "with its last final block as the checkpoint (docs/operators.md)"
+        )
+
+
+def trusting_period_ms(spec: ChainSpec) -> int:
+    """How long a point is good to go by, in milliseconds of slot time."""
+    numbers = outside(spec.parameters)
+    epochs, blocks = numbers["Consensus.trusting_epochs"], numbers["Consensus.epoch_blocks"]
+    return epochs * blocks * CONSENSUS[spec.parameters].slot_ms
+
+
+def _hours(ms: int) -> str:
+    return f"{ms // MS_PER_HOUR} hours" if ms >= 2 * MS_PER_HOUR else f"{ms // 1_000} seconds"

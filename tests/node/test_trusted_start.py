@@ -1,0 +1,178 @@
+"""A node of a live chain that was away, slept, or is given a checkpoint: what it does, and what it leaves as it is."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from block_maker import FIRST_SLOT, SPEC
+from consensus import events as ev
+from consensus.headers import TrustedBlock
+from genesis.spec import to_json
+from node.clock import Clock
+from node.config import Config, Paths
+from node.errors import BadInputError, TrustExpiredHereError
+from node.feed.messages import NodeStatus
+from node.ledger.storage import Storage
+from node.service import Node
+from node_process import NodeProcess, wait_for
+
+LIVE = replace(
+    SPEC, chain_type="Live", patch={name: given for name, given in (SPEC.patch or {}).items() if name != "sudo"}
+)
+PERIOD_S = 120
+
+
+class LiveNode:
+    """The one validator of a live chain, on a clock that the test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.now_ms = folder, FIRST_SLOT * 1_000
+        self.paths = Paths(folder, LIVE.id)
+
+    def boot(self, checkpoint: TrustedBlock | None = None) -> Node:
+        """Start it from its disk."""
+        config = Config(
+            "live", self.folder, "test", is_validator=True, dev_account="Alice", rpc=None, prometheus_port=None,
+            checkpoint=checkpoint,
+        )  # fmt: skip
+        self.node = Node(config, LIVE)
+        self.node._restore()
+        return self.node
+
+    def stop(self) -> TrustedBlock:
+        """Stop it -> its last final block."""
+        final = self.node.chain.final.facts
+        self.node.ledger.close()
+        return TrustedBlock(final.height, final.id)
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Let time pass as the loop does."""
+        for _ in range(int(seconds * 50)):
+            self.now_ms += 20
+            if self.now_ms >= self.node.machine.deadline_ms:
+                self.node.loop.feed(ev.Tick())
+
+    def head(self) -> tuple[int, bytes]:
+        """What its database says while it does not run."""
+        storage = Storage(self.paths.database, free_bytes_floor=0)
+        try:
+            return storage.head_height, storage.head_id
+        finally:
+            storage.close()
+
+
+def status_of(node: Node) -> NodeStatus:
+    """What it tells of itself."""
+
+    async def told() -> NodeStatus:
+        return node.feed.stream.status()
+
+    return trio.run(told)
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
+    live = LiveNode(tmp_path)
+    monkeypatch.setattr(Clock, "now_ms", lambda _: live.now_ms)
+    yield live
+    live.node.ledger.close()
+
+
+def test_away_for_longer_than_the_period_it_does_not_start_and_a_checkpoint_lets_it(live: LiveNode) -> None:
+    live.boot()
+    live.pass_seconds(4)
+    final = live.stop()
+    live.now_ms += (PERIOD_S - 10) * 1_000
+    live.boot()
+    assert live.stop() == final
+    live.now_ms += 20_000
+    signed = live.paths.sign_state.read_bytes()
+    with pytest.raises(TrustExpiredHereError):
+        live.boot()
+    assert live.head() == (final.height, final.id)
+    assert live.paths.sign_state.read_bytes() == signed
+    # The whole network (one validator) stood still: it goes on from the block that its operator names.
+    live.boot(final)
+    live.pass_seconds(3)
+    assert live.stop().height > final.height
+    live.boot()
+
+
+def test_a_machine_that_slept_for_longer_stops_before_it_signs_anything(live: LiveNode) -> None:
+    live.boot()
+    live.pass_seconds(4)
+    live.now_ms += (PERIOD_S + 10) * 1_000
+    signed = live.paths.sign_state.read_bytes()
+    with pytest.raises(TrustExpiredHereError, match=r"is 13\d seconds old"):
+        trio.run(live.node.loop.run)
+    assert live.paths.sign_state.read_bytes() == signed
+    final = live.stop()
+    assert live.head() == (final.height, final.id)
+
+
+def test_nothing_becomes_final_upon_what_is_too_old(live: LiveNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = live.boot()
+    live.pass_seconds(4)
+    before = node.chain.final.facts.height
+    live.now_ms += (PERIOD_S + 10) * 1_000
+    with pytest.raises(TrustExpiredHereError):
+        live.pass_seconds(3)  # its own block, and its own certificate
+    assert node.chain.final.facts.height == before
+
+
+def test_below_its_checkpoint_a_validator_signs_nothing_and_says_that_it_is_syncing(live: LiveNode) -> None:
+    node = live.boot()
+    live.pass_seconds(4)
+    assert not status_of(node).is_syncing
+    final = live.stop()
+    signed = live.paths.sign_state.read_bytes()
+    node = live.boot(TrustedBlock(final.height + 1, b"n" * 32))
+    live.pass_seconds(3)
+    assert node.chain.final.facts.height == final.height
+    assert live.paths.sign_state.read_bytes() == signed
+    status = status_of(node)
+    assert (status.is_syncing, status.highest_height) == (True, final.height + 1)
+    assert node.machine._gadget.silent_below == final.height + 1, "nor would it vote, if others built"
+
+
+def test_a_database_of_another_history_is_not_started(live: LiveNode) -> None:
+    live.boot()
+    live.pass_seconds(4)
+    final = live.stop()
+    with pytest.raises(BadInputError, match="this database is of another history"):
+        live.boot(replace(final, id=b"o" * 32))
+    assert live.head() == (final.height, final.id)
+    live.boot(final)
+
+
+@pytest.mark.e2e
+def test_the_program_says_what_to_do_with_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    spec = tmp_path / "live.json"
+    spec.write_text(to_json(LIVE))
+    node = NodeProcess(tmp_path, "live", "--chain", str(spec), "--alice", "--no-rpc")
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 2, 30)
+        assert node.kill(signal.SIGTERM) == 0
+        height, found = head_of(node)
+        node.start("--checkpoint", f"{height}:0x{'ab' * 32}")
+        assert node.wait(30) == 2
+        assert "this database is of another history" in node.log.read_text()
+        node.start("--checkpoint", f"{height}:0x{found.hex()}")
+        wait_for(lambda: node.final_height() >= height + 2, 30)
+    finally:
+        node.close()
+
+
+def head_of(node: NodeProcess) -> tuple[int, bytes]:
+    storage = Storage(Paths(node.base, LIVE.id).database, free_bytes_floor=0)
+    try:
+        return storage.head_height, storage.head_id
+    finally:
+        storage.close()
