@@ -53,6 +53,8 @@ class FrameKind(IntEnum):
     ATTESTATION = 33
     GET_BLOCKS = 48
     BLOCKS = 49
+    GET_HANDOFFS = 50
+    HANDOFFS = 51
 
 
 class MessageClass(IntEnum):
@@ -88,8 +90,10 @@ _CLASS_OF_KIND: Final[dict[FrameKind, MessageClass]] = {
     FrameKind.ATTESTATION: MessageClass.GOSSIP,
     FrameKind.GET_BLOCKS: MessageClass.SYNC,
     FrameKind.BLOCKS: MessageClass.SYNC,
+    FrameKind.GET_HANDOFFS: MessageClass.SYNC,
+    FrameKind.HANDOFFS: MessageClass.SYNC,
 }
-_BLOCK_SIZED: Final = frozenset({FrameKind.BLOCK, FrameKind.BLOCKS})
+_BLOCK_SIZED: Final = frozenset({FrameKind.BLOCK, FrameKind.BLOCKS, FrameKind.HANDOFFS})
 
 
 @dataclass(frozen=True, slots=True)
