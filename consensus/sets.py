@@ -65,6 +65,14 @@ class SetTable:
             self._members.append(following.members)
         self.newest = following
 
+    def forget_before(self, epoch: int) -> None:
+        """Let go of the sets of epochs before this one, which is known."""
+        place = bisect_right(self._firsts, epoch) - 1
+        assert place >= 0, "the sets of later epochs are kept"
+        assert epoch <= self.newest.epoch, "the newest set is kept"
+        self._firsts[: place + 1] = [epoch]
+        del self._members[:place]
+
     def count(self) -> int:
         """How many different sets are kept."""
         return len(self._firsts)

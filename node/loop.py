@@ -36,7 +36,7 @@ from node.monitoring.metrics import Metrics
 from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
-from node.peers.messages import GET_BLOCKS, STATUS
+from node.peers.messages import GET_BLOCKS, GET_HANDOFFS, STATUS
 from node.peers.peers import Peers
 from node.peers.rates import PeerRates
 from node.sync.standing import NodeStanding
@@ -116,7 +116,8 @@ class Loop:
             spent = 0.0
             while spent < TURN_SECONDS and (arrived := inbox.receive_nowait()) is not None:
                 spent += self._serve(arrived)
-            # One block, then messages again: votes never wait for a whole sync.
+            # One handoff, one block, then messages again: votes never wait for a whole sync.
+            self._follow_handoff()
             if self.sync.has_work:
                 self.sync.look_ahead()
                 # What is to be checked meanwhile reaches the workers now, and their verdicts come in: with one turn
@@ -130,11 +131,19 @@ class Loop:
                 # Its peer may have gone meanwhile, and what it brought with it.
                 if await self._is_verified() and self.sync.has_work:
                     self._import_next()
-            elif not spent:
+            elif not spent and not self.sync.sets_ahead.has_work:
                 self._collector.rest(self._clock.now_ms())
                 with trio.CancelScope(deadline=self._clock.to_trio(self.machine.deadline_ms)) as self._waiting:
                     self._serve(await inbox.receive())
             await trio.lowlevel.checkpoint()
+
+    def _follow_handoff(self) -> None:
+        """Check the next handoff of an answer, if one waits, and charge its peer for it."""
+        begun = thread_time()
+        peer = self.sync.sets_ahead.follow_next()
+        if peer is not None:
+            followed = Arrived(peer.decode(), FrameKind.HANDOFFS, b"")
+            self._peers.transport.inbound.charge(followed, thread_time() - begun)
 
     async def _is_verified(self) -> bool:
         """Whether workers are through with the signatures of the next block, or have had their time for it."""
@@ -198,16 +207,25 @@ class Loop:
                     self.feed(*self.sync.on_block(arrived.payload, peer))
                 case FrameKind.BLOCKS:
                     self.sync.on_answer(arrived.payload, peer)
-                case FrameKind.GET_BLOCKS:
-                    answer = self.sync.on_request(GET_BLOCKS.decode(arrived.payload), peer)
-                    if answer is not None:
-                        self._peers.transport.send(arrived.peer, FrameKind.BLOCKS, answer)
+                case FrameKind.GET_BLOCKS | FrameKind.GET_HANDOFFS:
+                    self._answer(arrived, peer)
+                case FrameKind.HANDOFFS:
+                    self.sync.sets_ahead.on_answer(arrived.payload, peer)
                 case FrameKind.STATUS:
                     self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
                 case _:  # whoever cares for this kind takes it; a fault in one is no reason to stop
                     self._tell(lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer))
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
+
+    def _answer(self, question: Arrived, peer: bytes) -> None:
+        if question.kind is FrameKind.GET_BLOCKS:
+            kind, answer = FrameKind.BLOCKS, self.sync.on_request(GET_BLOCKS.decode(question.payload), peer)
+        else:
+            request = GET_HANDOFFS.decode(question.payload)
+            kind, answer = FrameKind.HANDOFFS, self.sync.sets_ahead.on_request(request, peer)
+        if answer is not None:
+            self._peers.transport.send(question.peer, kind, answer)
 
     def _import_next(self) -> None:
         with self._metrics.import_seconds.time():

@@ -39,6 +39,9 @@ class StatusLine:
             "peers %d, best #%d, final #%d (%d slots ago), pool %d ready and %d waiting",
             peers, view.machine.best.height, view.machine.final.height, lag, queue.ready_count, queue.future_count,
         )  # fmt: skip
+        proven = view.sync.sets_ahead.proven_height
+        if proven > view.machine.final.height:
+            _LOG.info("catching up: handoffs prove that #%d is final", proven)
         if not peers and not self._is_alone():
             _LOG.warning("no peers: this node hears of no block; check --bootnodes, the port and the firewall")
         if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:

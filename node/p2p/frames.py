@@ -54,6 +54,8 @@ class FrameKind(IntEnum):
     HEARTBEAT = 34
     GET_BLOCKS = 48
     BLOCKS = 49
+    GET_HANDOFFS = 50
+    HANDOFFS = 51
 
 
 class MessageClass(IntEnum):
@@ -90,8 +92,10 @@ _CLASS_OF_KIND: Final[dict[FrameKind, MessageClass]] = {
     FrameKind.HEARTBEAT: MessageClass.GOSSIP,
     FrameKind.GET_BLOCKS: MessageClass.SYNC,
     FrameKind.BLOCKS: MessageClass.SYNC,
+    FrameKind.GET_HANDOFFS: MessageClass.SYNC,
+    FrameKind.HANDOFFS: MessageClass.SYNC,
 }
-_BLOCK_SIZED: Final = frozenset({FrameKind.BLOCK, FrameKind.BLOCKS})
+_BLOCK_SIZED: Final = frozenset({FrameKind.BLOCK, FrameKind.BLOCKS, FrameKind.HANDOFFS})
 
 
 @dataclass(frozen=True, slots=True)

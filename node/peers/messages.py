@@ -1,7 +1,7 @@
-"""What nodes say to each other to bring blocks to whoever lacks them, in SCALE with limits.
+"""What nodes say to each other to bring blocks and handoffs to whoever lacks them, in SCALE with limits.
 
-What always holds: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; it fits
-into one message.
+What always holds: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; one to
+`GetHandoffs` is a list of handoffs of epochs one after the other; each fits into one message.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from node.p2p.frames import MAX_BLOCK_PAYLOAD_BYTES
-from runtime.encoding.codec import U32, Bounded, Codec, Fixed, codec, struct
+from runtime.encoding.codec import U8, U32, Bounded, Codec, Fixed, codec, struct
 
 BLOCKS_PER_ANSWER_MAX = 64
 ANSWER_BYTES_MAX = 1024 * 1024
+HANDOFFS_PER_ANSWER_MAX = 16
+HANDOFF_BYTES_MAX = ANSWER_BYTES_MAX // HANDOFFS_PER_ANSWER_MAX
+"""Room for the longest: a header of 24 KiB, and signatures and seats of 128 members."""
 BLOCK_BYTES_MAX = MAX_BLOCK_PAYLOAD_BYTES - 16
 
 Id = Annotated[bytes, Fixed(32)]
@@ -25,6 +28,14 @@ class GetBlocks:
 
     block: Id
     above: U32
+
+
+@struct
+class GetHandoffs:
+    """Send what the last blocks of `from_epoch` and the next epochs hand on: `count` of them, as many as are there."""
+
+    from_epoch: U32
+    count: U8
 
 
 @struct
@@ -41,6 +52,12 @@ GET_BLOCKS: Codec[GetBlocks] = codec(GetBlocks)
 STATUS: Codec[PeerStatus] = codec(PeerStatus)
 BLOCKS: Codec[tuple[bytes, ...]] = codec(
     Annotated[tuple[Annotated[bytes, Bounded(BLOCK_BYTES_MAX)], ...], Bounded(BLOCKS_PER_ANSWER_MAX)]
+)
+
+
+GET_HANDOFFS: Codec[GetHandoffs] = codec(GetHandoffs)
+HANDOFFS: Codec[tuple[bytes, ...]] = codec(
+    Annotated[tuple[Annotated[bytes, Bounded(HANDOFF_BYTES_MAX)], ...], Bounded(HANDOFFS_PER_ANSWER_MAX)]
 )
 
 

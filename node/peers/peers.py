@@ -15,7 +15,7 @@ from consensus.certificates import CERTIFICATE
 from consensus.wire import MESSAGE, Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
 from node.p2p.transport import Transport
-from node.peers.messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
+from node.peers.messages import GET_BLOCKS, GET_HANDOFFS, STATUS, GetBlocks, GetHandoffs, PeerStatus
 
 CONSENSUS_KINDS: dict[type[Message], FrameKind] = {
     PullQuery: FrameKind.POLL_QUERY,
@@ -69,6 +69,10 @@ class Peers:
     def request_blocks(self, peer: Peer, request: GetBlocks) -> bool:
         """Ask a peer for blocks; False when it is gone."""
         return self.transport.send(peer.decode(), FrameKind.GET_BLOCKS, GET_BLOCKS.encode(request))
+
+    def request_handoffs(self, peer: Peer, request: GetHandoffs) -> bool:
+        """Ask a peer for handoffs; False when it is gone."""
+        return self.transport.send(peer.decode(), FrameKind.GET_HANDOFFS, GET_HANDOFFS.encode(request))
 
     def peer_ids(self) -> list[str]:
         """Who is connected, as of a moment ago: gossip asks for every message."""

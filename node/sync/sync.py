@@ -23,6 +23,7 @@ from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.peers.rates import PeerRates
 from node.sync.intake import WrongBodyError, check_unattached, read_body, read_waiting
+from node.sync.sets_ahead import SetsAhead
 from node.sync.waiting import Peer, Room, Waiting
 from runtime.encoding.codec import DecodeError
 from runtime.frame.errors import InvalidBlock
@@ -84,6 +85,7 @@ class Sync:
         self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
         self._asked: dict[Peer, tuple[int, int]] = {}
         self._standings: dict[Peer, PeerStatus] = {}
+        self.sets_ahead = SetsAhead(chain, peers, now_ms)
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
         self.highest_height = 0
         self.trusted_height = 0  # of the checkpoint: a node whose final block is below it is syncing
@@ -161,6 +163,7 @@ class Sync:
         # One claim of height 2^32-1 would else have the node say for ever that it is syncing.
         if self._is_plausible(status):
             self.highest_height = max(self.highest_height, status.tip_height)
+            self.sets_ahead.ask(self._standings)
         return [ev.BlockWanted(status.tip, peer)]
 
     def fetch(self, block: bytes, peer: Peer, above: int) -> None:
@@ -188,6 +191,7 @@ class Sync:
         self._owed.pop(peer, None)
         self._standings.pop(peer, None)
         self._answered.forget_peer(peer)
+        self.sets_ahead.forget_peer(peer)
 
     # --- into the tree
 
@@ -269,6 +273,9 @@ class Sync:
             self._ahead.clear()
         for waiting in self._early.take_all():
             self._answered.add(waiting)
+        self.sets_ahead.compare()
+        self.sets_ahead.ask(self._standings)
+        self.highest_height = max(self.highest_height, self.sets_ahead.proven_height)
 
     # --- inside
 

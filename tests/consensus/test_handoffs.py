@@ -1,6 +1,7 @@
 """From set to set by handoffs: what leads on, what does not, and that the chain's own headers say the same."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,23 @@ def test_a_set_is_written_once() -> None:
     with pytest.raises(SetChangedError):
         table.write(members(4, 4))
     assert table.of(4) == members(5, 4)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.data())
+def test_what_is_let_go_of_is_not_known_and_everything_else_is(changes: list[bool], data: st.DataObject) -> None:
+    table, sets = SetTable(members(4, 5)), {5: members(4, 5)}
+    for epoch, changed in enumerate(changes, 6):
+        size = len(sets[epoch - 1].members)
+        sets[epoch] = members(9 - size if changed else size, epoch)
+        table.write(sets[epoch])
+    first = 5
+    for _ in range(2):
+        first = data.draw(st.integers(first, table.newest.epoch))
+        table.forget_before(first)
+        assert [table.of(epoch) for epoch in range(4, first)] == [None] * (first - 4)
+        assert all(table.of(epoch) == sets[epoch] for epoch in range(first, table.newest.epoch + 1))
+        kept = [sets[epoch].members for epoch in range(first, table.newest.epoch + 1)]
+        assert table.count() == 1 + sum(before != after for before, after in pairwise(kept))
 
 
 def test_before_the_point_that_is_trusted_nothing_is_known() -> None:

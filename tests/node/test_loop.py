@@ -14,6 +14,7 @@ from block_maker import Maker, open_at
 from consensus import events as ev
 from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
+from dev_handoffs import handed_on
 from loop_stage import Stage, about_to_import
 from node.duty.duty import ValidatorDuty
 from node.duty.signing_key import SigningKey
@@ -24,7 +25,7 @@ from node.ledger.foreseen import Foreseen
 from node.loop import OWN_VOTES_BURST, TURN_SECONDS
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
-from node.peers.messages import encode_answer
+from node.peers.messages import GET_HANDOFFS, HANDOFFS, STATUS, GetHandoffs, PeerStatus, encode_answer
 from node.pool.verifier import Verdicts
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
@@ -347,3 +348,29 @@ async def test_garbage_is_looked_for_where_nothing_is_to_be_done_and_nowhere_els
             nursery.cancel_scope.cancel()
     assert not scope.cancelled_caught
     assert rested == [True], "after the block that waited, once"
+
+
+@pytest.mark.trio
+async def test_handoffs_are_served_and_followed_one_at_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question of a peer, and its answer to one of ours, through the loop itself."""
+    stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
+    stage.hear(FrameKind.GET_HANDOFFS, GET_HANDOFFS.encode(GetHandoffs(0, 16)))
+    assert stage.transport.sent[-1] == ("peer", FrameKind.HANDOFFS, HANDOFFS.encode(()))
+    first = stage.chain.epochs(0)
+    assert first is not None
+    handoffs, sets = handed_on(stage.chain.parameters, stage.chain.genesis, first.validators, [("Bob",), ("Charlie",)])
+    height = stage.chain.parameters.boundary(1)
+    stage.clock.set_ms += 10**9
+    stage.hear(FrameKind.STATUS, STATUS.encode(PeerStatus(b"t" * 32, height, b"f" * 32, height)))
+    assert ("peer", FrameKind.GET_HANDOFFS, GET_HANDOFFS.encode(GetHandoffs(0, 16))) in stage.transport.sent
+    followed, charged = stage.sync.sets_ahead, []
+    monkeypatch.setattr(stage.transport.inbound, "charge", lambda message, _: charged.append(message.kind))
+    stage.hear(FrameKind.HANDOFFS, HANDOFFS.encode(tuple(handoffs)))
+    assert followed.newest == first.validators
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stage.loop.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert followed.newest == sets[-1]
+    assert charged == [FrameKind.HANDOFFS] * 2
+    assert stage.sync.highest_height >= stage.chain.parameters.boundary(1)

@@ -25,7 +25,7 @@ class SetClock(Clock):
         return self.set_ms
 
 
-def seen(clock: SetClock, peers: int, validators: int = 4) -> Any:
+def seen(clock: SetClock, peers: int, validators: int = 4, proven: int = 0) -> Any:
     """A node with so many peers, final at the slot at which the clock stands now."""
     block = SimpleNamespace(height=7, slot=clock.set_ms // SLOT_MS)
     return SimpleNamespace(
@@ -35,6 +35,7 @@ def seen(clock: SetClock, peers: int, validators: int = 4) -> Any:
             epochs=lambda _: SimpleNamespace(validators=SimpleNamespace(members=range(validators))),
         ),
         network=SimpleNamespace(transport=SimpleNamespace(peers=lambda: range(peers))),
+        sync=SimpleNamespace(sets_ahead=SimpleNamespace(proven_height=proven)),
         pools=SimpleNamespace(transactions=SimpleNamespace(queue=SimpleNamespace(ready_count=3, future_count=2))),
     )
 
@@ -52,6 +53,18 @@ def test_f2_it_comes_when_due_and_a_node_without_peers_says_so(
         line.write_if_due()
     assert caplog.messages[0] == f"peers {peers}, best #7, final #7 (10 slots ago), pool 3 ready and 2 waiting"
     assert len(caplog.messages) == 1 + warnings
+
+
+@pytest.mark.parametrize(("proven", "lines"), [(7, 1), (8, 2)])
+def test_while_it_catches_up_it_says_how_far_the_chain_is_proven(
+    proven: int, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SetClock()
+    line = StatusLine(seen(clock, 3, proven=proven), clock)
+    clock.set_ms += INTERVAL_MS
+    with caplog.at_level(logging.INFO):
+        line.write_if_due()
+    assert caplog.messages[1:] == ["catching up: handoffs prove that #8 is final"][: lines - 1]
 
 
 def test_f2_finality_that_stands_still_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

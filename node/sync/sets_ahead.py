@@ -1,0 +1,236 @@
+"""The sets of epochs that this node's own blocks have not reached, as handoffs of peers prove them one after the other.
+
+A node that joins learns so who sits now, and how far the chain is at least, long before it has executed it.
+
+What always holds: a set is known only if more than two thirds of the one before it certified it; one request is out at
+a time, and one certificate is checked at a turn; what is known decides nothing: only this node's own blocks do, and
+where they seat others than a handoff has proved, the node stops.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from consensus.handoffs import HANDOFF, Handoff, InvalidHandoffError, follow
+from consensus.sets import SetChangedError, SetTable
+from consensus.validators import ValidatorSet
+from node.errors import NodeError
+from node.ledger.chain import Chain
+from node.peers.messages import HANDOFFS, HANDOFFS_PER_ANSWER_MAX, GetHandoffs, PeerStatus
+from node.peers.peers import Peers
+from node.peers.rates import PeerRates
+from node.sync.waiting import Peer
+from runtime.cryptography import signatures
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
+
+ANSWERS_PER_SECOND = 4.0
+ANSWERS_BURST = 16
+"""Of one peer: a question of five bytes that makes us read and send three quarters of a megabyte at most."""
+ASK_MS = 250
+PATIENCE_MS = 5_000
+"""How long an answer may take; then another peer is asked."""
+REST_MS = 60_000
+"""For a peer that did not answer, had none, or sent a wrong one: an honest one must not be banned for being asked."""
+RESTING_MAX = 1_024
+OWED_MAX = 64
+SETS_KEPT_MAX = 512
+"""Different ones, ahead of this node's own chain: some 40 KB each. More are asked for when its blocks come closer."""
+_LOG = logging.getLogger("node")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The one request that is out."""
+
+    peer: Peer
+    request: GetHandoffs
+    until_ms: int
+
+
+class SetsAhead:
+    """Asks, answers, follows, compares."""
+
+    def __init__(self, chain: Chain, peers: Peers, now_ms: Callable[[], int]) -> None:
+        self._chain = chain
+        self._peers = peers
+        self._now_ms = now_ms
+        self._own_epoch = self._epoch_of(chain.final.facts.height)
+        own = self._own_set()
+        assert own is not None, "the set in office is determined by the final state"
+        self._table = SetTable(own)
+        self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
+        self._asked: _Asked | None = None
+        self._owed: dict[Peer, int] = {}  # answers, late ones too
+        self._resting: dict[Peer, int] = {}
+        self._waiting: deque[bytes] = deque()
+        self._from: Peer = b""
+        self._next_ask_ms = 0
+
+    @property
+    def newest(self) -> ValidatorSet:
+        """The set of the latest epoch that is known."""
+        return self._table.newest
+
+    @property
+    def proven_height(self) -> int:
+        """The highest block that is known to be final: the last one of the epoch before the newest; 0 of the first."""
+        return self._chain.parameters.boundary(self.newest.epoch - 1)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a handoff waits to be followed."""
+        return bool(self._waiting)
+
+    # --- for peers
+
+    def on_request(self, request: GetHandoffs, peer: Peer) -> bytes | None:
+        """The answer to a peer's request, empty where nothing is here; None when it asks too often, or for too many."""
+        if not 0 < request.count <= HANDOFFS_PER_ANSWER_MAX:
+            self._peers.penalise(peer, "asked for more handoffs than an answer holds", self._now_ms())
+            return None
+        if not self._rates.may(peer, self._now_ms()):
+            return None
+        found: list[bytes] = []
+        for epoch in range(request.from_epoch, request.from_epoch + request.count):
+            handoff = self._chain.storage.handoff(epoch)
+            if handoff is None:
+                break
+            found.append(handoff)
+        return HANDOFFS.encode(tuple(found))
+
+    # --- of peers
+
+    def ask(self, standings: Mapping[Peer, PeerStatus]) -> None:
+        """Ask a peer that says it is epochs ahead, if it is time to."""
+        now_ms = self._now_ms()
+        if self._asked is not None and now_ms >= self._asked.until_ms:
+            self._let_rest(self._asked.peer)
+            self._asked = None
+        is_busy = self._asked is not None or self._waiting or now_ms < self._next_ask_ms
+        if is_busy or self._table.count() >= SETS_KEPT_MAX:
+            return
+        peer = next((peer for peer, status in standings.items() if self._is_worth_asking(peer, status, now_ms)), None)
+        if peer is None:
+            return
+        self._next_ask_ms = now_ms + ASK_MS
+        request = GetHandoffs(self.newest.epoch, HANDOFFS_PER_ANSWER_MAX)
+        if self._peers.request_handoffs(peer, request):
+            self._asked = _Asked(peer, request, now_ms + PATIENCE_MS)
+            self._owed[peer] = min(self._owed.get(peer, 0) + 1, OWED_MAX)
+        else:
+            self._let_rest(peer)
+
+    def on_answer(self, payload: bytes, peer: Peer) -> None:
+        """The answer to a request of ours: what is in it waits to be followed, one at a turn."""
+        owed = self._owed.get(peer, 0)
+        if not owed:
+            self._peers.penalise(peer, "handoffs that were not asked for", self._now_ms())
+            return
+        self._owed[peer] = owed - 1
+        asked = self._asked
+        if asked is None or asked.peer != peer:  # it was given up
+            return
+        self._asked = None
+        try:
+            found = HANDOFFS.decode(payload)
+        except DecodeError as error:
+            self._refuse(peer, f"malformed handoffs: {error}")
+            return
+        if not found:  # of a database that is older than handoffs, or a claim that was none
+            self._let_rest(peer)
+        # This node's own blocks may have come past some of them since.
+        self._waiting, self._from = deque(found[self.newest.epoch - asked.request.from_epoch :]), peer
+
+    def follow_next(self) -> Peer | None:
+        """Check one handoff that waits -> whose it was; None if none waits."""
+        if not self._waiting:
+            return None
+        peer, data = self._from, self._waiting.popleft()
+        try:
+            following = self._followed(HANDOFF.decode(data))
+        except (DecodeError, InvalidHandoffError) as error:
+            self._waiting.clear()
+            self._refuse(peer, f"a wrong handoff: {error}")
+            return peer
+        self._table.write(following)
+        if not self._waiting:
+            _LOG.info("handoffs prove the sets up to epoch %d: #%d is final", following.epoch, self.proven_height)
+        return peer
+
+    def forget_peer(self, peer: Peer) -> None:
+        """A connection ended."""
+        self._owed.pop(peer, None)
+        if self._asked is not None and self._asked.peer == peer:
+            self._asked = None
+
+    # --- beside this node's own blocks
+
+    def compare(self) -> None:
+        """See that this node's own final blocks seat whom the handoffs said.  Raises `NodeError`."""
+        epoch = self._epoch_of(self._chain.final.facts.height)
+        if epoch == self._own_epoch:
+            return
+        self._own_epoch = epoch
+        own = self._own_set()
+        if own is None:
+            return
+        if epoch > self.newest.epoch:
+            self._table = SetTable(own)
+            self._waiting.clear()  # they follow a set that is past
+            return
+        try:
+            self._table.write(own)
+        except SetChangedError as error:
+            raise NodeError(_conflict(epoch)) from error
+        self._table.forget_before(epoch)
+
+    # --- inside
+
+    def _followed(self, handoff: Handoff) -> ValidatorSet:
+        """The set after the newest, as a handoff proves it.  Raises `InvalidHandoffError`."""
+        chain = self._chain
+        height, checkpoint = chain.parameters.boundary(self.newest.epoch), chain.rules.checkpoint
+        if height > chain.highest_possible(self._now_ms()):
+            raise InvalidHandoffError("of a block whose time has not come")
+        following = follow(self.newest, handoff, chain.parameters, chain.genesis, signatures.verify_ed25519)
+        if checkpoint is not None and checkpoint.height == height and blake2_256(handoff.header) != checkpoint.id:
+            raise InvalidHandoffError("of another block than the checkpoint")
+        return following
+
+    def _own_set(self) -> ValidatorSet | None:
+        """The set in office after this node's last final block."""
+        epoch = self._chain.epochs(self._own_epoch)
+        return None if epoch is None else epoch.validators
+
+    def _epoch_of(self, final_height: int) -> int:
+        """The epoch that is open when a block is final."""
+        return self._chain.parameters.epoch_of(final_height + 1)
+
+    def _is_worth_asking(self, peer: Peer, status: PeerStatus, now_ms: int) -> bool:
+        """Whether a peer claims to be past the epoch of the newest set: that proves nothing, and costs a question."""
+        is_possible = status.final_height <= self._chain.highest_possible(now_ms)
+        is_ahead = self._epoch_of(status.final_height) > self.newest.epoch
+        return is_possible and is_ahead and self._resting.get(peer, 0) <= now_ms
+
+    def _refuse(self, peer: Peer, reason: str) -> None:
+        self._peers.penalise(peer, reason, self._now_ms())
+        self._let_rest(peer)
+
+    def _let_rest(self, peer: Peer) -> None:
+        self._resting.pop(peer, None)
+        self._resting[peer] = self._now_ms() + REST_MS
+        if len(self._resting) > RESTING_MAX:
+            self._resting.pop(next(iter(self._resting)))
+
+
+def _conflict(epoch: int) -> str:
+    return (
+        f"two histories: in epoch {epoch} this node's own final blocks seat other validators than a handoff says that "
+        "more than two thirds of the set before have certified. More than a third of the stake has signed both, or "
+        "this node was told another past: it stops, and nothing is lost. Keep the log and the database, report it, and "
+        "ask people whom you trust for a recent final block before you start it again, with --checkpoint HEIGHT:HASH"
+    )

@@ -1,0 +1,60 @@
+"""Real nodes over real libp2p: one that joins learns of the sets, and how far the chain is, before it has blocks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from block_maker import Maker
+from consensus.events import CertifiedRef
+from node.config import Paths
+from node.p2p.identity import identity_from_seed
+from node_process import NodeProcess, wait_for
+
+pytestmark = pytest.mark.e2e
+BOOT_SEED = bytes(31) + b"\1"
+EPOCHS = 20
+PROVEN = re.compile(r"handoffs prove the sets up to epoch (\d+): #(\d+) is final")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many epochs of final blocks."""
+    folder = tmp_path_factory.mktemp("maker")
+    maker = Maker(folder)
+    chain, reference = maker.chain, None
+    blocks = chain.parameters.epoch_blocks
+    for number in range(EPOCHS * blocks + 1):
+        block = maker.make(final_ref=reference)
+        certificate = maker.certify(block, round_=1 + number % blocks)
+        chain.finalise((block.facts.id,), certificate)
+        reference = CertifiedRef(block.facts.height, block.facts.id, certificate)
+    chain.storage.close()
+    return folder / "db"
+
+
+def test_a_joiner_knows_the_sets_before_it_has_their_blocks(database: Path, tmp_path: Path) -> None:
+    served = NodeProcess(tmp_path, "served", "--chain", "dev", "--alice", "--no-rpc", "--node-key", BOOT_SEED.hex())
+    shutil.copytree(database, Paths(served.base, "dev").database)
+    address = f"/ip4/127.0.0.1/tcp/{served.port}/p2p/{identity_from_seed(BOOT_SEED).peer_id}"
+    joiner = NodeProcess(tmp_path, "joiner", "--chain", "dev", "--no-rpc", "--bootnodes", address)
+    try:
+        served.start("--init-sign-state")
+        joiner.start()
+        boundary = EPOCHS * 60
+        wait_for(lambda: joiner.final_height() >= boundary, 60)
+        said = joiner.log.read_text()
+        proven = [(int(epoch), int(height)) for epoch, height in PROVEN.findall(said)]
+        assert (EPOCHS, boundary) in proven
+        assert said.index(f"#{boundary} is final") < said.index(f"final #{boundary} "), "long before its own blocks"
+        assert "a wrong handoff" not in said + served.log.read_text()
+        assert "trusting period" not in said
+        joiner.kill()
+        joiner.start()  # it begins again from its own blocks, and asks for nothing
+        wait_for(lambda: joiner.log.read_text().count("starting at final #") == 2, 30)
+    finally:
+        joiner.close()
+        served.close()
