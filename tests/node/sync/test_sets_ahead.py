@@ -13,7 +13,7 @@ from consensus.events import CertifiedRef
 from consensus.handoffs import HANDOFF
 from consensus.headers import TrustedBlock
 from consensus.validators import ValidatorSet
-from handed_sets import handed, handed_on
+from handed_history import handed, handed_on
 from node.errors import NodeError
 from node.ledger.chain import Chain
 from node.ledger.trusted_point import TrustedPoint
