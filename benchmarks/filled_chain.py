@@ -38,15 +38,15 @@ def _block(ledger: Ledger, raws: list[bytes], final: CertifiedRef | None, claims
     for raw in raws:
         authoring.offer(decode_extrinsic(chain.runtime, raw), note)
     built = authoring.finish()
-    header = ledger.validator.seal(ledger.slot, built.header)
-    return chain.add_own(header, built, final, ledger.slot, ledger.validator.session)
+    header = ledger.validator.seal(FIRST_EPOCH, ledger.slot, built.header)
+    return chain.add_own(header, built, final, ledger.slot, ledger.seat.session)
 
 
 def _digest(ledger: Ledger, final: CertifiedRef | None) -> Digest:
     epoch = ledger.chain.epochs(FIRST_EPOCH)
     if epoch is None:
         raise RuntimeError("the first epoch is always determined")
-    output, proof = ledger.validator.prove_vrf(vrf_input(ledger.chain.genesis, epoch.seed, ledger.slot))
+    output, proof = ledger.validator.prove_vrf(FIRST_EPOCH, vrf_input(ledger.chain.genesis, epoch.seed, ledger.slot))
     pre_digest = pre_digest_item(PreDigest(ledger.slot, FIRST_EPOCH, output, proof))
-    items: Digest = (author_item(ledger.validator.stash), pre_digest)
+    items: Digest = (author_item(ledger.seat.stash), pre_digest)
     return items if final is None else (*items, consensus_item(final_ref_log(final)))

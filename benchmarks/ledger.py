@@ -9,10 +9,12 @@ from pathlib import Path
 from benchmarks.funded import funded
 from consensus.certificates import Certificate, make_certificate
 from consensus.events import BlockFacts
+from consensus.validators import Validator as Member
 from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state
 from node.duty.keystore import KeyPair
+from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain
@@ -50,7 +52,8 @@ class Ledger:
         self._session = _key("Alice", dev_accounts.SESSION)
         file = SignStateFile.create(folder / "sign-state", self.chain.genesis, self._session.public)
         vrf = _key("Alice", dev_accounts.VRF)
-        self.validator = ValidatorKeys(self.chain.genesis, dev_accounts.stash("Alice"), self._session, vrf, file)
+        key = SigningKey(self._session, file)
+        self.validator = ValidatorKeys(self.chain.genesis, self.chain.epochs, [key], [vrf])
 
     def open(self, folder: Path) -> Chain:
         """The chain over a database in this folder: its genesis, where the database is new."""
@@ -60,6 +63,13 @@ class Ledger:
             self._state,
             lambda *claim: self.verifier.verify(*claim),  # noqa: PLW0108 - the verifier is replaced
         )
+
+    @property
+    def seat(self) -> Member:
+        """The seat of the only validator."""
+        found = self.validator.seat(0)
+        assert found is not None, "it sits in every epoch"
+        return found
 
     @property
     def slot_ms(self) -> int:

@@ -5,7 +5,7 @@ epochs count blocks, weights are stake in grains.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 FULL_POLL_VALIDATORS_MAX = 25
@@ -188,6 +188,8 @@ class Parameters:
 
 
 DEVNET = Parameters()
+DEVNET_FAST = replace(DEVNET, epoch_blocks=10)
+"""Where people want to see sets change while they wait, as Polkadot's fast-runtime."""
 MAINNET = Parameters(
     slot_ms=2_000, heartbeat_slots=10, epoch_blocks=1_800, final_lag_max=1_800,
     poll_interval_ms=100, poll_idle_interval_ms=1_600, poll_soft_ms=500, poll_timeout_ms=2_000,

@@ -5,6 +5,7 @@ share is kept once, with the first of them.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from consensus.validators import Validator, ValidatorSet
 
@@ -21,6 +22,29 @@ class SetTable:
         self._firsts = [first.epoch]
         self._members: list[tuple[Validator, ...]] = [first.members]
         self.newest = first
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[tuple[int, tuple[Validator, ...]]], newest: int) -> "SetTable":
+        """The table whose `runs()` these are, known up to the epoch `newest`; ValueError if they are no table's."""
+        firsts = [first for first, _ in runs]
+        if not runs or firsts != sorted(set(firsts)) or newest < firsts[-1]:
+            raise ValueError("sets are known in order and up to the newest")
+        table = cls(ValidatorSet(*runs[0]))
+        for first, members in runs[1:]:
+            ValidatorSet(first, members)
+            table._firsts.append(first)
+            table._members.append(members)
+        table.newest = ValidatorSet(newest, runs[-1][1])
+        return table
+
+    @property
+    def first(self) -> int:
+        """The first epoch whose set is known."""
+        return self._firsts[0]
+
+    def runs(self) -> list[tuple[int, tuple[Validator, ...]]]:
+        """The different sets in order, each with the first epoch in which it sits."""
+        return list(zip(self._firsts, self._members, strict=True))
 
     def of(self, epoch: int) -> ValidatorSet | None:
         """The set of an epoch, None where it is not known."""

@@ -39,6 +39,7 @@ from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.im_online import ImOnline
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -66,6 +67,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     TrainingMarket,
     InferenceMarket,
     Attestations,
+    ImOnline,
     ChainParameters,
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)

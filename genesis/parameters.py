@@ -1,4 +1,4 @@
-"""The two sets of numbers that a chain may run by, each value in one place.
+"""The sets of numbers that a chain may run by, each value in one place.
 
 What always holds: what consensus and the runtime both need (slot, epoch) comes from the same number.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from consensus.parameters import DEVNET, MAINNET, Parameters
+from consensus.parameters import DEVNET, DEVNET_FAST, MAINNET, Parameters
 from runtime.encoding.types import GRAINS_PER_OGPU
 
-CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "mainnet": MAINNET}
+CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "devnet-fast": DEVNET_FAST, "mainnet": MAINNET}
 
 MS_PER_DAY = 86_400_000
 TRUSTING_DAYS = 14
@@ -27,14 +27,14 @@ def numbers(name: str) -> dict[str, Any]:
         "Timestamp.minimum_period": consensus.slot_ms // 2,
         "Beacon.epoch_blocks": consensus.epoch_blocks,
     }
-    return shared | ({} if name == "devnet" else _mainnet(consensus))
+    return shared | (_mainnet(consensus) if name == "mainnet" else {})
 
 
 def outside(name: str) -> dict[str, int]:
     """The numbers that relations name and no pallet declares."""
     consensus = CONSENSUS[name]
     epoch_ms = consensus.epoch_blocks * consensus.slot_ms
-    trusting = 2 if name == "devnet" else TRUSTING_DAYS * MS_PER_DAY // epoch_ms
+    trusting = TRUSTING_DAYS * MS_PER_DAY // epoch_ms if name == "mainnet" else 2
     return {"Consensus.trusting_epochs": trusting, "Consensus.epoch_blocks": consensus.epoch_blocks}
 
 

@@ -24,6 +24,8 @@ PROPERTIES = {"ss58Format": 42, "tokenDecimals": 8, "tokenSymbol": "oGPU"}
 ENDOWMENT = 1_000_000 * GRAINS_PER_OGPU
 PROVIDER_ENDOWMENT = 10 * GRAINS_PER_OGPU
 GENESIS_BOND = 10_000 * GRAINS_PER_OGPU
+WAITING_BOND = GENESIS_BOND // 2
+"""Of candidates without a seat: some delegations lift them above the least of those who sit."""
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
 """A collateral is some twenty times the price: enough for 98 units at once at `UNIT_PRICE_MAX`."""
@@ -56,15 +58,23 @@ def validator_names(count: int, apart: tuple[str, ...] = ()) -> tuple[str, ...]:
     return names[:count]
 
 
-def preset(name: str, chain_id: str, chain_type: str, validators: tuple[str, ...]) -> ChainSpec:
-    """A chain whose validators and rich accounts are well known."""
+def preset(
+    name: str,
+    chain_id: str,
+    chain_type: str,
+    validators: tuple[str, ...],
+    *,
+    seats: int | None = None,
+    parameters: str = "devnet",
+) -> ChainSpec:
+    """A chain whose validators and rich accounts are well known; the first `seats` of the validators sit."""
     return ChainSpec(
         name=name,
         id=chain_id,
         chain_type=chain_type,
-        parameters="devnet",
+        parameters=parameters,
         properties=dict(PROPERTIES),
-        patch=_patch(chain_id, validators),
+        patch=_patch(chain_id, validators, seats),
         raw=None,
     )
 
@@ -84,7 +94,8 @@ def all_names() -> tuple[str, ...]:
     return DEV_NAMES + tuple(f"Node{number}" for number in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1))
 
 
-def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:
+def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Patch:
+    sitting = len(validators) if seats is None else seats
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES)))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
@@ -94,7 +105,12 @@ def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:
     return {
         "balances": {"balances": balances},
         "beacon": {"seed": "0x" + blake2_256(b"ogpu preset " + chain_id.encode()).hex()},
-        "trustStake": {"validators": [_validator(name) for name in validators]},
+        "trustStake": {
+            "validators": [
+                _validator(name, GENESIS_BOND if place < sitting else WAITING_BOND)
+                for place, name in enumerate(validators)
+            ]
+        },
         "devices": {
             "providers": [_provider(name) for name in validators],
             "devices": [_device(name) for name in validators],
@@ -104,16 +120,17 @@ def _patch(chain_id: str, validators: tuple[str, ...]) -> Patch:
             "offers": [{"service": 0, "device": "0x" + _device_id(name).hex(), "ask": ASK} for name in validators],
         },
         "sudo": {"key": ss58(dev_accounts.stash("Alice"))},
+        **({} if seats is None else {"chainParameters": {"TrustStake.validator_seats": seats}}),
     }
 
 
-def _validator(name: str) -> dict[str, Any]:
+def _validator(name: str, bond: int) -> dict[str, Any]:
     return {
         "stash": ss58(dev_accounts.stash(name)),
         "session_key": "0x" + dev_accounts.key(name, dev_accounts.SESSION).hex(),
         "vrf_key": "0x" + dev_accounts.key(name, dev_accounts.VRF).hex(),
         "provider_key": "0x" + dev_accounts.key(name, dev_accounts.PROVIDER).hex(),
-        "bond": GENESIS_BOND,
+        "bond": bond,
     }
 
 

@@ -18,7 +18,7 @@ BOOTNODES_MAX = 64
 START_TIME_MAX = 2**33
 TEXT_LENGTH_MAX = 256
 CHAIN_TYPES = ("Development", "Local", "Live")
-PARAMETER_SETS = ("devnet", "mainnet")
+PARAMETER_SETS = ("devnet", "devnet-fast", "mainnet")
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 SpecJson = Any

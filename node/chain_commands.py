@@ -49,10 +49,11 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
     paths.rounds.unlink(missing_ok=True)
     click.echo(f"removed {paths.database}")
     if with_sign_state:
-        paths.sign_state.unlink(missing_ok=True)
-        click.echo(f"removed {paths.sign_state}")
-    elif paths.sign_state.exists():
-        click.echo(f"kept {paths.sign_state}: it stops this validator from signing twice")
+        paths.only_sign_state.unlink(missing_ok=True)
+        shutil.rmtree(paths.sign_states, ignore_errors=True)
+        click.echo(f"removed {paths.sign_states}")
+    elif paths.sign_states.exists() or paths.only_sign_state.exists():
+        click.echo(f"kept {paths.sign_states}: it stops this validator from signing twice")
 
 
 @click.group()

@@ -61,8 +61,17 @@ class Paths:
         return self.chain / "network" / "peers"
 
     @property
-    def sign_state(self) -> Path:
-        """What this validator has signed; never inside the database."""
+    def sign_states(self) -> Path:
+        """What each session key has signed; never inside the database."""
+        return self.chain / "sign-states"
+
+    def sign_state(self, session: bytes) -> Path:
+        """What a session key has signed, by its public half."""
+        return self.sign_states / session.hex()
+
+    @property
+    def only_sign_state(self) -> Path:
+        """Where nodes that knew one key had that: taken over at the start."""
         return self.chain / "sign-state"
 
     @property

@@ -25,7 +25,19 @@ def write_durably(path: Path, data: bytes) -> None:
     finally:
         os.close(descriptor)
     draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(path.parent)
+
+
+def move_durably(source: Path, target: Path) -> None:
+    """Move a file to another name on the same file system: after a crash it is in one of the two places."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    source.replace(target)
+    for folder in (target.parent, source.parent):
+        _sync_folder(folder)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:

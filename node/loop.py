@@ -161,9 +161,9 @@ class Loop:
         if not self._busy:
             self._drain()
 
-    def peer_up(self, peer: str, session: bytes | None) -> None:
-        """A peer is connected; `session` is the session key that it proved."""
-        self.feed(ev.PeerConnected(peer.encode(), () if session is None else (session,)))
+    def peer_up(self, peer: str, sessions: tuple[bytes, ...]) -> None:
+        """A peer is connected; `sessions` are the session keys that it proved."""
+        self.feed(ev.PeerConnected(peer.encode(), sessions))
         self._standing.tell(peer.encode())
 
     def peer_down(self, peer: str) -> None:
@@ -242,15 +242,16 @@ class Loop:
                 self._stop_if_faulty(certificate)
         if self.duty is None or not isinstance(message, Vote):
             return
-        vote, keys = message.vote, self.duty.keys
-        if vote.voter != keys.session or keys.is_copied or keys.is_known(vote.ballot):
+        vote = message.vote
+        key = self.duty.keys.sessions.get(vote.voter)
+        if key is None or key.is_copied or key.is_known(vote.ballot):
             return
         # Anybody can name this key; only a vote that bears its signature says that another machine has it.
         now_ms = self._clock.now_ms()
         if not self._own_votes.may(peer, now_ms):
             return
         if self._is_genuine(vote):
-            keys.notice(vote.ballot)
+            key.notice(vote.ballot)
         else:
             self._peers.penalise(peer, "a forged vote of this node", now_ms)
 

@@ -22,7 +22,9 @@ from node.clock import Clock
 from node.config import Config, Paths
 from node.duty.author import Author
 from node.duty.duty import ValidatorDuty
-from node.duty.seat import take_seat
+from node.duty.heart import Heart
+from node.duty.seat import hold_keys
+from node.duty.seat_watch import SeatWatch
 from node.duty.validator_keys import ValidatorKeys, follow_only
 from node.errors import as_bad_input, node_error_first
 from node.feed.feed import make_feed
@@ -69,7 +71,7 @@ class Node:
         verifier = Verifier()
         self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock, config.checkpoint)
         self.chain = self.ledger.chain
-        keys = take_seat(config, self.paths, self.chain)
+        keys = hold_keys(config, self.paths, self.chain)
         self.machine = self._make_machine(keys)
         prove_peer = keys.prove_peer if keys is not None else None
         self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer, self.chain.is_seated)
@@ -90,7 +92,7 @@ class Node:
             preferred=lambda: self.machine.tip.id,
             on_status=readers.publish_fate,
         )
-        self.duty = ValidatorDuty(keys=keys, author=self._make_author(keys)) if keys is not None else None
+        self.duty = self._make_duty(keys) if keys is not None else None
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
         metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)
         self.monitoring = make_monitoring(view, metrics, self.clock)
@@ -133,6 +135,12 @@ class Node:
         verify, session_of = signatures.verify_ed25519, keys.session_of if keys is not None else follow_only
         return Machine(parameters, chain.genesis, chain.epochs, verify, session_of, secrets.randbelow)
 
+    def _make_duty(self, keys: ValidatorKeys) -> ValidatorDuty:
+        sessions = [key.pair for key in keys.sessions.values()]
+        watch = SeatWatch(keys, self.chain, self.paths, self.clock)
+        heart = Heart(self.chain, self.pools.heartbeats, sessions, self.clock)
+        return ValidatorDuty(keys=keys, author=self._make_author(keys), listeners=(watch, heart))
+
     def _make_author(self, keys: ValidatorKeys) -> Author:
         return Author(
             chain=self.chain,
@@ -140,7 +148,7 @@ class Node:
             pool=self.pools.transactions,
             verify=self.pools.verifier.verify,
             clock=self.clock,
-            inherents=self.pools.attestations.inherents,
+            inherents=self.pools.inherents,
         )
 
     def _make_loop(self) -> Loop:
@@ -153,7 +161,9 @@ class Node:
             self.pools.transactions,
             standing,
             self.pools.attestations,
+            self.pools.heartbeats,
             self.monitoring.figures,
+            *(() if self.duty is None else self.duty.listeners),
         )
         return Loop(
             machine=self.machine,
@@ -185,9 +195,10 @@ class Node:
             if (certificate := self.chain.final_certificate) is not None:
                 # Killed between the commit and its note, or run without --validator since: the database knows more.
                 self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
-            sign_state, silent_below = self.duty.keys.file.state, self.duty.keys.file.final_height
+            sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final.height + 1))
+            silent_below = self.duty.keys.noted_height
         recovery = self.ledger.recovery(sign_state)
-        # Both what its key has seen final, and what its operator knows to be.
+        # Both what its keys have seen final, and what its operator knows to be.
         recovery = replace(recovery, silent_below=max(silent_below, recovery.silent_below))
         effects = self.machine.restore(recovery, self.clock.now_ms())
         _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
@@ -208,7 +219,7 @@ class Node:
     async def _watch_peers(self) -> None:
         async for event in self.network.transport.events:
             if isinstance(event, PeerUp):
-                self.loop.peer_up(event.peer, self.network.proofs.sessions.get(event.peer))
+                self.loop.peer_up(event.peer, self.network.proofs.sessions.get(event.peer, ()))
             else:
                 self.loop.peer_down(event.peer)
 

@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "72729a91fc0a9a0f0e120bc5a49f5ee9249f2207daea2886dde7b77a5bc82707"
+KEPT_DIGEST = "5de20d5d6b4d16640483a96ca54db0b6b1f003d86ad1e3fad1141f4cb1bfc167"
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,9 @@ class VerifiedClient(ChainClient):
         url, ask = self.rpc.url, self.rpc.call
         # A folder keeps to a chain whose genesis state was shown, and to no mere claim.
         try:
-            self._proved = await ProvedChain.open(url, ask, self.apis, CONSENSUS[name], self.genesis_hash)
+            self._proved = await ProvedChain.open(
+                url, ask, self.apis, CONSENSUS[name], self.genesis_hash, trust.folder, tell
+            )
         except RpcError as error:
             with about(url, f"its genesis hash {genesis}"):
                 raise RefutedError(f"it does not show that block ({error})") from error

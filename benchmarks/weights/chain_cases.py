@@ -8,10 +8,14 @@ from runtime.encoding.types import Root, Unsigned
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
 from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.im_online import HEARTBEATS_MAX
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from scripts.chains.heartbeats import attached, heartbeat
 
 LONG, MANY = 64 * 1024, 200
 
@@ -33,6 +37,7 @@ def measure(world: World, found: Findings) -> None:
         # the row of each call in one: from whole blocks
         found.growing(rich, "call", {1: batch(calls=(nothing,)), MANY: batch(calls=(nothing,) * MANY)}, inner=inner)
     _parameters(world, found)
+    _heartbeats(world, found)
     sudo: tuple[Call, ...] = (
         Sudo.sudo(call=nothing),
         Sudo.sudo_as(who=CUSTOMER.stash, call=nothing),
@@ -40,6 +45,15 @@ def measure(world: World, found: Findings) -> None:
     )
     for call in sudo:
         found.call(ROOT.stash, call)
+
+
+def _heartbeats(world: World, found: Findings) -> None:
+    """Of those who were not heard in this epoch: a full inherent."""
+    bound = world.now()
+    epoch, final = bound[Beacon].epoch(), bound[Beacon].final_height()
+    silent = [who for who in world.validators if not bound[TrustStake].was_on_line(who.stash, epoch)]
+    beats = [heartbeat(who, world.genesis, final, world.hash_of(final)) for who in silent[:HEARTBEATS_MAX]]
+    found.growing(Unsigned(), "heartbeat", {count: attached(beats[:count]) for count in (1, HEARTBEATS_MAX)})
 
 
 def _parameters(world: World, found: Findings) -> None:

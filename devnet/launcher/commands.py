@@ -50,15 +50,25 @@ NODE = click.argument("node", shell_complete=_names)
 @click.option(
     "-n", "validators", type=click.IntRange(1, VALIDATORS_MAX), help="Validators of a new devnet.  [default: 4]"
 )
+@click.option("--seats", type=click.IntRange(1, VALIDATORS_MAX), help="How many of them sit at first.  [default: all]")
+@click.option("--fast", is_flag=True, help="Epochs of 10 blocks: a new set every ten seconds.")
 @click.option("--providers", is_flag=True, help="With a GPU provider beside each validator of a new devnet.")
 @click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
 @click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
 @click.pass_obj
-def up(folder: Path, validators: int | None, providers: bool, any_ports: bool, detach: bool) -> None:
+def up(  # one for each option
+    folder: Path,
+    validators: int | None,
+    seats: int | None,
+    fast: bool,
+    providers: bool,
+    any_ports: bool,
+    detach: bool,
+) -> None:
     """Start a new devnet, or the one in the folder again."""
     is_new = not (folder / "devnet.json").exists()
     net = (
-        layout.create(folder, validators or 4, providers=providers, any_ports=any_ports)
+        layout.create(folder, validators or 4, providers=providers, any_ports=any_ports, seats=seats, is_fast=fast)
         if is_new
         else layout.load(folder)
     )

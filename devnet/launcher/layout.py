@@ -27,6 +27,7 @@ from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
 
 CHAIN_ID = "devnet"
+FAST = "devnet-fast"
 PORT_TRIES = 200
 
 
@@ -140,11 +141,13 @@ def create(
     any_ports: bool = False,
     apart: tuple[str, ...] = (),
     numbers: Mapping[str, int] | None = None,
+    seats: int | None = None,
+    is_fast: bool = False,
 ) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
     With `any_ports` any free ports are used, else the well-known ones where they are free. Who is named in `apart` is
-    no validator.
+    no validator. Where there are fewer `seats` the first ones sit and the others wait; `is_fast` is for short epochs.
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
@@ -152,6 +155,8 @@ def create(
         )
     if not 1 <= validators <= VALIDATORS_MAX:
         raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
+    if seats is not None and not 1 <= seats <= validators:
+        raise DevnetError(f"{validators} validators have 1 to {validators} seats, not {seats}")
     names = validator_names(validators, apart)
     folder.mkdir(parents=True, exist_ok=True)
     broker_port = one_free_port() if providers and broker_program() is not None else None
@@ -159,20 +164,22 @@ def create(
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
-    net.chain_spec.write_text(to_json(_spec(net, numbers or {})), encoding="utf-8")
+    net.chain_spec.write_text(to_json(_spec(net, numbers or {}, seats, is_fast=is_fast)), encoding="utf-8")
     save(net)
     return net
 
 
-def _spec(net: Devnet, numbers: Mapping[str, int]) -> ChainSpec:
+def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast: bool) -> ChainSpec:
     """The preset of these validators, with the ports that their blob stores have here."""
-    spec = preset("Devnet", CHAIN_ID, "Local", tuple(member.name for member in net.members))
+    parameters = FAST if is_fast else "devnet"
+    names = tuple(member.name for member in net.members)
+    spec = preset("Devnet", CHAIN_ID, "Local", names, seats=seats, parameters=parameters)
     assert spec.patch is not None  # presets are for people
     by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in net.members}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = by_stash[provider["stash"]]
     if numbers:
-        spec.patch["chainParameters"] = dict(numbers)
+        spec.patch.setdefault("chainParameters", {}).update(numbers)
     return spec
 
 

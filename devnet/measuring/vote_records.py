@@ -17,7 +17,7 @@ def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
     problems = []
     for member in net.members:
         session = dev_accounts.key(member.name, dev_accounts.SESSION)
-        file = SignStateFile.load(net.paths(member).sign_state, genesis, session)
+        file = SignStateFile.load(net.paths(member).sign_state(session), genesis, session)
         if file is None:
             problems.append(f"{member.name} has no sign-state")
             continue
@@ -34,7 +34,7 @@ def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
 def has_open_vote(net: Devnet, genesis: bytes, member: NodeLayout) -> bool:
     """Whether a node's sign-state holds a vote to notarise in a round after the last final one."""
     session = dev_accounts.key(member.name, dev_accounts.SESSION)
-    file = SignStateFile.load(net.paths(member).sign_state, genesis, session)
+    file = SignStateFile.load(net.paths(member).sign_state(session), genesis, session)
     if file is None:
         return False
     floor = (file.state.floor_epoch, file.state.floor_round)

@@ -4,8 +4,12 @@ In reading order:
 
 * `keystore`: session and VRF keys, in files as Substrate lays them out
 * `signstate_file`: what this key has signed, synced before a signature leaves
-* `validator_keys`: the keys at work; nothing is signed that is not recorded
-* `seat`: which validator this node is, if it is one
+* `signing_key`: one session key; nothing is signed that is not recorded
+* `validator_keys`: all keys of a node, each at work in the epochs in which it sits
+* `seat`: which keys this node holds, and whether they may sign
+* `tip`: whether a node has caught up
+* `seat_watch`: what is done as sets come and go
+* `heart`: a sign of life in each epoch
 * `author`: builds a block in an own slot
-* `duty`: keys and author of one seat, put together
+* `duty`: all of it, put together
 """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from consensus import events as ev
 from consensus.headers import final_ref_log, vrf_input
+from consensus.signstate import SigningRefusedError
 from node.clock import Clock
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
@@ -39,7 +40,7 @@ Inherents = Callable[[Bound], Iterable[Call]]
 
 
 class Author:
-    """Builds and seals the blocks of one validator."""
+    """Builds and seals the blocks of a node's seats."""
 
     def __init__(
         self,
@@ -78,9 +79,12 @@ class Author:
         epoch = self._chain.epochs(request.epoch)
         if epoch is None:
             raise RuntimeError(f"asked to build in epoch {request.epoch}, which is not determined")
-        output, proof = self._keys.prove_vrf(vrf_input(self._chain.genesis, epoch.seed, request.slot))
+        seat = self._keys.seat(request.epoch)
+        if seat is None:
+            raise SigningRefusedError(f"no key of this node sits in epoch {request.epoch}")
+        output, proof = self._keys.prove_vrf(request.epoch, vrf_input(self._chain.genesis, epoch.seed, request.slot))
         pre_digest = PreDigest(request.slot, request.epoch, output, proof)
-        digest: Digest = (author_item(self._keys.stash), pre_digest_item(pre_digest))
+        digest: Digest = (author_item(seat.stash), pre_digest_item(pre_digest))
         if request.final_ref is not None:
             digest = (*digest, consensus_item(final_ref_log(request.final_ref)))
         following = self._chain.runtime.at(parent.state)[TrustStake].next_validators(request.height)
@@ -143,5 +147,7 @@ class Author:
         return taken
 
     def _seal(self, built: BuiltBlock, request: ev.Build) -> ev.BlockFacts:
-        header = self._keys.seal(request.slot, built.header)
-        return self._chain.add_own(header, built, request.final_ref, request.slot, self._keys.session)
+        session = self._keys.session_of(request.epoch)
+        assert session is not None, "only a key that sits seals"
+        header = self._keys.seal(request.epoch, request.slot, built.header)
+        return self._chain.add_own(header, built, request.final_ref, request.slot, session)

@@ -1,4 +1,4 @@
-"""The keys and the author of one seat.
+"""What a validator's node has that one which only follows does not: keys, author, heart, an eye on its seats.
 
 What always holds: the author seals with these keys, so whatever silences them (a copied key, a database that was
 rolled back) stops votes and blocks alike.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from node.duty.author import Author
 from node.duty.validator_keys import ValidatorKeys
+from node.ledger.listener import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,3 +19,5 @@ class ValidatorDuty:
 
     keys: ValidatorKeys
     author: Author
+    listeners: tuple[Listener, ...] = ()
+    """Its eye on the seats, and its heart."""

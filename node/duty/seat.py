@@ -1,87 +1,121 @@
-"""Which seat this node takes in consensus: its keys, and the record of what they have signed.
+"""Which keys this node holds, and the record of what each has signed.
 
-What always holds: a validator starts only with a sign-state that is known to hold everything its key has signed: one
-that is there, or a new one on a chain that has not begun.  Anything else has to be asked for.
+What always holds: a key signs only with a sign-state that is known to hold everything it has signed: one that is there,
+or a new one where the key can have signed nothing that still counts. That is so on a chain that has not begun, and at
+the tip while no set names the key. Anything else has to be asked for.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
-from consensus.validators import Validator as Member
-from consensus.validators import ValidatorSet
 from genesis import dev_accounts
 from node.config import Config, Paths
+from node.durable import move_durably
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
+from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import BadInputError
 from node.ledger.chain import Chain
+from runtime.pallets.staking.trust_stake import TrustStake
 
+KEYS_MAX = 64
+"""Keys of one type in a keystore: more are a mistake, and each is looked at in every slot."""
 _LOG = logging.getLogger(__name__)
 
 
-def take_seat(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | None:
-    """The validator that this node is; None for a node that only follows.  Raises `BadInputError`."""
+def hold_keys(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | None:
+    """The keys of this validator; None for a node that only follows.  Raises `BadInputError`."""
     if not config.is_validator:
         return None
-    epoch = chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1))
-    if epoch is None:
+    if chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1)) is None:
         raise BadInputError(
             "the validators after the last final block are not known: the database is damaged, purge-chain"
         )
     if config.dev_account is not None:
-        seat = _dev_seat(config.dev_account, epoch.validators)
+        seeds = (dev_accounts.key_seed(config.dev_account, kind) for kind in (dev_accounts.SESSION, dev_accounts.VRF))
+        session, vrf = (KeyPair.from_seed(seed) for seed in seeds)
+        sessions, vrf_keys = [session], [vrf]
     else:
-        seat = _stored_seat(Keystore(paths.keystore), epoch.validators)
-    if seat is None:
-        _LOG.warning("none of this node's keys is in the validator set: it only follows the chain")
-        return None
-    member, session, vrf = seat
-    file = _sign_state(config, paths, chain, session.public)
-    keys = ValidatorKeys(chain.genesis, member.stash, session, vrf, file)
+        store = Keystore(paths.keystore)
+        sessions, vrf_keys = _stored(store, SESSION), _stored(store, VRF)
+        if not sessions:
+            raise BadInputError(
+                f"--validator needs a session key, and {store.folder} has none: insert one with "
+                "`ogpu-node key insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
+            )
+    _take_over(paths, chain)
+    held = [SigningKey(pair, _sign_state(config, paths, chain, pair.public)) for pair in sessions]
+    keys = ValidatorKeys(chain.genesis, chain.epochs, held, vrf_keys)
     keys.final_height = chain.final.facts.height
+    _check_vrf(chain, sessions, vrf_keys, paths)
     return keys
 
 
-def _dev_seat(name: str, validators: ValidatorSet) -> tuple[Member, KeyPair, KeyPair] | None:
-    session = KeyPair.from_seed(dev_accounts.key_seed(name, dev_accounts.SESSION))
-    vrf = KeyPair.from_seed(dev_accounts.key_seed(name, dev_accounts.VRF))
-    for member in validators.members:
-        if (member.session, member.vrf) == (session.public, vrf.public):
-            return member, session, vrf
-    return None
+def named(chain: Chain, sessions: Iterable[bytes]) -> set[bytes]:
+    """Which of these keys a set names that is in office or elected, as far as the final chain knows."""
+    stake = chain.runtime.at(chain.final.state)[TrustStake]
+    epoch = chain.parameters.epoch_of(chain.final.facts.height + 1)
+    seats = [seat for number in (epoch, epoch + 1) for seat in stake.validators(number)]
+    return {seat.session_key for seat in seats} & set(sessions)
 
 
-def _stored_seat(keystore: Keystore, validators: ValidatorSet) -> tuple[Member, KeyPair, KeyPair] | None:
-    held = keystore.public_keys(SESSION)
-    if not held:
+def _stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
+    found = store.public_keys(key_type)
+    if len(found) > KEYS_MAX:
         raise BadInputError(
-            f"--validator needs a session key, and {keystore.folder} has none: "
-            "insert one with `ogpu-node key insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
+            f"{store.folder} holds {len(found)} keys of one type, more than {KEYS_MAX}: move those away that are in no "
+            "set any more"
         )
-    for member in validators.members:
-        if member.session in held:
-            session, vrf = keystore.pair(SESSION, member.session), keystore.pair(VRF, member.vrf)
-            if session is None or vrf is None:
-                raise BadInputError(
-                    f"{keystore.folder} has the session key 0x{member.session.hex()} but not its VRF key "
-                    f"0x{member.vrf.hex()}: insert it with `ogpu-node key insert --key-type ogvr --suri ...`"
-                )
-            return member, session, vrf
-    return None
+    pairs = (store.pair(key_type, public) for public in found)
+    return [pair for pair in pairs if pair is not None]
 
 
-def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes) -> SignStateFile:
-    file = SignStateFile.load(paths.sign_state, chain.genesis, session)
+def _take_over(paths: Paths, chain: Chain) -> None:
+    """The one file of nodes that knew one key becomes that of the key which it names."""
+    session = SignStateFile.session_of(paths.only_sign_state, chain.genesis)
+    if session is None:
+        return
+    if paths.sign_state(session).exists():
+        raise BadInputError(
+            f"{paths.only_sign_state} and {paths.sign_state(session)} both say what one key has signed: keep the one "
+            "that was written last, and remove the other"
+        )
+    move_durably(paths.only_sign_state, paths.sign_state(session))
+
+
+def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes) -> SignStateFile | None:
+    """The record of a key; None where it may not be begun yet."""
+    path = paths.sign_state(session)
+    file = SignStateFile.load(path, chain.genesis, session)
     if file is not None:
         return file
+    is_named = bool(named(chain, [session]))
+    has_begun = chain.final.facts.height > 0
+    if config.init_sign_state or (is_named and not has_begun):
+        return SignStateFile.create(path, chain.genesis, session)
     # A new file on a chain that has begun may forget votes of the open round; only a person knows if there are any.
-    if chain.final.facts.height > 0 and not config.init_sign_state:
+    if is_named:
         raise BadInputError(
-            f"{paths.sign_state} is missing, but this chain is at block {chain.final.facts.height}: "
-            "what this key has signed is not known, and signing twice is slashed. "
+            f"{path} is missing, but this chain is at block {chain.final.facts.height} and the key sits: "
+            "what it has signed is not known, and signing twice is slashed. "
             "Restore the file; or, if this key has never signed on this chain, "
             "start once with --init-sign-state; or run without --validator"
         )
-    return SignStateFile.create(paths.sign_state, chain.genesis, session)
+    _LOG.info("the key 0x%s sits in no set yet: this node follows the chain", session.hex())
+    return None
+
+
+def _check_vrf(chain: Chain, sessions: list[KeyPair], vrf_keys: list[KeyPair], paths: Paths) -> None:
+    """Who sits without its VRF key could vote and never make a block: `BadInputError`."""
+    epoch = chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1))
+    assert epoch is not None, "it was looked at before"
+    held, vrf = {pair.public for pair in sessions}, {pair.public for pair in vrf_keys}
+    for member in epoch.validators.members:
+        if member.session in held and member.vrf not in vrf:
+            raise BadInputError(
+                f"{paths.keystore} has the session key 0x{member.session.hex()} but not its VRF key "
+                f"0x{member.vrf.hex()}: insert it with `ogpu-node key insert --key-type ogvr --suri ...`"
+            )

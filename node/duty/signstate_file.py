@@ -61,6 +61,19 @@ class SignStateFile:
         return created
 
     @classmethod
+    def session_of(cls, path: Path, genesis: bytes) -> bytes | None:
+        """The session key that a file names, None when there is none.
+
+        Raises `BadInputError` when it is of another chain, or damaged.
+        """
+        try:
+            content = _checked(path, read_private(path, FILE_BYTES_LIMIT))
+        except FileNotFoundError:
+            return None
+        _check_chain(path, content, genesis)
+        return content.session
+
+    @classmethod
     def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
         """The file as it stands, None when there is none.
 
@@ -71,11 +84,7 @@ class SignStateFile:
         except FileNotFoundError:
             return None
         content = _checked(path, data)
-        if content.genesis != genesis:
-            raise BadInputError(
-                f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): "
-                "give this chain its own --base-path"
-            )
+        _check_chain(path, content, genesis)
         if content.session != session:
             raise BadInputError(
                 f"{path} belongs to the session key 0x{content.session.hex()}: "
@@ -123,6 +132,14 @@ def _checked(path: Path, data: bytes) -> _Content:
         return _CONTENT.decode(body[len(MAGIC) :])
     except DecodeError as error:
         raise _damaged(path) from error
+
+
+def _check_chain(path: Path, content: _Content, genesis: bytes) -> None:
+    if content.genesis != genesis:
+        raise BadInputError(
+            f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): "
+            "give this chain its own --base-path"
+        )
 
 
 def _damaged(path: Path) -> BadInputError:

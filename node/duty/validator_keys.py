@@ -1,26 +1,24 @@
-"""The keys of a validator at work: seals, votes and VRF proofs, each recorded before it is made.
+"""The keys of a validator at work: which of them sits in which epoch; seals, votes and VRF proofs.
 
-What always holds: nothing is signed that the sign-state file does not hold already, and nothing at all while the
-database is behind what the file says was final: such a database was rolled back, and what this key has signed since is
-in nobody's memory.
+What always holds: a header or vote of an epoch is signed with the key that sits in that epoch, which is recorded first
+(`signing_key`); with a key that does not sit nothing is signed.
 """
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterable
 
-from consensus.signstate import HeaderRecord, SignedRecord, SigningRefusedError, record_payload
+from consensus.signstate import EMPTY, HeaderRecord, SigningRefusedError, SignState, record_payload
+from consensus.validators import Epochs
+from consensus.validators import Validator as Member
 from consensus.votes import Ballot, Proposal
 from node.duty.keystore import KeyPair
-from node.duty.signstate_file import SignStateFile
-from node.peers.peer_proof import prove
+from node.duty.signing_key import SigningKey
+from node.peers.peer_proof import PROOFS_MAX, prove
 from runtime.blocks.block import Header, seal_payload
 from runtime.blocks.digest import seal_item
-from runtime.cryptography import signatures, vrf
+from runtime.cryptography import vrf
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme
-
-_LOG = logging.getLogger(__name__)
 
 
 def follow_only(_epoch: int) -> bytes | None:
@@ -29,85 +27,97 @@ def follow_only(_epoch: int) -> bytes | None:
 
 
 class ValidatorKeys:
-    """One seat: its stash, its keys, its sign-state."""
+    """All session and VRF keys of one node, by their public halves."""
 
-    def __init__(self, genesis: bytes, stash: bytes, session: KeyPair, vrf_key: KeyPair, file: SignStateFile) -> None:
+    def __init__(
+        self, genesis: bytes, epochs: Epochs, sessions: Iterable[SigningKey], vrf_keys: Iterable[KeyPair]
+    ) -> None:
+        """Keys that sit or may come to sit; `epochs` says who does."""
         self._genesis = genesis
-        self.stash = stash
-        self._session = session
-        self._vrf_key = vrf_key
-        self.file = file
+        self._epochs = epochs
+        self.sessions = {key.pair.public: key for key in sessions}
+        self._vrf_keys = {pair.public: pair for pair in vrf_keys}
         self.final_height = 0
-        self.is_copied = False
 
-    @property
-    def session(self) -> bytes:
-        """The public session key."""
-        return self._session.public
+    # --- who sits
 
-    def session_of(self, _epoch: int) -> bytes | None:
-        """The session key with which this node votes in an epoch: the same in each, whether it sits then or not."""
-        return self.session
+    def seat(self, epoch: int) -> Member | None:
+        """This node's seat in an epoch; None where it has none, or not both of its keys, or may not sign with them."""
+        found = self._epochs(epoch)
+        if found is None:
+            return None
+        for session, key in self.sessions.items():
+            place = found.validators.index.get(session)
+            if place is not None and key.file is not None:
+                member = found.validators.members[place]
+                if member.vrf in self._vrf_keys:
+                    return member
+        return None
 
-    @property
-    def session_pair(self) -> KeyPair:
-        """The session key with its secret half."""
-        return self._session
+    def session_of(self, epoch: int) -> bytes | None:
+        """The session key with which this node votes and proposes in an epoch."""
+        member = self.seat(epoch)
+        return None if member is None else member.session
 
     def prove_peer(self, peer_id: str) -> bytes:
-        """The proof for peers that this key's node is called `peer_id`."""
-        return prove(self._session.public, self._session.secret, self._genesis, peer_id)
+        """The proof for peers that the node with these keys is called `peer_id`."""
+        pairs = [(key.pair.public, key.pair.secret) for key in self.sessions.values()]
+        return prove(pairs[:PROOFS_MAX], self._genesis, peer_id)
 
-    def prove_vrf(self, alpha: bytes) -> tuple[bytes, bytes]:
-        """VRF output and proof."""
-        return vrf.prove(self._vrf_key.seed, alpha)
+    # --- what was signed
 
-    def seal(self, slot: int, header: Header) -> Header:
-        """The header with this validator's seal.  Raises `SigningRefusedError`."""
-        payload = seal_payload(self._genesis, header)
-        self._record(HeaderRecord(slot, blake2_256(payload)))
-        digest = (*header.digest, seal_item(self._sign(payload)))
-        return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
+    def sign_state(self, epoch: int) -> SignState:
+        """What the key of an epoch has signed; of headers the newest one of any key: a slot has one header."""
+        session = self.session_of(epoch)
+        file = None if session is None else self.sessions[session].file
+        state = EMPTY if file is None else file.state
+        return SignState(self.last_header(), state.floor_epoch, state.floor_round, state.proposals, state.ballots)
 
-    def sign_vote(self, record: Proposal | Ballot) -> bytes:
-        """The signature of a proposal or ballot.  Raises `SigningRefusedError`."""
-        self._record(record)
-        return self._sign(record_payload(self._genesis, record))
+    def last_header(self) -> HeaderRecord:
+        """The newest header that any key of this node has sealed."""
+        files = (key.file for key in self.sessions.values())
+        headers = (file.state.header for file in files if file is not None)
+        return max(headers, key=lambda header: header.slot, default=EMPTY.header)
+
+    @property
+    def noted_height(self) -> int:
+        """The highest final block that a sign-state has seen."""
+        return max((key.file.final_height for key in self.sessions.values() if key.file is not None), default=0)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """The database now holds `height` as final, by the certificate of (epoch, round)."""
         assert height >= self.final_height, "the final height never falls"
         self.final_height = height
-        # While a rolled-back database catches up, the file keeps the height that it has to reach.
-        if height >= self.file.final_height:
-            self.file.note_final(epoch, round_, height)
+        # Blocks of an epoch are built before the one before it has ended.
+        for session in dict.fromkeys((self.session_of(epoch), self.session_of(epoch + 1))):
+            if session is not None:
+                self.sessions[session].note_final(epoch, round_, height)
 
-    def is_known(self, ballot: Ballot) -> bool:
-        """Whether this machine signed a ballot, or did so for all that it remembers."""
-        state = self.file.state
-        # Below the floor the file has forgotten what it signed: own votes that come back late are no alarm.
-        is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)
-        return is_old or ballot in state.ballots
+    # --- signing
 
-    def notice(self, ballot: Ballot) -> None:
-        """A vote with this key's valid signature came from the network; see whether another machine made it."""
-        if self.is_known(ballot):
-            return
-        self.is_copied = True
-        _LOG.critical(
-            "another machine signs with this node's session key (epoch %d, round %d): this node signs nothing more. "
-            "Stop one of the two, then restart the other", ballot.epoch, ballot.round,
-        )  # fmt: skip
+    def prove_vrf(self, epoch: int, alpha: bytes) -> tuple[bytes, bytes]:
+        """VRF output and proof of the seat in an epoch.  Raises `SigningRefusedError`."""
+        return vrf.prove(self._vrf_keys[self._seated(epoch).vrf].seed, alpha)
 
-    def _record(self, record: SignedRecord) -> None:
-        if self.is_copied:
-            raise SigningRefusedError("another machine signs with this session key")
-        if self.final_height < self.file.final_height:
-            raise SigningRefusedError(
-                f"the database is at {self.final_height}, but {self.file.final_height} was final before: "
-                "it was rolled back"
-            )
-        self.file.record(record)
+    def seal(self, epoch: int, slot: int, header: Header) -> Header:
+        """The header with the seal of this node's seat in its epoch.  Raises `SigningRefusedError`."""
+        payload = seal_payload(self._genesis, header)
+        key = self.sessions[self._seated(epoch).session]
+        record = HeaderRecord(slot, blake2_256(payload))
+        last = self.last_header()
+        if record.slot < last.slot or (record.slot == last.slot and record != last):
+            raise SigningRefusedError(f"another key of this node has sealed a header in slot {last.slot}")
+        signature = key.sign(record, payload, self.final_height)
+        digest = (*header.digest, seal_item(signature))
+        return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
 
-    def _sign(self, payload: bytes) -> bytes:
-        return signatures.sign(Scheme.ED25519, self._session.public, self._session.secret, payload)
+    def sign_vote(self, record: Proposal | Ballot) -> bytes:
+        """The signature of a proposal or ballot.  Raises `SigningRefusedError`."""
+        key = self.sessions[self._seated(record.epoch).session]
+        return key.sign(record, record_payload(self._genesis, record), self.final_height)
+
+    def _seated(self, epoch: int) -> Member:
+        member = self.seat(epoch)
+        if member is None:
+            raise SigningRefusedError(f"no key of this node sits in epoch {epoch}")
+        return member

@@ -58,6 +58,8 @@ class Answers(Listener):
                 return view.chain.storage.id_at(height)
             case feed.CertificateAt(_, height):
                 return self._certificate(height)
+            case feed.HandoffsFrom(_, epoch, count):
+                return self._handoffs(epoch, count)
             case feed.Prove(_, block, keys):
                 return self._prove(block, keys)
             case feed.Inspect(_, topic):
@@ -86,6 +88,16 @@ class Answers(Listener):
         certified_height, certificate = found
         certified = storage.id_at(certified_height)
         return [certified, certificate, storage.header(certified) if certified is not None else None]
+
+    def _handoffs(self, epoch: int, count: int) -> feed.Value:
+        """Without gaps: a chain that was begun by an older version of this program lacks the first ones."""
+        found: list[feed.Value] = []
+        for number in range(epoch, epoch + min(count, feed.HANDOFFS_MAX)):
+            handoff = self._view.chain.storage.handoff(number)
+            if handoff is None:
+                break
+            found.append(handoff)
+        return found
 
     def _prove(self, block: bytes, keys: list[bytes]) -> feed.Value:
         if len(keys) > PROOF_KEYS_MAX:

@@ -120,6 +120,10 @@ class FeedClient:
         value = await self._question(feed.CertificateAt(next(self._numbers), height))
         return None if value is None else cast("tuple[bytes, bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
+    async def handoffs(self, epoch: int, count: int) -> list[bytes]:
+        """The handoffs of ended epochs from `epoch` on, as they are encoded; `HANDOFFS_MAX` at most."""
+        return cast("list[bytes]", await self._question(feed.HandoffsFrom(next(self._numbers), epoch, count)))
+
     async def inspect(self, topic: str) -> feed.Value:
         """What the node says about itself: "consensus", "polls", "pool" or "network"."""
         return await self._question(feed.Inspect(next(self._numbers), topic))

@@ -30,6 +30,7 @@ REQUESTS_PER_SECOND = 500  # everything else that is answered, or less where ans
 REQUESTS_IN_FLIGHT = 1_024
 SUBMIT_MANY_MAX = 512  # extrinsics in one frame
 SUBMIT_BYTES_IN_FLIGHT = 8 * 1024 * 1024  # of extrinsics whose fate the RPC process waits for
+HANDOFFS_MAX = 16  # of at most 54 KiB each
 LENGTH = struct.Struct(">I")
 
 Value: TypeAlias = "bool | int | str | bytes | list[Value] | dict[str, Value] | None"
@@ -210,6 +211,16 @@ class CertificateAt:
 
 
 @dataclass(frozen=True, slots=True)
+class HandoffsFrom:
+    """-> the handoffs of so many ended epochs from that one on, as far as they are known, `HANDOFFS_MAX` at most."""
+
+    kind: ClassVar[int] = 27
+    request_id: int
+    epoch: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inspect:
     """-> a JSON-like value about the node itself; topic is one of "consensus", "polls", "pool", "network"."""
 
@@ -253,15 +264,15 @@ ToRpc: TypeAlias = (
     FeedHello | Snapshot | Reverse | ImportedBlock | NodeStatus | ExtrinsicStatus | RequestResult | Refused
 )
 Request: TypeAlias = (
-    Submit | SubmitMany | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | Inspect | SubmitAttestation
-    | NextNonce
+    Submit | SubmitMany | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | HandoffsFrom | Inspect
+    | SubmitAttestation | NextNonce
 )  # fmt: skip
 Frame: TypeAlias = ToRpc | Request
 
 FRAMES: tuple[type[Frame], ...] = (
     FeedHello, Snapshot, Reverse, ImportedBlock, NodeStatus, ExtrinsicStatus, RequestResult, Refused,
-    Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, Inspect, SubmitAttestation, SubmitMany,
-    NextNonce,
+    Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, HandoffsFrom, Inspect, SubmitAttestation,
+    SubmitMany, NextNonce,
 )  # fmt: skip
 _NONE = type(None)
 _SHAPES: dict[str, tuple[type, ...]] = {

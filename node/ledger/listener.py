@@ -28,4 +28,4 @@ class Listener:
         """Two sealed headers (encoded) of one author and slot."""
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
-        """A peer sent an extrinsic or an attestation."""
+        """A peer sent an extrinsic, an attestation or a heartbeat."""

@@ -51,6 +51,7 @@ class FrameKind(IntEnum):
     STATUS = 23
     TX = 32
     ATTESTATION = 33
+    HEARTBEAT = 34
     GET_BLOCKS = 48
     BLOCKS = 49
     GET_HANDOFFS = 50
@@ -88,6 +89,7 @@ _CLASS_OF_KIND: Final[dict[FrameKind, MessageClass]] = {
     ),
     FrameKind.TX: MessageClass.GOSSIP,
     FrameKind.ATTESTATION: MessageClass.GOSSIP,
+    FrameKind.HEARTBEAT: MessageClass.GOSSIP,
     FrameKind.GET_BLOCKS: MessageClass.SYNC,
     FrameKind.BLOCKS: MessageClass.SYNC,
     FrameKind.GET_HANDOFFS: MessageClass.SYNC,

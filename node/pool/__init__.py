@@ -1,4 +1,4 @@
-"""What waits for a block: extrinsics and attestations, their signature checks, their gossip.
+"""What waits for a block: extrinsics, attestations and heartbeats, their signature checks, their gossip.
 
 In reading order:
 
@@ -16,5 +16,6 @@ In reading order:
 * `entrance`: the two stages of the way in: before a signature is checked and after it
 * `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
 * `attestation_pool`: the same for execution attestations
+* `heartbeat_pool`: the same for signs of life
 * `pools`: all of it, put together
 """

@@ -1,12 +1,12 @@
 """The pools of one node, put together, and the tasks that serve them.
 
-What always holds: extrinsics and attestations gossip by memories of their own, so a flood of the one kind makes nobody
-forget what was seen of the other.
+What always holds: extrinsics, attestations and heartbeats gossip by memories of their own, so a flood of one kind makes
+nobody forget what was seen of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import trio
@@ -16,9 +16,12 @@ from node.ledger.chain import Chain
 from node.peers.network import new_gossip
 from node.peers.peers import Peers
 from node.pool.attestation_pool import AttestationPool
+from node.pool.heartbeat_pool import HeartbeatPool
 from node.pool.relay import Relay
 from node.pool.transaction_pool import OnStatus, TransactionPool
 from node.pool.verifier import Verifier
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 
 VERIFY_WORKERS = 1
 
@@ -30,12 +33,18 @@ class Pools:
     verifier: Verifier
     transactions: TransactionPool
     attestations: AttestationPool
+    heartbeats: HeartbeatPool
 
     def start(self, nursery: trio.Nursery) -> None:
         """Check signatures and admit what arrives, in tasks of `nursery`."""
         for _ in range(VERIFY_WORKERS):
             nursery.start_soon(self.verifier.run_worker)
         nursery.start_soon(self.transactions.run)
+
+    def inherents(self, bound: Bound) -> Iterable[Call]:
+        """What an author attaches, in the order of the pallets; `bound` shows what was attached before."""
+        yield from self.attestations.inherents(bound)
+        yield from self.heartbeats.inherents(bound)
 
 
 def make_pools(
@@ -58,4 +67,5 @@ def make_pools(
         blame=lambda peer, reason: peers.penalise(peer.encode(), reason, clock.now_ms()),
     )
     attestations = AttestationPool(chain, peers, new_gossip(), preferred)
-    return Pools(verifier=verifier, transactions=transactions, attestations=attestations)
+    heartbeats = HeartbeatPool(chain, peers, new_gossip(), preferred)
+    return Pools(verifier=verifier, transactions=transactions, attestations=attestations, heartbeats=heartbeats)

@@ -16,6 +16,7 @@ churn                   how much one election may change the set in office
 session_keys            the proof that a stash's session and VRF key are its own: nothing asks for it yet
 staking                 bonds, elections, eras, rewards, locks and slashes
 session                 who validates, as explorers read it
+im_online               signs of life of those who have no seat
 chain_parameters        the call that changes a number which the chain goes by
 sudo                    the powers of Root, on development chains
 """

@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "8ce2d8b35466bf3d29ddee92845bca3e",
+    "da3e1b2e3c84df63c71f477bd1ad57e5",
     {
         "Balances.burn": 35_698,
         "Balances.transfer_all": 43_641,
@@ -15,6 +15,8 @@ WEIGHTS = MeasuredWeights(
         "Balances.transfer_keep_alive": 36_116,
         "Beacon.on_initialize": 207_668,
         "ChainParameters.set_parameter": 232_126,
+        "ImOnline.attach": 40_000,
+        "ImOnline.attach heartbeat": 90_000,
         "Session.on_initialize": 14_217,
         "Sudo.set_key": 13_387,
         "Sudo.sudo": 13_681,

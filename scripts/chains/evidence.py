@@ -7,11 +7,18 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from scripts.chains.market_chain import GENESIS_HASH, Keys
 
 
-def sealed(author: Keys, slot: int = 9, epoch: int = 0, parent: bytes = b"p" * 32, signer: Keys | None = None) -> bytes:
-    """An encoded header by `author`, sealed with the session key of `signer`."""
+def sealed(
+    author: Keys,
+    slot: int = 9,
+    epoch: int = 0,
+    parent: bytes = b"p" * 32,
+    signer: Keys | None = None,
+    role: str = "session",
+) -> bytes:
+    """An encoded header by `author`, sealed with the key of `signer` in a role."""
     digest = (author_item(author.stash), pre_digest_item(PreDigest(slot, epoch, bytes(32), bytes(80))))
     header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
-    signature = (signer or author).sign("session", seal_payload(GENESIS_HASH, header))
+    signature = (signer or author).sign(role, seal_payload(GENESIS_HASH, header))
     return HEADER.encode(Header(parent, 5, b"s" * 32, b"x" * 32, (*digest, seal_item(signature))))
 
 

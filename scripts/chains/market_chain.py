@@ -31,6 +31,7 @@ from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.im_online import ImOnline
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -44,7 +45,7 @@ from scripts.chains.presence import signed_by_all
 OGPU = GRAINS_PER_OGPU
 PALLETS = (
     System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket,
-    InferenceMarket, Attestations,
+    InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
@@ -189,7 +190,7 @@ class MarketChain:
     def begun(self, author: Keys | None = None) -> Bound:
         """The block at `height` before its hooks, over the newest state."""
         bound = self.runtime.at(self.state)
-        parent = GENESIS_HASH if self.height == 1 else _hash_of(self.height - 1)
+        parent = GENESIS_HASH if self.height == 1 else hash_of(self.height - 1)
         bound[System].initialize(self.height, parent, self._digest(bound, author or self.validators[0]))
         return bound
 
@@ -216,7 +217,7 @@ class MarketChain:
         ]
         final = self.height - self.final_lag
         if final > bound[Beacon].final_height():
-            items.append(consensus_item(FinalRef(final, _hash_of(final), signed_by_all(bound, final, self.absent))))
+            items.append(consensus_item(FinalRef(final, hash_of(final), signed_by_all(bound, final, self.absent))))
         following = bound[TrustStake].next_validators(self.height)
         if following is not None:
             items.append(consensus_item(following))
@@ -247,7 +248,8 @@ class MarketChain:
         return next(one for one in [*self.validators, *self.others] if one.stash == stash)
 
 
-def _hash_of(height: int) -> bytes:
+def hash_of(height: int) -> bytes:
+    """The id of the block at a height."""
     return GENESIS_HASH if height == 0 else blake2_256(b"block" + height.to_bytes(4, "little"))
 
 

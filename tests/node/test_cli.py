@@ -78,7 +78,8 @@ def test_purging_keeps_keys_and_sign_state(
     storage = Storage(paths.database, free_bytes_floor=0)
     storage.initialise(StoredBlock(0, b"g" * 32, b"", b""), {})
     storage.close()
-    paths.sign_state.write_bytes(b"kept")
+    paths.sign_states.mkdir()
+    paths.sign_state(b"k").write_bytes(b"kept")
     running = Storage(paths.database, free_bytes_floor=0)
     status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert (status, "in use" in said) == (2, True)
@@ -90,7 +91,7 @@ def test_purging_keeps_keys_and_sign_state(
     assert (status, "nobody is here to be asked: a program adds -y" in said) == (2, True)
     assert "kept" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert not paths.database.exists()
-    assert paths.sign_state.exists()
+    assert paths.sign_state(b"k").read_bytes() == b"kept"
     assert "nothing to do" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
 
 

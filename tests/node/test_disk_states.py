@@ -79,11 +79,16 @@ class Machinery:
         assert self.node is not None
         return self.node.chain.final.facts.height
 
+    @property
+    def sign_state(self) -> Path:
+        """What its only key has signed."""
+        (found,) = self.folder.rglob("sign-states/*")
+        return found
+
     def edit(self, change: Callable[[SignStateFile], SignState]) -> None:
         """Put the sign-state into a state that a crash may leave."""
         assert self.node is not None
-        keys = next(self.folder.rglob("sign-state"))
-        file = SignStateFile.load(keys, self.node.chain.genesis, self.node.machine._session_of(0) or b"")
+        file = SignStateFile.load(self.sign_state, self.node.chain.genesis, self.node.machine._session_of(0) or b"")
         assert file is not None
         file._write(change(file), file.final_height)
 
@@ -147,13 +152,13 @@ def test_the_floor_is_raised_to_what_the_database_proves(machinery: Machinery) -
     """Killed between the commit of a final block and its note: votes below the floor are open in the file."""
     machinery.boot()
     machinery.pass_seconds(3)
-    old = bytes((machinery.folder / "chains" / SPEC.id / "sign-state").read_bytes())
+    old = machinery.sign_state.read_bytes()
     machinery.pass_seconds(3)
     machinery.kill()
-    (machinery.folder / "chains" / SPEC.id / "sign-state").write_bytes(old)
+    machinery.sign_state.write_bytes(old)
     node = machinery.boot()
     assert node.chain.final_certificate is not None
-    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session_of(0) or b"")
+    file = SignStateFile.load(machinery.sign_state, node.chain.genesis, node.machine._session_of(0) or b"")
     assert file is not None
     assert file.state.floor_round >= node.chain.final_certificate.ballot.round
     assert goes_on(machinery)
@@ -167,11 +172,11 @@ def test_a_purged_validator_with_an_open_vote_starts_and_signs_nothing(machinery
     assert node is not None
     machinery.kill()
     shutil.rmtree(node.paths.database)
-    signed = node.paths.sign_state.read_bytes()
+    signed = machinery.sign_state.read_bytes()
     machinery.boot()
     machinery.pass_seconds(3)
     assert machinery.height == 0
-    assert node.paths.sign_state.read_bytes() == signed
+    assert machinery.sign_state.read_bytes() == signed
 
 
 @pytest.mark.parametrize("copied_after_s", [3, 62])  # in the epoch before, and in the same one
@@ -190,23 +195,23 @@ def test_an_older_database_put_back_starts_and_signs_nothing(copied_after_s: int
     assert was > node.chain.parameters.boundary(0)
     shutil.rmtree(node.paths.database)
     copy.rename(node.paths.database)
-    signed = node.paths.sign_state.read_bytes()
+    signed = machinery.sign_state.read_bytes()
     # Else consensus took a refused vote for given, and never asked for it again when the node had caught up.
     assert machinery.boot().machine._gadget.silent_below == was
     machinery.pass_seconds(3)
     assert machinery.height <= copied_after_s < was
-    assert node.paths.sign_state.read_bytes() == signed
+    assert machinery.sign_state.read_bytes() == signed
 
 
 def test_a_detour_as_a_full_node_leaves_no_open_vote_behind(machinery: Machinery) -> None:
     """Without its key the node learns more final blocks; then it votes again."""
     machinery.boot()
     machinery.pass_seconds(4)
-    sign_state = machinery.folder / "chains" / SPEC.id / "sign-state"
+    sign_state = machinery.sign_state
     machinery.edit(lambda file: open_vote(file, LOST, machinery.height + 1))
     before = sign_state.read_bytes()
     machinery.kill()
-    aside = sign_state.with_name("aside")
+    aside = machinery.folder / "aside"
     sign_state.rename(aside)
     machinery.boot(is_validator=False)
     machinery.pass_seconds(1)
@@ -297,7 +302,7 @@ def test_the_sign_state_is_given_to_consensus(machinery: Machinery) -> None:
     machinery.edit(lambda file: open_vote(file, LOST, machinery.height + 1))
     machinery.kill()
     node = machinery.boot()
-    file = SignStateFile.load(node.paths.sign_state, node.chain.genesis, node.machine._session_of(0) or b"")
+    file = SignStateFile.load(machinery.sign_state, node.chain.genesis, node.machine._session_of(0) or b"")
     assert file is not None
     assert LOST in {record.block for record in file.state.ballots}
     assert node.machine._gadget.sign_state.ballots == file.state.ballots

@@ -17,6 +17,8 @@ from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
 from handed_history import handed_on
 from loop_stage import Stage, about_to_import
 from node.duty.duty import ValidatorDuty
+from node.duty.signing_key import SigningKey
+from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
 from node.ledger.foreseen import Foreseen
@@ -41,11 +43,22 @@ def keys_of(stage: Stage) -> ValidatorKeys:
     return stage.loop.duty.keys
 
 
+def key_of(stage: Stage) -> SigningKey:
+    (key,) = keys_of(stage).sessions.values()
+    return key
+
+
+def file_of(stage: Stage) -> SignStateFile:
+    file = key_of(stage).file
+    assert file is not None
+    return file
+
+
 def test_alone_it_makes_and_finalises_blocks_and_records_what_it_signs(alice: Stage) -> None:
     alice.pass_seconds(5)
     assert alice.chain.final.facts.height >= 3
     assert [block.facts.height for block in alice.heard.final] == list(range(1, alice.chain.final.facts.height + 1))
-    file = keys_of(alice).file
+    file = file_of(alice)
     assert file.final_height == alice.chain.final.facts.height
     assert file.state.header.slot == alice.heard.imported[-1].facts.slot
     assert sum(kind is FrameKind.BLOCK for _, kind, _ in alice.transport.sent) == len(alice.heard.imported)
@@ -68,7 +81,7 @@ def test_a_block_is_on_the_disk_before_the_vote_for_it_is_signed(alice: Stage, m
 
 
 def test_a_rolled_back_database_signs_nothing_until_it_is_there_again(alice: Stage) -> None:
-    file = keys_of(alice).file
+    file = file_of(alice)
     file.final_height = 100
     before, made = file.state, len(alice.heard.imported)
     alice.pass_seconds(3)
@@ -78,10 +91,10 @@ def test_a_rolled_back_database_signs_nothing_until_it_is_there_again(alice: Sta
 
 def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
     alice.pass_seconds(2)
-    validator = keys_of(alice)
+    validator = key_of(alice)
     ballot = Ballot(BallotKind.SKIP, 0, 1_000, 0, bytes(32))
     payload = ballot_payload(alice.chain.genesis, ballot)
-    pair = validator.session_pair
+    pair = validator.pair
     forged = Vote(SignedBallot(ballot, pair.public, bytes(64)), None)
     alice.hear(FrameKind.VOTE, MESSAGE.encode(forged))
     assert not validator.is_copied
@@ -98,7 +111,7 @@ def forged_own_votes(stage: Stage) -> list[bytes]:
     votes = []
     for number in range(100):
         ballot = Ballot(BallotKind.SKIP, 0, 1_000 + number, 0, bytes(32))
-        votes.append(MESSAGE.encode(Vote(SignedBallot(ballot, keys_of(stage).session, bytes(64)), None)))
+        votes.append(MESSAGE.encode(Vote(SignedBallot(ballot, key_of(stage).pair.public, bytes(64)), None)))
     return votes
 
 
@@ -223,7 +236,7 @@ def test_own_votes_that_come_back_are_no_alarm(alice: Stage) -> None:
     for _, kind, payload in list(alice.transport.sent):
         if kind is FrameKind.VOTE:
             alice.hear(kind, payload)
-    assert not keys_of(alice).is_copied
+    assert not key_of(alice).is_copied
 
 
 def test_a_final_block_that_this_node_cannot_execute_stops_it(tmp_path: Path) -> None:
@@ -250,7 +263,7 @@ def test_malformed_messages_change_nothing(alice: Stage) -> None:
 
 
 def test_what_no_honest_peer_sends_costs_its_peer(alice: Stage) -> None:
-    alice.loop.peer_up("peer", None)
+    alice.loop.peer_up("peer", ())
     alice.hear(FrameKind.STATUS, b"\xff" * 3)
     assert alice.peers.penalties == 1, "found by the decoder"
     stranger = SignedBallot(Ballot(BallotKind.SKIP, 0, 1, 0, bytes(32)), b"s" * 32, bytes(64))
@@ -260,7 +273,7 @@ def test_what_no_honest_peer_sends_costs_its_peer(alice: Stage) -> None:
 
 def test_a_new_peer_is_told_where_this_node_stands(alice: Stage) -> None:
     alice.transport.sent.clear()
-    alice.loop.peer_up("peer", None)
+    alice.loop.peer_up("peer", ())
     kinds = [kind for _, kind, _ in alice.transport.sent]
     assert FrameKind.STATUS in kinds
     assert isinstance(
@@ -286,8 +299,8 @@ def test_a_node_that_was_down_for_epochs_comes_to_the_same_state(alice: Stage, t
     late = Stage(open_at(tmp_path / "late"), None, tmp_path)
     late.clock.set_ms = alice.clock.set_ms
     alice.transport.connected, late.transport.connected = ["late"], ["alice"]
-    alice.loop.peer_up("late", None)
-    late.loop.peer_up("alice", keys_of(alice).session)
+    alice.loop.peer_up("late", ())
+    late.loop.peer_up("alice", (key_of(alice).pair.public,))
     for _ in range(200):
         alice.pass_seconds(0.1)
         late.pass_seconds(0.1)

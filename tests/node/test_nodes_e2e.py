@@ -113,12 +113,13 @@ def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) 
         assert second.wait(30) == 2
         assert "in use by another process" in second.log.read_text()
         node.kill()
-        (chain / "sign-state").rename(chain / "kept")
+        (chain / "sign-states").rename(chain / "kept")
         node.start()
         assert node.wait(30) == 2
         assert "--init-sign-state" in node.log.read_text()
-        (chain / "kept").write_bytes((chain / "kept").read_bytes()[:-1])
-        (chain / "kept").rename(chain / "sign-state")
+        (kept,) = (chain / "kept").iterdir()
+        kept.write_bytes(kept.read_bytes()[:-1])
+        (chain / "kept").rename(chain / "sign-states")
         node.start()
         assert node.wait(30) == 2
         assert "is damaged" in node.log.read_text()

@@ -84,6 +84,12 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
     live.node.ledger.close()
 
 
+def signed_by(paths: Paths) -> bytes:
+    """What the node's only key has signed."""
+    (file,) = paths.sign_states.iterdir()
+    return file.read_bytes()
+
+
 def test_away_for_longer_than_the_period_it_does_not_start_and_a_checkpoint_lets_it(live: LiveNode) -> None:
     live.boot()
     live.pass_seconds(4)
@@ -92,11 +98,11 @@ def test_away_for_longer_than_the_period_it_does_not_start_and_a_checkpoint_lets
     live.boot()
     assert live.stop() == final
     live.now_ms += 20_000
-    signed = live.paths.sign_state.read_bytes()
+    signed = signed_by(live.paths)
     with pytest.raises(TrustExpiredHereError):
         live.boot()
     assert live.head() == (final.height, final.id)
-    assert live.paths.sign_state.read_bytes() == signed
+    assert signed_by(live.paths) == signed
     # The whole network (one validator) stood still: it goes on from the block that its operator names.
     live.boot(final)
     live.pass_seconds(3)
@@ -108,10 +114,10 @@ def test_a_machine_that_slept_for_longer_stops_before_it_signs_anything(live: Li
     live.boot()
     live.pass_seconds(4)
     live.now_ms += (PERIOD_S + 10) * 1_000
-    signed = live.paths.sign_state.read_bytes()
+    signed = signed_by(live.paths)
     with pytest.raises(TrustExpiredHereError, match=r"is 13\d seconds old"):
         trio.run(live.node.loop.run)
-    assert live.paths.sign_state.read_bytes() == signed
+    assert signed_by(live.paths) == signed
     final = live.stop()
     assert live.head() == (final.height, final.id)
 
@@ -131,11 +137,11 @@ def test_below_its_checkpoint_a_validator_signs_nothing_and_says_that_it_is_sync
     live.pass_seconds(4)
     assert not status_of(node).is_syncing
     final = live.stop()
-    signed = live.paths.sign_state.read_bytes()
+    signed = signed_by(live.paths)
     node = live.boot(TrustedBlock(final.height + 1, b"n" * 32))
     live.pass_seconds(3)
     assert node.chain.final.facts.height == final.height
-    assert live.paths.sign_state.read_bytes() == signed
+    assert signed_by(live.paths) == signed
     status = status_of(node)
     assert (status.is_syncing, status.highest_height) == (True, final.height + 1)
     assert node.machine._gadget.silent_below == final.height + 1, "nor would it vote, if others built"

@@ -14,6 +14,7 @@ from genesis.presets import load_spec
 from node.clock import Clock
 from node.duty.author import Author
 from node.duty.keystore import KeyPair
+from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
@@ -87,7 +88,8 @@ class Maker:
         self.session = KeyPair.from_seed(dev_accounts.key_seed("Alice", dev_accounts.SESSION))
         vrf = KeyPair.from_seed(dev_accounts.key_seed("Alice", dev_accounts.VRF))
         file = SignStateFile.create(path / "sign-state", self.chain.genesis, self.session.public)
-        self.validator = ValidatorKeys(self.chain.genesis, dev_accounts.stash("Alice"), self.session, vrf, file)
+        self.key = SigningKey(self.session, file)
+        self.validator = ValidatorKeys(self.chain.genesis, self.chain.epochs, [self.key], [vrf])
         self.pool = ListedPool()
         self.author = Author(
             chain=self.chain,

@@ -91,7 +91,7 @@ class Stage:
             polls=PollLog(dict),
             listeners=[self.heard],
         )
-        state = duty.keys.file.state if duty else EMPTY
+        state = duty.keys.sign_state(0) if duty else EMPTY
         self.loop.restore(self.machine.restore(ledger.recovery(state), self.clock.now_ms()))
 
     def pass_seconds(self, seconds: float) -> None:

@@ -7,9 +7,9 @@ from scripts.chains.market_chain import Keys, MarketChain, named_keys
 REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
 
 
-def chain_of(count: int) -> MarketChain:
+def chain_of(count: int, **constants: int) -> MarketChain:
     """So many validators, a reporter and a delegator; an epoch has six blocks."""
-    return MarketChain(named_keys(count), [REPORTER, DELEGATOR], epoch_blocks=6)
+    return MarketChain(named_keys(count), [REPORTER, DELEGATOR], constants, epoch_blocks=6)
 
 
 def owned(chain: MarketChain, account: bytes) -> int:

@@ -134,6 +134,8 @@ class PlayedNode:
                 return self._block(request.block_id)
             case feed.CertificateAt():
                 return self._certified(request.height)
+            case feed.HandoffsFrom():
+                return []
             case feed.Inspect():
                 return {"topic": request.topic, "id": b"\1\2"}
             case _:

@@ -14,5 +14,7 @@ In reading order:
 * `trusting`: how long a folder's knowledge of its chain is good for
 * `keys`: storage keys and names of items (pure)
 * `view`: typed reads over proofs, at one final block
+* `sets_file`: the sets that a folder has followed
+* `sets`: who sits in an epoch, by the handoffs that a node shows
 * `chain`: a connection's final blocks, and what an extrinsic did there
 """

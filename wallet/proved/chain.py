@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from consensus.parameters import Parameters
 from genesis.chain import GENESIS_KEYS
@@ -19,6 +20,8 @@ from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
 from wallet.proved.refutation import RefutedError, about, require
+from wallet.proved.sets import KnownSets
+from wallet.proved.sets_file import SetsFile
 from wallet.proved.view import AskNode, ProvedView
 
 
@@ -30,9 +33,10 @@ def system_clock_ms() -> int:
 class ProvedChain:
     """Final blocks of a node that nobody has to believe. Use `await ProvedChain.open(...)`."""
 
-    def __init__(self, url: str, ask: AskNode, apis: Apis, root: TrustRoot) -> None:
+    def __init__(self, url: str, ask: AskNode, apis: Apis, root: TrustRoot, sets: KnownSets) -> None:
         """Use `open`."""
         self.root = root
+        self._sets = sets
         self._url = url
         self._ask = ask
         self._apis = apis
@@ -40,14 +44,27 @@ class ProvedChain:
         self._before: tuple[int, bytes] | None = None
 
     @classmethod
-    async def open(cls, url: str, ask: AskNode, apis: Apis, parameters: Parameters, genesis: bytes) -> ProvedChain:
-        """Read the validators of the genesis block, and of which kind its chain is, proved by the genesis hash."""
+    async def open(
+        cls,
+        url: str,
+        ask: AskNode,
+        apis: Apis,
+        parameters: Parameters,
+        genesis: bytes,
+        folder: Path | None = None,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> ProvedChain:
+        """Read the validators of the genesis block, and of which kind its chain is, proved by the genesis hash.
+
+        Who follows them is kept in `folder`; `tell` hears of a long way to them.
+        """
         at = "0x" + genesis.hex()
         header = await ask("chain_getHeader", at)
         proof = await ask("state_getReadProof", ["0x" + key.hex() for key in GENESIS_KEYS], at)
         with about(url, "the validators of the genesis block"):
             root = trust_root(genesis, header_of(header), proof_of(proof), apis.runtime, parameters)
-        return cls(url, ask, apis, root)
+        file = None if folder is None else SetsFile(folder, genesis)
+        return cls(url, ask, apis, root, KnownSets(url, ask, root, file, tell))
 
     def keep_to(self, view: ProvedView) -> None:
         """Believe no final block below this one to be the newest."""
@@ -174,4 +191,6 @@ class ProvedChain:
             header, certificate = certified_of(answer)
             if self._newest is not None and block_id(header) == self._newest.id:
                 return self._newest  # with 128 validators a certificate takes 25 ms to verify
-            return final_header(self.root, header, certificate)
+        members = await self._sets.of(self.root.parameters.epoch_of(header.number))
+        with about(self._url, "the final block"):
+            return final_header(self.root, members, header, certificate)

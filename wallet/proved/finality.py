@@ -1,8 +1,8 @@
-"""From the genesis hash to the validators of an epoch, and from these to a header that is final. Pure.
+"""From the genesis hash to the first validators, and from those of an epoch to a header that is final. Pure.
 
 What always holds: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
 one descends from it; a `TrustRoot` holds the set that the genesis hash commits to,
-and of the kind of chain, live or for development, that it commits to.
+and is of the kind of chain, live or for development, that it commits to.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class TrustRoot:
         """The chain's genesis hash."""
         return self.block_zero.id
 
-    def set_at(self, epoch: int) -> ValidatorSet:
-        """Who certifies in an epoch. Those of the genesis block stay in office, as `TrustStake.validators` says."""
+    @property
+    def first_set(self) -> ValidatorSet:
+        """Who certifies in epoch 0; ValueError if they make no set. Who follows, `wallet.proved.sets` knows."""
         members = (Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in self.seats)
-        return ValidatorSet(epoch, tuple(members))
+        return ValidatorSet(0, tuple(members))
 
 
 def trust_root(
@@ -74,14 +75,14 @@ def trust_root(
     require((sudo_key is not None) == (Sudo in runtime.pallets), f"it says that the chain is {said}, which is {is_so}")
     root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.seats).decode(raw))
     try:
-        root.set_at(0)
+        _ = root.first_set
     except ValueError as error:
         raise RefutedError(f"the validators of the genesis state are none: {error}") from error
     return root
 
 
-def final_header(root: TrustRoot, header: Header, certificate: bytes) -> FinalHeader:
-    """The header, final; RefutedError unless the certificate says so and the set of its epoch signed it."""
+def final_header(root: TrustRoot, members: ValidatorSet, header: Header, certificate: bytes) -> FinalHeader:
+    """The header, final; RefutedError unless the certificate says so and `members`, the set of its epoch, signed it."""
     require(len(certificate) <= CERTIFICATE_BYTES_MAX, f"a certificate has at most {CERTIFICATE_BYTES_MAX:,} bytes")
     try:
         signed = CERTIFICATE.decode(certificate)
@@ -91,8 +92,9 @@ def final_header(root: TrustRoot, header: Header, certificate: bytes) -> FinalHe
     ballot, found = signed.ballot, final.id
     require(ballot.kind is BallotKind.FINALISE, "the certificate does not make its block final")
     require((ballot.height, ballot.block) == (header.number, found), "the certificate is one of another block")
-    require(ballot.epoch == root.parameters.epoch_of(header.number), "the certificate is one of another epoch")
-    is_certified = verify_certificate(signed, root.set_at(ballot.epoch), root.genesis, verify_ed25519)
+    epoch = root.parameters.epoch_of(header.number)
+    require(ballot.epoch == epoch == members.epoch, "the certificate is one of another epoch")
+    is_certified = verify_certificate(signed, members, root.genesis, verify_ed25519)
     require(is_certified, "the certificate is not signed by two thirds of the validators")
     return final
 

@@ -17,8 +17,6 @@ from node.duty.validator_keys import ValidatorKeys
 from node.peers.peers import Peers
 from runtime.blocks.block import BLOCK, Block, Header, seal_payload
 from runtime.blocks.digest import seal_item
-from runtime.cryptography import signatures
-from runtime.cryptography.signatures import Scheme
 from runtime.execution.authoring import Authoring
 from runtime.pallets.timestamp import Timestamp
 
@@ -43,7 +41,7 @@ class TwiceAuthor(Author):
         authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         built = authoring.finish()
-        return Block(_sealed(self._keys, self._chain.genesis, built.header), built.extrinsics)
+        return Block(_sealed(self._keys, request.epoch, self._chain.genesis, built.header), built.extrinsics)
 
 
 class EquivocatingNode(service.Node):
@@ -57,13 +55,14 @@ class EquivocatingNode(service.Node):
             pool=self.pools.transactions,
             verify=self.pools.verifier.verify,
             clock=self.clock,
-            inherents=self.pools.attestations.inherents,
+            inherents=self.pools.inherents,
         )
 
 
-def _sealed(keys: ValidatorKeys, genesis: bytes, header: Header) -> Header:
-    pair = keys.session_pair
-    signature = signatures.sign(Scheme.ED25519, pair.public, pair.secret, seal_payload(genesis, header))
+def _sealed(keys: ValidatorKeys, epoch: int, genesis: bytes, header: Header) -> Header:
+    session = keys.session_of(epoch)
+    assert session is not None, "it has sealed the first of the two"
+    signature = keys.sessions[session].sign_unrecorded(seal_payload(genesis, header))
     digest = (*header.digest, seal_item(signature))
     return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable
+
 from gpu_tasks.provider.chain.port import DoubleHeaderEvidence
 from runtime.pallets.staking.double_headers import double_proposal
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -20,6 +23,20 @@ async def offences(client: ChainClient) -> list[DoubleHeaderEvidence]:
     ]
     if not pairs:
         return []
-    seats = await client.read(TrustStake.seats)
-    keys = {seat.stash: seat.session_key for seat in seats}
-    return [pair for pair in pairs if double_proposal(pair.first, pair.second, client.genesis_hash, keys.get)]
+    key_in = await _session_keys(client)
+    return [pair for pair in pairs if double_proposal(pair.first, pair.second, client.genesis_hash, key_in)]
+
+
+async def _session_keys(client: ChainClient) -> Callable[[bytes, int], bytes | None]:
+    """The session key of a stash in an epoch about which evidence counts."""
+    at = await client.finalized()
+    starts = await client.read(TrustStake.set_starts, at=at)
+    elected_to = await client.read(TrustStake.elected_to, at=at)
+    sets = await client.read_many(TrustStake.sets, starts, at=at)
+    keys = [{seat.stash: seat.session_key for seat in seats} for seats in sets]
+
+    def key_in(stash: bytes, epoch: int) -> bytes | None:
+        place = bisect_right(starts, epoch)
+        return keys[place - 1].get(stash) if place and epoch <= elected_to else None
+
+    return key_in

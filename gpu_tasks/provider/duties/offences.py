@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, DoubleHeaderEvidence
 from gpu_tasks.provider.telemetry import Telemetry
+from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_lock import TrustLock
 
 REPORTS_MAX = 1_024
-"""Offenders that are remembered as reported; an honest network has none."""
+"""Pairs of headers that are remembered as reported; an honest network has none."""
 
 
 class Reporter:
-    """Reports what the node saw, each offender once."""
+    """Reports what the node saw, each pair of headers once: Root may lift a tombstone, and who had it offend again."""
 
     def __init__(self, stash: bytes, chain: ChainPort, telemetry: Telemetry) -> None:
         """`stash` is the provider's own, which it does not accuse."""
@@ -28,17 +29,19 @@ class Reporter:
         """Report new offenders. ChainError if the node is away: the evidence is still there later."""
         for evidence in await self._chain.offences():
             author = evidence.author
-            if author is None or author == self._stash or author in self._reported:
+            pair = blake2_256(evidence.first + evidence.second)
+            if author is None or author == self._stash or pair in self._reported:
+                continue
+            if await self._chain.is_tombstoned(author):
                 continue
             if len(self._reported) < REPORTS_MAX:
-                self._reported.add(author)
-            if not await self._chain.is_tombstoned(author):
-                await self._report(author, evidence)
+                self._reported.add(pair)
+            await self._report(author, pair, evidence)
 
-    async def _report(self, author: bytes, evidence: DoubleHeaderEvidence) -> None:
+    async def _report(self, author: bytes, pair: bytes, evidence: DoubleHeaderEvidence) -> None:
         try:
             await self._chain.submit(TrustLock.report_offence(first=evidence.first, second=evidence.second))
         except ChainError:
-            self._reported.discard(author)
+            self._reported.discard(pair)
             raise
         self._telemetry.tell("reported", offender=author)

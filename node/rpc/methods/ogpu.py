@@ -55,6 +55,15 @@ class Ogpu:
             None if found is None else {"header": header_json(HEADER.decode(found[2])), "certificate": to_hex(found[1])}
         )
 
+    @method("ogpu_handoffs")
+    async def handoffs(self, from_epoch: int, count: int) -> Json:
+        """What the last blocks of epochs hand on: from who sat in the first of them, who sits after the last.
+
+        A list of SCALE-encoded handoffs (sealed header, its certificate, the next seats), in order and without gaps, 16
+        at most; those of epochs that have not ended are not there. At most 54 KiB each.
+        """
+        return [to_hex(handoff) for handoff in await self.blocks.node.handoffs(from_epoch, count)]
+
     @method("ogpu_inspect")
     async def inspect(self, topic: str) -> Json:
         """What the node says about itself: consensus, polls, pool or network."""

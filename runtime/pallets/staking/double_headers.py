@@ -1,7 +1,7 @@
 """Offence E1: two sealed headers of one author in one slot.
 
-Always: two headers and the author's session key prove it, whoever brings them; an author that signs
-once for a slot cannot be accused.
+Always: two headers and the keys that their author had in the epochs which they name prove it, whoever brings them, and
+wherever the author is since; one that signs once for a slot cannot be accused.
 """
 
 from collections.abc import Callable
@@ -37,11 +37,12 @@ class _Statement:
 
 
 def double_proposal(
-    first: bytes, second: bytes, genesis: bytes, session_key: Callable[[bytes], bytes | None]
+    first: bytes, second: bytes, genesis: bytes, session_key: Callable[[bytes, int], bytes | None]
 ) -> ProvenDoubleHeader | None:
     """The offence that two encoded headers prove; None if they prove none.
 
-    `session_key` gives the key of an author's stash, None if it holds no office.
+    `session_key` gives the key of an author's stash in an epoch, None if it had no seat. The two headers may be of two
+    epochs, at their edge, and bear two keys of one validator.
     """
     left = _read(first)
     right = _read(second)
@@ -49,9 +50,10 @@ def double_proposal(
         return None
     if left.id == right.id or (left.author, left.slot) != (right.author, right.slot):
         return None
-    key = session_key(left.author)
-    if key is None or not _is_sealed_by(key, left, genesis) or not _is_sealed_by(key, right, genesis):
-        return None
+    keys = [session_key(each.author, each.epoch) for each in (left, right)]
+    for key, statement in zip(keys, (left, right), strict=True):
+        if key is None or not _is_sealed_by(key, statement, genesis):
+            return None
     return ProvenDoubleHeader(left.author, left.slot, max(left.epoch, right.epoch))
 
 

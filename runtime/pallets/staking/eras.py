@@ -16,7 +16,7 @@ from runtime.frame.measured import times
 from runtime.frame.weights import work
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
 from runtime.pallets.staking import delegations, elections, presence
-from runtime.pallets.staking.exposures import Exposure, own_part
+from runtime.pallets.staking.exposures import Exposure, by_stake, own_part
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, Candidate, Points, Seat, Standing
@@ -81,8 +81,11 @@ def election_weight(candidates: int) -> Weight:
 
 
 def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
-    """Bond, link and seat the first validators; ValueError for a specification that does not hold together."""
-    seats = []
+    """Bond and link the first candidates, and seat those with the greatest bonds.
+
+    ValueError for a specification that does not hold together.
+    """
+    offered = []
     for validator in validators:
         stash = account_from_text(validator["stash"])
         session = account_from_text(validator["session_key"])
@@ -94,7 +97,9 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
         stake.lock_own(stash, bond)
         commission = int(validator.get("commission_ppm", COMMISSION_DEFAULT_PPM))
         stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
-        seats.append(Seat(stash, session, vrf, bond))
+        offered.append(Seat(stash, session, vrf, bond))
+    best = {stash for stash, _ in by_stake((seat.stash, seat.weight) for seat in offered)[: stake.validator_seats]}
+    seats = (seat for seat in offered if seat.stash in best)
     stake.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
     elections.seat(stake, 0, stake.seats.get())
     stake.elected_to.set(GENESIS_ERAS * stake.era_epochs - 1)

@@ -69,11 +69,11 @@ class SeatLedger(Pallet):
     )
 
     elections: Parameter[U32] = Parameter(
-        0,
+        1,
         unit="yes or no",
         least=0,
         greatest=1,
-        doc="Whether elections change who sits. While they do not, the set of the genesis goes on.",
+        doc="Whether elections change who sits. While they do not, the set in office goes on.",
     )
 
     seats: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")

@@ -115,7 +115,7 @@ class SlashRaised:
 
 
 class NotAnOffence(DispatchError):
-    """The evidence proves nothing against a validator in office."""
+    """The evidence proves nothing against a validator of the epoch that it names."""
 
 
 class EvidenceTooOld(DispatchError):
@@ -257,8 +257,8 @@ class TrustLock(Pallet, index=8):
         """Whether an offence is of the window; not that of one whose tombstone Root has lifted."""
         return past.epoch + self.stake.unbonding_epochs >= now and past.stash in self.stake.tombstones
 
-    def _session_key(self, author: bytes) -> bytes | None:
-        seat = self.stake.seat_of(author)
+    def _session_key(self, author: bytes, epoch: int) -> bytes | None:
+        seat = self.stake.seat_in(author, epoch)
         return seat.session_key if seat else None
 
     def _deserved(self, window: list[Offender]) -> int:

@@ -30,6 +30,7 @@ from runtime.frame.weights import (
     SIGNATURE,
 )
 from runtime.pallets.balances import Balances
+from runtime.pallets.im_online import ImOnline
 from runtime.pallets.staking.eras import TURN_MAX, turn_weight
 from runtime.pallets.staking.stakers import CANDIDATES_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -52,6 +53,7 @@ GROWING: tuple[Call, ...] = (
     Capacity.show_rows(device=bytes(32), rows=()),
     InferenceMarket.post(service=0, units=(UNIT,)),
     Attestations.attach(attestations=()),
+    ImOnline.attach(heartbeats=()),
     TrainingMarket.submit(order=an_order()),
     TrainingMarket.commit_bid(task=bytes(32), device=bytes(32), commitment=bytes(32)),
     TrainingMarket.volunteer(task=bytes(32), device=bytes(32)),

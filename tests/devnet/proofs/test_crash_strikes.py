@@ -79,7 +79,8 @@ def struck(tmp_path: Path) -> Struck:
         paths = net.paths(member)
         paths.database.mkdir(parents=True)
         (paths.database / "blocks").write_text("new")
-        paths.sign_state.write_text("what it signed")
+        paths.sign_states.mkdir()
+        paths.sign_state(b"k").write_text("what it signed")
         copy = tmp_path / f"{member.name}-copy"
         copy.mkdir()
         (copy / "blocks").write_text("old")
@@ -123,7 +124,7 @@ def test_what_is_done_to_a_node(
     strike(struck, kind)
     assert machine.done == done
     for member in struck.net.members:
-        assert struck.net.paths(member).sign_state.read_text() == "what it signed"
+        assert struck.net.paths(member).sign_state(b"k").read_text() == "what it signed"
 
 
 @pytest.mark.parametrize("kind", TAKING)

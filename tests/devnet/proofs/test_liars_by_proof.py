@@ -80,7 +80,7 @@ def scene() -> Scene:
 
 
 def test_the_truth_is_believed(scene: Scene) -> None:
-    final = final_header(scene.chain.root(), *certified_of(scene.certified[BLOCKS]))
+    final = final_header(scene.chain.root(), scene.chain.root().first_set, *certified_of(scene.certified[BLOCKS]))
     key = scene.chain.key(System.account, BOB)
     state = ProvedState(final.header.state_root, proof_of(scene.proof(["0x" + key.hex()])))
     assert state.get(key) == scene.chain.blocks[-1][1].get(key)
@@ -101,13 +101,15 @@ NOT_REFUTED = {
 def test_a_false_final_header_is_refuted(scene: Scene, name: str) -> None:
     told = scene.told(name, "ogpu_certifiedHeader", [], scene.certified[BLOCKS])
     with pytest.raises(RefutedError):
-        final_header(scene.chain.root(), *certified_of(told))
+        final_header(scene.chain.root(), scene.chain.root().first_set, *certified_of(told))
 
 
 def test_an_old_header_is_true_and_old(scene: Scene) -> None:
     for name in ("stale_head", "certified_goes_back", "anew_from_before"):
         told = scene.told(name, "ogpu_certifiedHeader", [], scene.certified[BLOCKS])
-        assert final_header(scene.chain.root(), *certified_of(told)).header.number < BLOCKS
+        assert (
+            final_header(scene.chain.root(), scene.chain.root().first_set, *certified_of(told)).header.number < BLOCKS
+        )
 
 
 @pytest.mark.parametrize("name", [lie.name for lie in holes.LIES] + ["rich", "poor"])
@@ -127,5 +129,5 @@ def test_the_other_chain_is_whole_and_in_order(scene: Scene) -> None:
     proof = proof_of(scene.told(name, "state_getReadProof", [["0x00"], genesis], None))
     true = scene.chain.root()
     root = trust_root(bytes.fromhex(genesis[2:]), header, proof, scene.chain.chain.runtime, true.parameters)
-    assert len(root.set_at(0).members) == other_chain.MEMBERS
+    assert len(root.first_set.members) == other_chain.MEMBERS
     assert root.genesis != true.genesis

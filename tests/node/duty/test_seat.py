@@ -1,4 +1,4 @@
-"""Who may start as a validator, and what a sign-state must be like."""
+"""Which keys a node holds, when a sign-state may begin, and what it must be like."""
 
 from __future__ import annotations
 
@@ -9,57 +9,151 @@ import pytest
 
 from block_maker import Maker, open_at
 from genesis import dev_accounts
+from loop_stage import SetClock
 from node.config import Config, Paths
-from node.duty.keystore import SESSION, VRF, Keystore
-from node.duty.seat import take_seat
+from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
+from node.duty.seat import KEYS_MAX, hold_keys
+from node.duty.seat_watch import SeatWatch
+from node.duty.signstate_file import SignStateFile
+from node.duty.validator_keys import ValidatorKeys
 from node.errors import BadInputError
+from node.ledger.chain import Chain
 
 STASH = dev_accounts.stash("Alice")
+KEY = dev_accounts.key("Alice", dev_accounts.SESSION)
+STRANGER = KeyPair.from_seed(bytes([9]) * 32)
 
 
 def config(base: Path, *, account: str | None = None, is_validator: bool = True) -> Config:
     return Config("dev", base, "test", is_validator=is_validator, dev_account=account, prometheus_port=None)
 
 
+def begun(path: Path) -> Maker:
+    """A chain at block 1."""
+    maker = Maker(path)
+    block = maker.make()
+    maker.chain.finalise((block.facts.id,), maker.certify(block))
+    return maker
+
+
 def test_well_known_keys_take_their_seat_and_begin_a_sign_state(tmp_path: Path) -> None:
     paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
-    validator = take_seat(config(tmp_path, account="Alice"), paths, chain)
-    assert validator is not None
-    assert (validator.stash, validator.session) == (STASH, dev_accounts.key("Alice", dev_accounts.SESSION))
-    assert paths.sign_state.exists()
-    again = take_seat(config(tmp_path, account="Alice"), paths, chain)
+    keys = hold_keys(config(tmp_path, account="Alice"), paths, chain)
+    assert keys is not None
+    seat = keys.seat(0)
+    assert seat is not None
+    assert (seat.stash, seat.session) == (STASH, KEY)
+    assert paths.sign_state(KEY).exists()
+    again = hold_keys(config(tmp_path, account="Alice"), paths, chain)
     assert again is not None
-    assert again.file.state == validator.file.state
+    assert again.sign_state(0) == keys.sign_state(0)
 
 
 def test_others_only_follow(tmp_path: Path) -> None:
     paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
-    assert take_seat(config(tmp_path, is_validator=False), paths, chain) is None
-    assert take_seat(config(tmp_path, account="Bob"), paths, chain) is None
-    assert not paths.sign_state.exists()
+    assert hold_keys(config(tmp_path, is_validator=False), paths, chain) is None
+    keys = hold_keys(config(tmp_path, account="Bob"), paths, chain)
+    assert keys is not None
+    assert keys.seat(0) is None
+    assert not paths.sign_states.exists(), "a chain may have begun of which this node knows nothing yet"
 
 
 def test_keys_come_from_the_keystore(tmp_path: Path) -> None:
     paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
     with pytest.raises(BadInputError, match="--key-type ogpu"):
-        take_seat(config(tmp_path), paths, chain)
+        hold_keys(config(tmp_path), paths, chain)
     store = Keystore(paths.keystore)
+    store.insert(SESSION, STRANGER.seed)
+    assert hold_keys(config(tmp_path), paths, chain) is not None, "a key without a seat needs no VRF key yet"
     store.insert(SESSION, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
     with pytest.raises(BadInputError, match="--key-type ogvr"):
-        take_seat(config(tmp_path), paths, chain)
+        hold_keys(config(tmp_path), paths, chain)
     store.insert(VRF, dev_accounts.key_seed("Alice", dev_accounts.VRF))
-    validator = take_seat(config(tmp_path), paths, chain)
-    assert validator is not None
-    assert validator.stash == STASH
+    keys = hold_keys(config(tmp_path), paths, chain)
+    assert keys is not None
+    assert set(keys.sessions) == {KEY, STRANGER.public}
+    seat = keys.seat(0)
+    assert seat is not None
+    assert seat.stash == STASH
 
 
-def test_a_chain_that_has_begun_needs_its_sign_state(tmp_path: Path) -> None:
-    maker = Maker(tmp_path / "maker")
-    block = maker.make()
-    maker.chain.finalise((block.facts.id,), maker.certify(block))
+def test_a_keystore_with_too_many_keys_is_refused(tmp_path: Path) -> None:
+    store = Keystore(Paths(tmp_path, "dev").keystore)
+    for number in range(KEYS_MAX + 1):
+        store.insert(SESSION, bytes([number]) * 32)
+    with pytest.raises(BadInputError, match=f"more than {KEYS_MAX}"):
+        hold_keys(config(tmp_path), Paths(tmp_path, "dev"), open_at(tmp_path))
+
+
+def test_a_key_that_sits_on_a_chain_that_has_begun_needs_its_sign_state(tmp_path: Path) -> None:
+    chain = begun(tmp_path / "maker").chain
     paths, settings = Paths(tmp_path / "elsewhere", "dev"), config(tmp_path, account="Alice")
     with pytest.raises(BadInputError, match="--init-sign-state"):
-        take_seat(settings, paths, maker.chain)
-    validator = take_seat(replace(settings, init_sign_state=True), paths, maker.chain)
-    assert validator is not None
-    assert validator.final_height == 1
+        hold_keys(settings, paths, chain)
+    keys = hold_keys(replace(settings, init_sign_state=True), paths, chain)
+    assert keys is not None
+    assert keys.final_height == 1
+    assert keys.seat(0) is not None
+
+
+def test_the_file_of_a_node_that_knew_one_key_becomes_that_of_its_key(tmp_path: Path) -> None:
+    paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
+    SignStateFile.create(paths.only_sign_state, chain.genesis, KEY).note_final(0, 4, 7)
+    keys = hold_keys(config(tmp_path, account="Alice"), paths, chain)
+    assert keys is not None
+    assert keys.noted_height == 7
+    assert not paths.only_sign_state.exists()
+    SignStateFile.create(paths.only_sign_state, chain.genesis, KEY)
+    with pytest.raises(BadInputError, match="keep the one"):
+        hold_keys(config(tmp_path, account="Alice"), paths, chain)
+
+
+@pytest.mark.parametrize("what", ["damaged", "of another chain"])
+def test_such_a_file_that_cannot_be_read_stops_the_start(what: str, tmp_path: Path) -> None:
+    paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
+    SignStateFile.create(paths.only_sign_state, b"x" * 32, KEY)
+    if what == "damaged":
+        content = paths.only_sign_state.read_bytes()
+        paths.only_sign_state.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(BadInputError, match=what):
+        hold_keys(config(tmp_path, account="Alice"), paths, chain)
+    assert paths.only_sign_state.exists()
+
+
+# ------------------------------------------------------------------------------------------------- the eye on the seats
+
+
+def watched(chain: Chain, paths: Paths, account: str, *, seconds_late: float = 0) -> tuple[SeatWatch, ValidatorKeys]:
+    keys = hold_keys(config(paths.base, account=account), paths, chain)
+    assert keys is not None
+    now_ms = chain.final.facts.slot * chain.parameters.slot_ms + int(1_000 * seconds_late)
+    return SeatWatch(keys, chain, paths, SetClock(now_ms)), keys
+
+
+def test_at_the_tip_a_key_that_no_set_names_gets_its_sign_state(tmp_path: Path) -> None:
+    chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
+    watch, keys = watched(chain, paths, "Bob")
+    (key,) = keys.sessions.values()
+    assert key.file is None
+    watch.on_final([chain.final])
+    assert key.file is not None
+    assert SignStateFile.load(paths.sign_state(key.pair.public), chain.genesis, key.pair.public) is not None
+
+
+def test_behind_the_tip_none_is_begun(tmp_path: Path) -> None:
+    chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
+    watch, keys = watched(chain, paths, "Bob", seconds_late=60)
+    watch.on_final([chain.final])
+    assert [key.file for key in keys.sessions.values()] == [None]
+
+
+def test_a_key_that_turns_out_to_sit_signs_nothing_without_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its owner registered it elsewhere while this node was reading the chain."""
+    chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
+    watch, keys = watched(chain, paths, "Bob")
+    keys.sessions = {KEY: next(iter(keys.sessions.values()))}
+    for _ in range(3):
+        watch.on_final([chain.final])
+    assert [key.file for key in keys.sessions.values()] == [None]
+    assert keys.seat(0) is None
+    assert caplog.text.count("start once with --init-sign-state") == 1

@@ -100,11 +100,11 @@ def test_what_breaks_a_rule_is_invalid_and_changes_nothing(maker: Maker, tmp_pat
 
     def sealed(**changes: Any) -> Block:
         """The same block with a changed header, sealed again: by a validator that cheats."""
-        maker.validator.file.state = replace(
-            maker.validator.file.state, header=type(maker.validator.file.state.header)(0, bytes(32))
-        )
+        file = maker.key.file
+        assert file is not None
+        file.state = replace(file.state, header=type(file.state.header)(0, bytes(32)))
         bare = Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, header.digest[:-1])
-        return Block(maker.validator.seal(maker.slot, replace(bare, **changes)), good.extrinsics)
+        return Block(maker.validator.seal(0, maker.slot, replace(bare, **changes)), good.extrinsics)
 
     for bad in (
         sealed(state_root=bytes(32)),

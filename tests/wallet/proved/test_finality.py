@@ -43,8 +43,7 @@ def head() -> Header:
 def test_the_genesis_hash_leads_to_the_validators_and_they_to_a_final_header() -> None:
     root = made().root()
     assert [seat.weight > 0 for seat in root.seats] == [True]
-    assert root.set_at(7).epoch == 7
-    final = final_header(root, head(), made().certificate())
+    final = final_header(root, root.first_set, head(), made().certificate())
     assert final.id == block_id(head())
     assert final.slot == FIRST_SLOT + 2
 
@@ -112,7 +111,7 @@ def test_what_does_not_make_a_header_final() -> None:
     )
     for trusted, header, certificate, sentence in table:
         with pytest.raises(RefutedError, match=sentence):
-            final_header(trusted, header, certificate)
+            final_header(trusted, trusted.first_set, header, certificate)
 
 
 KEYS = ("number", "account", "absent")
@@ -131,7 +130,9 @@ def test_any_flipped_bit_is_refused_or_changes_nothing(part: str, place: int, na
     damaged = parts[part]
     damaged[place // 8 % len(damaged)] ^= 1 << place % 8
     try:
-        final = final_header(chain.root(), HEADER.decode(bytes(parts["header"])), bytes(parts["certificate"]))
+        final = final_header(
+            chain.root(), chain.root().first_set, HEADER.decode(bytes(parts["header"])), bytes(parts["certificate"])
+        )
         read = ProvedState(final.header.state_root, _cut(bytes(parts["proof"]), lengths)).get(key)
     except (RefutedError, InvalidProof, DecodeError):
         return
@@ -164,7 +165,7 @@ def test_absence_is_proved_too() -> None:
 
 
 def test_an_old_head_is_said_and_a_future_one() -> None:
-    final = final_header(made().root(), head(), made().certificate())
+    final = final_header(made().root(), made().root().first_set, head(), made().certificate())
     at = final.slot * 1_000
     assert doubt_of_age(final, DEVNET, at) is None
     assert doubt_of_age(final, DEVNET, at + 11_000) is None

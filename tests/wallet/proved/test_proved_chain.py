@@ -223,7 +223,8 @@ def test_who_lies_about_the_state_is_named(tmp_path: Path, method: str, lie: Lie
 
 HEADER_LIES: dict[str, tuple[Lie, str]] = {
     "other root": (lambda said: {**said, "header": {**said["header"], "stateRoot": "0x" + "ab" * 32}}, "another block"),
-    "other height": (lambda said: {**said, "header": {**said["header"], "number": "0x63"}}, "another block"),
+    "other height": (lambda said: {**said, "header": {**said["header"], "number": "0x03"}}, "another block"),
+    "of another epoch": (lambda said: {**said, "header": {**said["header"], "number": "0x63"}}, "shows 0 handoffs"),
     "no height": (lambda said: {**said, "header": {**said["header"], "number": -1}}, "has no height"),
     "digest cut": (lambda said: {**said, "header": {**said["header"], "digest": {"logs": ["0x"]}}}, "malformed"),
     "too many logs": (lambda said: {**said, "header": {**said["header"], "digest": {"logs": ["0x"] * 9}}}, "no header"),
@@ -240,7 +241,9 @@ def test_who_lies_about_the_final_block_is_named(tmp_path: Path, lie: Lie, sente
         await until_final(liar, node)
         chain = await liar.open(node.chain.genesis_hash)
         liar.lies["ogpu_certifiedHeader"] = lie
-        with pytest.raises(NodeRefutedError, match=f"ws://liar about the final block: .*{sentence}"):
+        with pytest.raises(
+            NodeRefutedError, match=f"ws://liar about (the final block|who sits in epoch 1): .*{sentence}"
+        ):
             await chain.newest()
 
     with_node(tmp_path, body)

@@ -90,7 +90,7 @@ def blobs_of(member: NodeLayout, address: str) -> Try:
 async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session: KeyPair | None) -> bool:
     """Whether a newcomer is accepted by a node."""
     identity = fresh_identity()
-    proof = b"" if session is None else prove(session.public, session.secret, genesis, identity.peer_id)
+    proof = b"" if session is None else prove([(session.public, session.secret)], genesis, identity.peer_id)
     connection = await connect(member.address, genesis, identity, role, proof, LOOPBACK)
     await connection.close()
     return True

@@ -36,7 +36,7 @@ async def _claim(scene: Scene, member: NodeLayout) -> None:
     async for _ in scene.paced(1.0, at_once=1):
         identity = fresh_identity()
         made = KeyPair.from_seed(os.urandom(32))
-        proof = prove(made.public, made.secret, scene.genesis, identity.peer_id)
+        proof = prove([(made.public, made.secret)], scene.genesis, identity.peer_id)
         try:
             intruder = await dial(scene, member, identity, Role.VALIDATOR, proof)
         except (HandshakeFailed, OSError, trio.TooSlowError) as error:

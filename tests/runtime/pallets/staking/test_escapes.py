@@ -155,7 +155,8 @@ def test_root_cancels_all_that_waits_and_the_queue_leaves_nothing() -> None:
 
 def test_an_epoch_that_lies_ahead_counts_as_now() -> None:
     chain = chain_of()
-    chain.block(signed(REPORTER.stash, double(FIRST, epoch=1_000)))
+    chain.block(refused(REPORTER.stash, double(FIRST, epoch=1_000), tl.NotAnOffence))  # nobody is elected: no block
+    chain.block(signed(REPORTER.stash, double(FIRST, epoch=1)))
     (proven,) = chain.happened(tl.OffenceProven)
     assert (proven.epoch, [past.epoch for past in chain.now()[TrustLock].offenders.get()]) == (0, [0])
 

@@ -30,6 +30,10 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double, report, sealed
 from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, refused, signed
+from scripts.chains.newcomers import validates
+
+SITS_ON = {"TrustStake.elections": 0}
+"""An offender keeps its seat."""
 
 
 def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
@@ -180,7 +184,7 @@ def test_what_is_slashed_does_not_depend_on_when_the_staker_leaves(wait: int, is
 
 
 def test_root_cancels_a_slash_and_lifts_the_tombstone() -> None:
-    chain = chain_of(7)
+    chain = chain_of(7, **SITS_ON)
     alice, bob = chain.validators[:2]
     cancel, lift = TrustLock.cancel_slashes(offender=alice.stash), TrustStake.lift_tombstone(stash=alice.stash)
 
@@ -244,7 +248,7 @@ def test_evidence_grows_old() -> None:
 
 def test_who_offended_counts_for_as_long_as_stake_is_unbonding() -> None:
     """Not only for as long as there may be evidence; and all of it is a share of the largest stake of their eras."""
-    chain = chain_of(7)
+    chain = chain_of(7, **SITS_ON)
     alice, bob = chain.validators[:2]
     chain.block(signed(REPORTER.stash, double(alice)))
     chain.blocks(6 * 5)
@@ -305,3 +309,78 @@ def test_locks_by_case() -> None:
     chain.block(step)
     assert owned(chain, who) - before[0] == -(10 + 1 + 58) * OGPU
     assert owned(chain, friend) - before[1] == 10 * OGPU + 8 * OGPU
+
+
+# ----------------------------------------------------------------------------------------------------- by its epoch
+
+
+def until_epoch(chain: MarketChain, epoch: int) -> None:
+    while chain.height <= epoch * 6:
+        chain.block()
+
+
+def test_who_has_left_is_judged_by_the_epoch_in_which_it_sat() -> None:
+    chain = chain_of(7)
+    alice = chain.validators[1]
+    chain.block(signed(alice.stash, TrustStake.chill()))
+    until_epoch(chain, 3)
+    assert chain.now()[TrustStake].seat_of(alice.stash) is None
+    chain.block(refused(REPORTER.stash, double(alice, epoch=3), tl.NotAnOffence))
+    chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
+    (proven,) = chain.happened(tl.OffenceProven)
+    assert (proven.offender, proven.epoch) == (alice.stash, 1)
+    chain.blocks(8)
+    assert [slash.offender for slash in chain.happened(SlashTaken)] == [alice.stash]
+
+
+def test_who_comes_is_judged_from_its_first_epoch_on() -> None:
+    chain = chain_of(4)
+    newcomer = REPORTER
+    chain.block(
+        signed(newcomer.stash, TrustStake.bond(value=BOND)), signed(newcomer.stash, validates(newcomer)),
+        lambda bound: bound[TrustStake].note_heard(newcomer.stash, 0),
+    )  # fmt: skip
+    until_epoch(chain, 2)
+    assert chain.now()[TrustStake].seat_in(newcomer.stash, 2) is not None
+    chain.block(refused(DELEGATOR.stash, double(newcomer, epoch=1), tl.NotAnOffence))
+    chain.block(signed(DELEGATOR.stash, double(newcomer, epoch=2)))
+
+
+def rotated() -> tuple[MarketChain, Keys]:
+    """In epoch 3, where Alice sits with her second key; in epochs 0 to 1 she sat with her first."""
+    chain = chain_of(7)
+    alice = chain.validators[1]
+    asked = chain.now()[TrustStake].commission_of(alice.stash) or 0
+    chain.block(signed(alice.stash, validates(alice, "second", asked)))
+    until_epoch(chain, 3)
+    keys = {epoch: chain.now()[TrustStake].seat_in(alice.stash, epoch) for epoch in (1, 2)}
+    assert [seat.session_key for seat in keys.values() if seat] == [alice.public("session"), alice.public("second")]
+    return chain, alice
+
+
+PAIRS = {
+    "the old key in its epoch": ((1, "session"), (1, "session"), True),
+    "the new key in its epoch": ((2, "second"), (2, "second"), True),
+    "both at the edge": ((1, "session"), (2, "second"), True),
+    "both, the other way round": ((2, "second"), (1, "session"), True),
+    "the old key later": ((2, "session"), (2, "session"), False),
+    "the new key before": ((1, "second"), (1, "second"), False),
+    "the keys changed about": ((1, "second"), (2, "session"), False),
+    "one of the two": ((1, "session"), (2, "session"), False),
+    "the other of the two": ((1, "second"), (2, "second"), False),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "is_proven"), PAIRS.values(), ids=PAIRS)
+def test_each_header_is_judged_by_the_key_of_its_own_epoch(
+    first: tuple[int, str], second: tuple[int, str], is_proven: bool
+) -> None:
+    chain, alice = rotated()
+    headers = (
+        sealed(alice, epoch=epoch, parent=parent, role=role)
+        for parent, (epoch, role) in zip((b"p" * 32, b"q" * 32), (first, second), strict=True)
+    )
+    call = report(*headers)
+    step = signed(REPORTER.stash, call) if is_proven else refused(REPORTER.stash, call, tl.NotAnOffence)
+    chain.block(step)
+    assert (chain.now()[TrustStake].tombstones[alice.stash] is not None) is is_proven

@@ -1,0 +1,63 @@
+"""The heart of a validator's node: once an epoch it says for each of its candidates that it is there.
+
+What always holds: it beats for blocks that are final here and of the epoch at the tip, and no more than a few times an
+epoch, until the final chain has heard it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from node.clock import Clock
+from node.duty.keystore import KeyPair
+from node.duty.tip import is_at_tip
+from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.listener import Listener
+from node.pool.heartbeat_pool import HeartbeatPool
+from node.pool.refusal import PoolRefusalError
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
+from runtime.pallets.im_online import Heartbeat, SeenFinal, heartbeat_payload
+from runtime.pallets.staking.trust_stake import TrustStake
+
+BEATS = 4
+"""In an epoch at most: a beat may be lost, or come to no author in time."""
+_LOG = logging.getLogger(__name__)
+
+
+class Heart(Listener):
+    """Beats for the session keys of one node."""
+
+    def __init__(self, chain: Chain, pool: HeartbeatPool, sessions: Sequence[KeyPair], clock: Clock) -> None:
+        """`sessions` are the session keys that this node holds, whether they sit or not."""
+        self._chain = chain
+        self._pool = pool
+        self._sessions = sessions
+        self._clock = clock
+        self._next = 0
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """Beat in an epoch's first final block, and again in each further part of it."""
+        final = blocks[-1]
+        parameters = self._chain.parameters
+        if final.facts.height < self._next or not is_at_tip(parameters, final.facts.slot, self._clock.now_ms()):
+            return
+        epoch = parameters.epoch_of(final.facts.height)
+        self._next = min(final.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(epoch) + 1)
+        stake = self._chain.runtime.at(final.state)[TrustStake]
+        for pair in self._sessions:
+            stash = stake.key_owner[pair.public]
+            candidate = stake.candidates[stash] if stash is not None else None
+            if stash is None or candidate is None or candidate.session_key != pair.public:
+                continue
+            if not stake.was_on_line(stash, epoch):
+                self._beat(SeenFinal(stash, final.facts.height, final.facts.id), pair)
+
+    def _beat(self, seen: SeenFinal, pair: KeyPair) -> None:
+        payload = heartbeat_payload(self._chain.genesis, seen)
+        signature = signatures.sign(Scheme.ED25519, pair.public, pair.secret, payload)
+        try:
+            self._pool.submit(Heartbeat(seen, signature))
+        except PoolRefusalError as refusal:
+            _LOG.debug("no heartbeat: %s", refusal)

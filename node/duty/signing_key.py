@@ -1,0 +1,74 @@
+"""One session key of this node, and the record of what it has signed.
+
+What always holds: nothing is signed that the key's file does not hold already; nothing while the database is behind
+what the file says was final: such a database was rolled back, and what the key has signed since is in nobody's memory;
+and nothing with a key that another machine signs with too, or whose file was never begun.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from consensus.signstate import SignedRecord, SigningRefusedError
+from consensus.votes import Ballot
+from node.duty.keystore import KeyPair
+from node.duty.signstate_file import SignStateFile
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import Scheme
+
+_LOG = logging.getLogger(__name__)
+
+
+class SigningKey:
+    """A session key at work, or waiting for its sign-state to be begun."""
+
+    def __init__(self, pair: KeyPair, file: SignStateFile | None) -> None:
+        self.pair = pair
+        self.file = file
+        self.is_copied = False
+
+    def sign(self, record: SignedRecord, payload: bytes, final_height: int) -> bytes:
+        """Note the record, then sign the payload that it is of; `final_height` is the database's.
+
+        Raises `SigningRefusedError`.
+        """
+        if self.file is None:
+            raise SigningRefusedError("this session key has no sign-state")
+        if self.is_copied:
+            raise SigningRefusedError("another machine signs with this session key")
+        if final_height < self.file.final_height:
+            raise SigningRefusedError(
+                f"the database is at {final_height}, but {self.file.final_height} was final before: it was rolled back"
+            )
+        self.file.record(record)
+        return self.sign_unrecorded(payload)
+
+    def sign_unrecorded(self, payload: bytes) -> bytes:
+        """A signature that can contradict none: not of a header or vote."""
+        return signatures.sign(Scheme.ED25519, self.pair.public, self.pair.secret, payload)
+
+    def note_final(self, epoch: int, round_: int, height: int) -> None:
+        """The database now holds `height` as final, by the certificate of (epoch, round)."""
+        # While a rolled-back database catches up, the file keeps the height that it has to reach.
+        if self.file is not None and height >= self.file.final_height:
+            self.file.note_final(epoch, round_, height)
+
+    def is_known(self, ballot: Ballot) -> bool:
+        """Whether this machine signed a ballot, or did so for all that it remembers."""
+        if self.file is None:
+            return False
+        state = self.file.state
+        # Below the floor the file has forgotten what it signed: own votes that come back late are no alarm.
+        is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)
+        return is_old or ballot in state.ballots
+
+    def notice(self, ballot: Ballot) -> None:
+        """A vote with this key's valid signature came from the network; see whether another machine made it."""
+        if self.is_known(ballot):
+            return
+        self.is_copied = True
+        _LOG.critical(
+            "another machine signs with this node's session key 0x%s (epoch %d, round %d): this node signs nothing "
+            "more with it. Stop one of the two, then restart the other", self.pair.public.hex(), ballot.epoch,
+            ballot.round,
+        )  # fmt: skip

@@ -1,0 +1,148 @@
+"""Heartbeats that wait for an author, of this node's own candidates and from peers.
+
+What always holds: nothing enters that names no candidate, or another block than the one that is final here, or whose
+signature does not hold; one is kept for each candidate, so there are never more than candidates; whether one may be
+attached is decided by the pallet alone, on the state that the block under construction starts from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.listener import Listener
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers.peers import Peers
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.codec import Codec, DecodeError, codec
+from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
+from runtime.pallets.im_online import HEARTBEATS_MAX, Heartbeat, ImOnline, heartbeat_payload
+from runtime.pallets.staking.stakers import CANDIDATES_MAX
+from runtime.pallets.staking.trust_stake import TrustStake
+
+AHEAD_MAX = 64
+"""Blocks above the preferred tip of which a heartbeat may speak: its node may be further than this one."""
+HEARTBEAT: Codec[Heartbeat] = codec(Heartbeat)
+_LOG = logging.getLogger(__name__)
+
+
+class HeartbeatPool(Listener):
+    """The heartbeats of one node."""
+
+    def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
+        """`best` names the block on whose state arrivals are judged."""
+        self._chain = chain
+        self._peers = peers
+        self._gossip = gossip
+        self._best = best
+        self._kept: dict[bytes, Heartbeat] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    # --- in
+
+    def submit(self, heartbeat: Heartbeat) -> None:
+        """Take one of this node's own; of an epoch's second one the first is told again. Raises `PoolRefusalError`."""
+        stash = heartbeat.seen.stash
+        kept = self._kept.get(stash)
+        if kept is None or self._epoch(kept.seen.number) < self._epoch(heartbeat.seen.number):
+            self._add(heartbeat)
+        raw = HEARTBEAT.encode(self._kept[stash])
+        self._tell(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
+
+    def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
+        """Take one from a peer, and pass it on."""
+        if kind is not FrameKind.HEARTBEAT:
+            return
+        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers.peer_ids())
+        if targets is None:
+            return
+        try:
+            self._add(_decoded(payload))
+        except PoolRefusalError as refusal:
+            _LOG.debug("a heartbeat of peer %s is not taken: %s", peer, refusal)
+            return
+        self._tell(targets, payload)
+
+    def _add(self, heartbeat: Heartbeat) -> None:
+        """Cheap checks come before the state is read, and that before the signature."""
+        stash, number = heartbeat.seen.stash, heartbeat.seen.number
+        kept = self._kept.get(stash)
+        if kept is not None and self._epoch(kept.seen.number) >= self._epoch(number):
+            raise PoolRefusalError(ALREADY_KNOWN, "Heartbeat is already known", "one of this epoch is kept")
+        if kept is None and len(self._kept) >= CANDIDATES_MAX:
+            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many heartbeats wait")
+        problem = self._problem(heartbeat)
+        if problem:
+            raise PoolRefusalError(INVALID, "Invalid Heartbeat", problem)
+        self._kept[stash] = heartbeat
+
+    def _problem(self, heartbeat: Heartbeat) -> str:
+        """Why it can never be attached on the best branch; empty if it can, now or soon."""
+        seen = heartbeat.seen
+        best = self._chain.get(self._best()) or self._chain.final
+        epoch = self._epoch(seen.number)
+        if epoch < self._epoch(best.facts.height) or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
+            return "of another time"
+        if seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block:
+            return "of a block that is not final here"
+        stake = self._chain.runtime.at(best.state)[TrustStake]
+        candidate = stake.candidates[seen.stash]
+        if candidate is None:
+            return "no candidate"
+        if stake.was_on_line(seen.stash, epoch):
+            return "it was on line in this epoch already"
+        payload = heartbeat_payload(self._chain.genesis, seen)
+        return "" if verify_ed25519(candidate.session_key, payload, heartbeat.signature) else "bad signature"
+
+    # --- out
+
+    def inherents(self, bound: Bound) -> Iterable[Call]:
+        """The call that attaches everything that is good now, as far as there is room, if there is anything."""
+        pallet = bound[ImOnline]
+        chosen: list[Heartbeat] = []
+        for stash in sorted(self._kept):
+            if len(chosen) == HEARTBEATS_MAX:
+                break
+            if not pallet.problem(self._kept[stash]):
+                chosen.append(self._kept[stash])
+        while chosen and not ImOnline.attach(heartbeats=tuple(chosen)).weight.fits(pallet.room()):
+            chosen.pop()
+        if chosen:
+            yield ImOnline.attach(heartbeats=tuple(chosen))
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """Forget those of epochs that are over, whose candidates were heard, or gave up, or have another key."""
+        final = blocks[-1]
+        epoch = self._epoch(final.facts.height)
+        stake = self._chain.runtime.at(final.state)[TrustStake]
+        for stash, heartbeat in list(self._kept.items()):
+            if self._epoch(heartbeat.seen.number) < epoch or self._is_settled(stake, heartbeat):
+                del self._kept[stash]
+
+    def _is_settled(self, stake: TrustStake, heartbeat: Heartbeat) -> bool:
+        """By a final state; an own one is made anew where it is still needed."""
+        seen = heartbeat.seen
+        if stake.candidates[seen.stash] is None or stake.was_on_line(seen.stash, self._epoch(seen.number)):
+            return True
+        return seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block
+
+    def _epoch(self, height: int) -> int:
+        return self._chain.parameters.epoch_of(height)
+
+    def _tell(self, targets: Iterable[str], raw: bytes) -> None:
+        for target in targets:
+            self._peers.transport.send(target, FrameKind.HEARTBEAT, raw)
+
+
+def _decoded(raw: bytes) -> Heartbeat:
+    try:
+        return HEARTBEAT.decode(raw)
+    except DecodeError as error:
+        raise PoolRefusalError(UNDECODABLE, "Heartbeat has invalid format", str(error)) from error

@@ -1,0 +1,210 @@
+"""Heartbeats on their way into a block, over the real staking: taken once, checked, attached, forgotten."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from consensus.parameters import Parameters
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers.peers import Peers
+from node.pool import heartbeat_pool
+from node.pool.heartbeat_pool import AHEAD_MAX, HEARTBEAT, HeartbeatPool
+from node.pool.refusal import PoolRefusalError
+from played_transport import PlayedTransport
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.types import Unsigned
+from runtime.frame.runtime import Bound
+from runtime.pallets.im_online import HEARTBEATS_MAX, Heartbeat, HeartbeatReceived, ImOnline, SeenFinal
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.heartbeats import heartbeat
+from scripts.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, hash_of, named_keys, signed
+from scripts.chains.newcomers import validates
+
+EPOCH_BLOCKS = 6
+NEW = [Keys(f"new {number}") for number in range(3)]
+SAVER = Keys("saver")
+
+
+@dataclass
+class PlayedChain:
+    """What the pool reads of a chain, over a market chain of which all is final."""
+
+    market: MarketChain
+    genesis: bytes = GENESIS_HASH
+    parameters: Any = Parameters(epoch_blocks=EPOCH_BLOCKS)  # noqa: RUF009  # it is frozen
+
+    @property
+    def runtime(self) -> Any:
+        return self.market.runtime
+
+    @property
+    def storage(self) -> Any:
+        return SimpleNamespace(id_at=hash_of)
+
+    @property
+    def final(self) -> Any:
+        return SimpleNamespace(state=self.market.state, facts=SimpleNamespace(height=self.market.height))
+
+    def get(self, block: bytes) -> Any:
+        del block
+        return self.final
+
+
+class Stage:
+    """In the third block of epoch 1, with three candidates who do not sit, and a pool."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, candidates: list[Keys] = NEW) -> None:
+        self.market = MarketChain(named_keys(4), [*candidates, SAVER], epoch_blocks=EPOCH_BLOCKS)
+        offers = [call for who in candidates for call in (TrustStake.bond(value=BOND), validates(who))]
+        owners = [who.stash for who in candidates for _ in range(2)]
+        self.market.block(*(signed(owner, call) for owner, call in zip(owners, offers, strict=True)))
+        self.market.blocks(EPOCH_BLOCKS + 2)
+        self.transport = PlayedTransport("a", "b")
+        network = Peers(self.transport)
+        monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
+        self.pool = HeartbeatPool(PlayedChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
+
+    def beat(self, who: Keys, number: int | None = None) -> Heartbeat:
+        number = self.market.height - 1 if number is None else number
+        return heartbeat(who, GENESIS_HASH, number, hash_of(number))
+
+    def hear(self, beat: Heartbeat, peer: str = "a") -> list[tuple[str, FrameKind, bytes]]:
+        """What is sent when a peer brings it."""
+        before = len(self.transport.sent)
+        self.pool.on_gossip(FrameKind.HEARTBEAT, HEARTBEAT.encode(beat), peer)
+        return self.transport.sent[before:]
+
+    def make_block(self) -> list[HeartbeatReceived]:
+        """The next block, with what the pool attaches; then it is final."""
+
+        def attach(bound: Bound) -> None:
+            for call in self.pool.inherents(bound):
+                with bound.overlay.transaction():
+                    bound.dispatch(call, Unsigned())
+
+        self.market.block(attach)
+        self.pool.on_final([self.pool._chain.final])
+        return [one for one in self.market.events if isinstance(one, HeartbeatReceived)]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+def test_a_heartbeat_goes_on_to_others_and_into_the_next_block_and_is_forgotten(stage: Stage) -> None:
+    beat = stage.beat(NEW[0])
+    assert stage.hear(beat) == [("b", FrameKind.HEARTBEAT, HEARTBEAT.encode(beat))]
+    assert stage.hear(beat, "b") == [], "known"
+    stage.pool.submit(stage.beat(NEW[1]))
+    assert {target for target, *_ in stage.transport.sent[1:]} == {"a", "b"}
+    assert {one.stash for one in stage.make_block()} == {NEW[0].stash, NEW[1].stash}
+    assert len(stage.pool) == 0
+    assert stage.make_block() == []
+
+
+def test_an_own_one_is_told_again_until_it_is_heard(stage: Stage) -> None:
+    first = stage.beat(NEW[0])
+    stage.pool.submit(first)
+    stage.market.block()
+    stage.pool.submit(stage.beat(NEW[0]))
+    assert [raw for _, _, raw in stage.transport.sent] == [HEARTBEAT.encode(first)] * 4, "the one that is kept"
+    stage.make_block()
+    with pytest.raises(PoolRefusalError, match="on line in this epoch already"):
+        stage.pool.submit(stage.beat(NEW[0]))
+
+
+def test_another_frame_is_not_for_this_pool(stage: Stage) -> None:
+    stage.pool.on_gossip(FrameKind.ATTESTATION, HEARTBEAT.encode(stage.beat(NEW[0])), "a")
+    assert len(stage.pool) == 0
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0" * 131, b"\xff" * 133])
+def test_what_is_no_heartbeat_is_dropped(raw: bytes, stage: Stage) -> None:
+    stage.pool.on_gossip(FrameKind.HEARTBEAT, raw, "a")
+    assert len(stage.pool) == 0
+    assert stage.transport.sent == []
+
+
+def test_each_condition_alone_keeps_one_out(stage: Stage) -> None:
+    good, height = stage.beat(NEW[0]), stage.market.height
+    bad = {
+        "no candidate": stage.beat(SAVER),
+        "on line in this epoch already": stage.beat(stage.market.validators[0]),
+        "another time": stage.beat(NEW[0], EPOCH_BLOCKS),
+        "another time ": heartbeat(NEW[0], GENESIS_HASH, height + AHEAD_MAX + 1, hash_of(1)),
+        "not final here": replace(good, seen=SeenFinal(NEW[0].stash, height, hash_of(height - 1))),
+        "bad signature": replace(good, signature=stage.beat(NEW[1]).signature),
+    }
+    for why, beat in bad.items():
+        with pytest.raises(PoolRefusalError, match=why.strip()):
+            stage.pool.submit(beat)
+        assert stage.hear(beat) == []
+    stage.pool.submit(good)
+
+
+def test_cheap_reasons_cost_no_signature(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = []
+
+    def counted(*claim: bytes) -> bool:
+        checks.append(claim)
+        return verify_ed25519(*claim)
+
+    monkeypatch.setattr(heartbeat_pool, "verify_ed25519", counted)
+    stage.hear(stage.beat(NEW[0]))
+    for number in range(200):
+        stage.hear(replace(stage.beat(NEW[0]), signature=number.to_bytes(64, "big")))
+        stage.hear(replace(stage.beat(SAVER), signature=number.to_bytes(64, "big")))
+        stage.hear(heartbeat(NEW[1], GENESIS_HASH, stage.market.height, number.to_bytes(32, "big")))
+    assert len(checks) == 1
+
+
+def test_one_of_a_block_that_this_node_has_not_yet_waits_for_it(stage: Stage) -> None:
+    stage.hear(stage.beat(NEW[0], stage.market.height + 1))
+    assert stage.make_block() == [], "not final there yet"
+    assert [one.stash for one in stage.make_block()] == [NEW[0].stash]
+
+
+def test_one_that_turns_out_to_be_of_another_block_is_forgotten(stage: Stage) -> None:
+    stage.hear(heartbeat(NEW[0], GENESIS_HASH, stage.market.height + 1, b"x" * 32))
+    assert len(stage.pool) == 1
+    assert stage.make_block() == []
+    assert len(stage.pool) == 0
+
+
+def test_those_of_an_ended_epoch_and_of_who_gave_up_are_forgotten(stage: Stage) -> None:
+    stage.hear(stage.beat(NEW[0]))
+    stage.hear(stage.beat(NEW[1]))
+    stage.market.block(signed(NEW[0].stash, TrustStake.chill()))
+    stage.pool.on_final([stage.pool._chain.final])
+    assert len(stage.pool) == 1
+    stage.market.blocks(EPOCH_BLOCKS)
+    stage.pool.on_final([stage.pool._chain.final])
+    assert len(stage.pool) == 0
+
+
+def test_a_block_takes_no_more_than_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Keys(f"candidate {number}") for number in range(HEARTBEATS_MAX + 5)]
+    stage = Stage(monkeypatch, many)
+    for who in many:
+        stage.hear(stage.beat(who))
+    assert len(stage.make_block()) == HEARTBEATS_MAX
+    assert len(stage.make_block()) == 5
+
+
+def test_where_a_block_has_little_room_fewer_are_attached_and_none_in_none(stage: Stage) -> None:
+    for who in NEW:
+        stage.hear(stage.beat(who))
+    bound = stage.market.now()
+    bound[ImOnline].system.initialize(stage.market.height + 1, hash_of(stage.market.height), ())
+    one, two = (ImOnline.attach(heartbeats=(stage.beat(NEW[0]),) * count).weight.ref_time for count in (1, 2))
+    for room, attached in ((two, 2), (two - 1, 1), (one - 1, 0)):
+        bound.mandatory_left = room
+        calls = list(stage.pool.inherents(bound))
+        assert sum(len(call.arguments[0]) for call in calls) == attached

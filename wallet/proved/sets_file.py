@@ -1,0 +1,87 @@
+"""The sets that a folder has followed: what a program need not ask for and check again.
+
+What always holds: it is a cache. A file that is damaged, of another chain or too long is as good as none, and what it
+holds was proved to this folder when it was written, as the pin beside it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+from consensus.handoffs import seats_of
+from consensus.sets import SetTable
+from consensus.validators import Validator, ValidatorSet
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import U32, Bounded, Codec, DecodeError, Fixed, codec, struct
+from runtime.pallets.staking.stakers import Seats
+from wallet.errors import WalletError
+from wallet.private_file import read_private, replace
+
+SETS_FILE = "chain.sets"
+FILE_BYTES_MAX = 4 * 1024 * 1024
+RUNS_MAX = 8_192
+CHECKSUM_BYTES = 32
+
+
+@struct
+class Run:
+    """A set, and the first epoch in which it sat."""
+
+    first: U32
+    seats: Seats
+
+
+@struct
+class KeptSets:
+    """Sets without gaps, up to the newest epoch."""
+
+    genesis: Annotated[bytes, Fixed(32)]
+    newest: U32
+    runs: Annotated[tuple[Run, ...], Bounded(RUNS_MAX)]
+
+
+_KEPT: Codec[KeptSets] = codec(KeptSets)
+_RUN: Codec[Run] = codec(Run)
+
+
+class SetsFile:
+    """That of one folder and chain."""
+
+    def __init__(self, folder: Path, genesis: bytes) -> None:
+        self._path = folder / SETS_FILE
+        self._genesis = genesis
+
+    def load(self) -> SetTable | None:
+        """What it holds; None where that is nothing, or nothing that can be used."""
+        try:
+            data = read_private(self._path, FILE_BYTES_MAX)
+            kept = _KEPT.decode(data[:-CHECKSUM_BYTES])
+            is_ours = kept.genesis == self._genesis and data[-CHECKSUM_BYTES:] == blake2_256(data[:-CHECKSUM_BYTES])
+            return _table(kept) if is_ours else None
+        except (FileNotFoundError, WalletError, DecodeError, ValueError):
+            return None
+
+    def keep(self, table: SetTable) -> None:
+        """Write the newest sets down, as many as it may hold."""
+        runs: list[Run] = []
+        room = FILE_BYTES_MAX // 2
+        for first, members in reversed(table.runs()):
+            run = Run(first, seats_of(ValidatorSet(first, members)))
+            room -= len(_RUN.encode(run))
+            if runs and (room < 0 or len(runs) == RUNS_MAX):
+                break
+            runs.append(run)
+        data = _KEPT.encode(KeptSets(self._genesis, table.newest.epoch, tuple(reversed(runs))))
+        with contextlib.suppress(OSError):  # another program may write it too, or nobody may: it is only asked again
+            replace(self._path, data + blake2_256(data))
+
+
+def _table(kept: KeptSets) -> SetTable:
+    """ValueError for what is no table."""
+    runs = [
+        (run.first, tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in run.seats))
+        for run in kept.runs
+    ]
+    return SetTable.of_runs(runs, kept.newest)
