@@ -17,6 +17,7 @@ from genesis.presets import preset, validator_names
 from node.clock import Clock
 from node.duty.author import Author
 from node.duty.keystore import KeyPair
+from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
@@ -80,7 +81,7 @@ class ElectingMaker:
         file = SignStateFile.create(path / f"sign-state-{name}", self.chain.genesis, session.public)
         return Author(
             chain=self.chain,
-            keys=ValidatorKeys(self.chain.genesis, dev_accounts.stash(name), session, vrf, file),
+            keys=ValidatorKeys(self.chain.genesis, self.chain.epochs, [SigningKey(session, file)], [vrf]),
             pool=ListedPool(),  # type: ignore[arg-type]  # nothing is offered
             verify=signatures.verify,
             clock=Clock(),
