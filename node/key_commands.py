@@ -20,9 +20,9 @@ from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import SEED_BYTES, Scheme
 from wallet import mnemonic
+from wallet.calls.node_keys import NodeKeys
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.node_keys import NodeKeys
 from wallet.suri import keypair_from_suri
 
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}

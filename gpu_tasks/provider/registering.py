@@ -18,9 +18,9 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.calls.node_keys import NodeKeys
 from wallet.client import ChainClient
 from wallet.errors import WalletError
-from wallet.node_keys import NodeKeys
 
 PROVIDER_KEY_BALANCE = 100_000_000
 """Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""

@@ -8,12 +8,12 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.session import Session
 from runtime.pallets.staking.stakers import NAME_BYTES_MAX, WEB_BYTES_MAX
 from runtime.pallets.staking.trust_stake import NOTICE_ERAS, TrustStake
+from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import PERCENT, from_option
 from wallet.commands.staking_facts import RISK_OF_BOND, open_view
 from wallet.errors import WalletError
-from wallet.node_keys import read_node_keys
 from wallet.output import Grains
 from wallet.refusals.refused_call import percent_text
 from wallet.session import WalletSession, explained

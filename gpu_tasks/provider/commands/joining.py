@@ -22,10 +22,10 @@ from gpu_tasks.provider.commands.options import (
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.registering import Planned, Registration, registration_calls
 from runtime.encoding.types import GRAINS_PER_OGPU
+from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
-from wallet.node_keys import read_node_keys
 
 PPM_PER_PERCENT = 10_000
 

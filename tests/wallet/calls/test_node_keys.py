@@ -11,8 +11,8 @@ import pytest
 
 from genesis import dev_accounts
 from runtime.pallets.sudo import Sudo
+from wallet.calls.node_keys import FILE_BYTES_MAX, NodeKeys, read_node_keys
 from wallet.errors import WalletError
-from wallet.node_keys import FILE_BYTES_MAX, NodeKeys, read_node_keys
 
 GENESIS, OWNER = b"g" * 32, b"o" * 32
 KEYS = NodeKeys(dev_accounts.node_keys("Bob"), dev_accounts.keys_proof("Bob", GENESIS, OWNER))
