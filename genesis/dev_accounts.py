@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme, derive_sr25519, keypair_from_seed, seal_keypair_from_seed
+from runtime.cryptography.signatures import Scheme, derive_sr25519, keypair_from_seed, seal_keypair_from_seed, sign
 from runtime.encoding.codec import Annotated, Bounded, codec
+from runtime.pallets.session_keys import KeysProof, SessionKeys, prove_keys
 
 DEV_PHRASE = "bottom drive obey lake curtain smoke basket hold race lonely fit walk"
 DEV_SEED = bytes.fromhex("fac7959dbfe72f052e5a0c3c8d6530f202b02fd8f9f5ca3580ec8deb7797479e")  # the phrase's mini-secret
@@ -38,6 +39,23 @@ def key_seed(name: str, purpose: str) -> bytes:
 def key(name: str, purpose: str) -> bytes:
     """The ed25519 public key `//name//purpose`."""
     return keypair_from_seed(Scheme.ED25519, key_seed(name, purpose))[0]
+
+
+def node_keys(name: str) -> SessionKeys:
+    """The session and the VRF key of the account's node."""
+    return SessionKeys(key(name, SESSION), key(name, VRF))
+
+
+def keys_proof(name: str, genesis: bytes, owner: bytes | None = None) -> KeysProof:
+    """The proof by which `owner`, the account itself where none is named, registers these keys on a chain."""
+    public, secret = keypair_from_seed(Scheme.ED25519, key_seed(name, SESSION))
+    return prove_keys(
+        genesis,
+        stash(name) if owner is None else owner,
+        node_keys(name),
+        lambda payload: sign(Scheme.ED25519, public, secret, payload),
+        key_seed(name, VRF),
+    )
 
 
 def seal_key(name: str) -> bytes:

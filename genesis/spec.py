@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 SPEC_BYTES_MAX = 64 * 1024 * 1024
 BOOTNODES_MAX = 64
+START_TIME_MAX = 2**33
 TEXT_LENGTH_MAX = 256
 CHAIN_TYPES = ("Development", "Local", "Live")
 PARAMETER_SETS = ("devnet", "devnet-fast", "mainnet")
@@ -42,6 +43,8 @@ class ChainSpec:
     raw: RawState | None
     boot_nodes: tuple[str, ...] = ()
     protocol_id: str = "ogpu"
+    start_time: int = 0
+    """When the chain began, in Unix seconds: how old block 0 is; 0 where nobody said."""
 
     def __post_init__(self) -> None:
         """Check each field."""
@@ -53,6 +56,7 @@ class ChainSpec:
         _require(self.chain_type in CHAIN_TYPES, "chainType", "one of " + ", ".join(CHAIN_TYPES))
         _require(self.parameters in PARAMETER_SETS, "parameters", "one of " + ", ".join(PARAMETER_SETS))
         _require((self.patch is None) != (self.raw is None), "genesis", "either runtimeGenesis.patch or raw")
+        _require(0 <= self.start_time <= START_TIME_MAX, "startTime", "when the chain began, in Unix seconds")
         _require(len(self.boot_nodes) <= BOOTNODES_MAX, "bootNodes", f"at most {BOOTNODES_MAX} addresses")
 
 
@@ -73,6 +77,7 @@ def to_json(spec: ChainSpec) -> str:
         "properties": spec.properties,
         "parameters": spec.parameters,
         "codeSubstitutes": {},
+        **({"startTime": spec.start_time} if spec.start_time else {}),
         "genesis": genesis,
     }
     return json.dumps(content, indent=2) + "\n"
@@ -96,12 +101,13 @@ def from_json(data: bytes) -> ChainSpec:
         raw=_raw(genesis["raw"]) if "raw" in genesis else None,
         boot_nodes=_texts(fields.get("bootNodes") or [], "bootNodes"),
         protocol_id=_text(fields, "protocolId") if "protocolId" in fields else "ogpu",
+        start_time=_whole(fields, "startTime") if "startTime" in fields else 0,
     )
 
 
 _FIELDS = (
     "name", "id", "chainType", "bootNodes", "telemetryEndpoints", "protocolId", "forkId", "properties", "parameters",
-    "codeSubstitutes", "genesis",
+    "codeSubstitutes", "startTime", "genesis",
 )  # fmt: skip
 
 
@@ -167,6 +173,13 @@ def _text(fields: dict[str, SpecJson], name: str) -> str:
     value = _get(fields, name)
     if not isinstance(value, str) or not 1 <= len(value) <= TEXT_LENGTH_MAX or not value.isprintable():
         raise SpecError(f"{name} must be a text of 1 to {TEXT_LENGTH_MAX} printable characters")
+    return value
+
+
+def _whole(fields: dict[str, SpecJson], name: str) -> int:
+    value = _get(fields, name)
+    if type(value) is not int:  # true is an int too
+        raise SpecError(f"{name} must be a whole number")
     return value
 
 

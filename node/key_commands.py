@@ -9,12 +9,18 @@ from typing import Any
 
 import click
 
+from genesis.chain import genesis_block_header, genesis_state
+from genesis.spec import ChainSpec
 from node.config import Paths, chosen_spec, default_base_path
 from node.durable import write_durably
+from node.duty.key_proofs import new_keys, prove_stored, stored_keys
 from node.duty.keystore import KEY_TYPES, Keystore
 from node.errors import BadInputError
+from runtime.blocks.block import block_id
+from runtime.cryptography import ss58
 from runtime.cryptography.signatures import SEED_BYTES, Scheme
 from wallet import mnemonic
+from wallet.calls.node_keys import NodeKeys
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
@@ -87,6 +93,61 @@ def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None
         KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES]
     )
     click.echo("0x" + public.hex())
+
+
+OWNER = click.option("--owner", required=True, metavar="ADDRESS", help="The stash that is to register them.")
+BASE_PATH = click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files.")
+CHAIN = click.option(
+    "--chain", metavar="CHAIN", default="local", show_default=True, help="A preset, or a chain spec file."
+)
+
+
+@key.command()
+@BASE_PATH
+@CHAIN
+@OWNER
+def rotate(base_path: Path | None, chain: str, owner: str) -> None:
+    """Make new session and VRF keys for this node, and show them with their proof.
+
+    Then restart the node, and register them: `ogpu-wallet set-keys FILE`, or `validate FILE PROVIDER_KEY` at first.
+    Keep the old keys: they sign until the next set that is elected.
+    """
+    spec = chosen_spec(chain, dev=False)
+    paths, genesis = Paths(base_path or default_base_path(), spec.id), genesis_of(spec)
+    keys = new_keys(paths, genesis)
+    proof = prove_stored(Keystore(paths.keystore), keys, genesis, _account(owner))
+    click.echo(NodeKeys(keys, proof).as_json())
+
+
+@key.command()
+@BASE_PATH
+@CHAIN
+@OWNER
+@click.option("--session", metavar="KEY", help="The session key, 0x.., if the keystore holds several.")
+@click.option("--vrf", metavar="KEY", help="The VRF key, 0x.., if the keystore holds several.")
+def prove(base_path: Path | None, chain: str, owner: str, session: str | None, vrf: str | None) -> None:
+    """Show the session and VRF key of this node, with the proof by which ADDRESS registers them."""
+    spec = chosen_spec(chain, dev=False)
+    store = Keystore(Paths(base_path or default_base_path(), spec.id).keystore)
+    keys = stored_keys(store, _public(session), _public(vrf))
+    proof = prove_stored(store, keys, genesis_of(spec), _account(owner))
+    click.echo(NodeKeys(keys, proof).as_json())
+
+
+def genesis_of(spec: ChainSpec) -> bytes:
+    """The id of block 0 of a chain."""
+    return block_id(genesis_block_header(genesis_state(spec)))
+
+
+def _account(text: str) -> bytes:
+    try:
+        return ss58.account_from_text(text)
+    except ValueError as error:
+        raise BadInputError(f"{text!r} is no address: {error}") from error
+
+
+def _public(text: str | None) -> bytes | None:
+    return None if text is None else _account(text)
 
 
 def _describe(uri: str, scheme: Scheme) -> dict[str, str]:

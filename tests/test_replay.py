@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "5de20d5d6b4d16640483a96ca54db0b6b1f003d86ad1e3fad1141f4cb1bfc167"
+KEPT_DIGEST = "032a4d64a71ab5268fd9bcbe85dad4b0f15d4b7cf4ff5a775c364339396d2cc0"
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ COMMANDS = {
     ),
     "validate": (
         "validating:offer",
-        "Offer to validate and to mine, with these three public keys (0x and hex digits).",
+        "Offer to validate and to mine.",
     ),
     "commission": (
         "validating:commission",
@@ -71,6 +71,7 @@ COMMANDS = {
         "validating:profile",
         "Give yourself, a validator, a NAME and a WEB address, for a deposit that comes back; nobody checks them.",
     ),
+    "set-keys": ("validating:set_keys", "Replace the session and VRF key of your node by those of NODE_KEYS."),
     "chill": ("validating:chill", "Stop to offer to validate and to mine."),
     "unjail": ("validating:unjail", "Leave jail, where a validator comes that gave no sign of life for too long."),
     "call": ("call:call", "Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`."),

@@ -40,7 +40,10 @@ class MarketCalls:
     def _devices(self) -> None:
         world, found, who = self.world, self.found, self.stranger
         fleet = world.validators[3]
-        world.block(*candidacy(who), made(fleet.stash, Balances.transfer_keep_alive(dest=who.provider, value=OGPU)))
+        world.block(
+            *candidacy(world.genesis, who),
+            made(fleet.stash, Balances.transfer_keep_alive(dest=who.provider, value=OGPU)),
+        )
         register = Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://127.0.0.1:9999")
         found.call(who.stash, register)
         world.block(made(who.stash, register))
@@ -60,7 +63,7 @@ class MarketCalls:
         """A provider whose owner has left, while its bond is on its way out."""
         world, gone = self.world, self.world.senders[51]
         register = Devices.register_provider(seal_key=gone.public("seal"), endpoint=b"http://127.0.0.1:9998")
-        world.block(*candidacy(gone), made(gone.stash, register))
+        world.block(*candidacy(world.genesis, gone), made(gone.stash, register))
         world.block(made(gone.stash, TrustStake.chill()), made(gone.stash, TrustStake.unbond(value=20 * OGPU)))
         self.found.call(self.stranger.stash, Devices.drop_provider(stash=gone.stash))
 

@@ -55,7 +55,9 @@ class Staking:
         turns, paid = [], []
         self._to_the_end_of_an_epoch()
         turns.append(self._turn("an era's turn, few"))
-        candidates = [step for actor in self.newcomers[: self._free_places()] for step in candidacy(actor)]
+        candidates = [
+            step for actor in self.newcomers[: self._free_places()] for step in candidacy(world.genesis, actor)
+        ]
         world.block(*candidates)
         for validator, behind in zip(self.backed, self.delegators, strict=True):
             call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
@@ -98,7 +100,7 @@ class Staking:
         delegator, validator = self.delegators[1][0], self.backed[1].stash
         found.call(fresh.stash, TrustStake.bond(value=20 * OGPU))
         found.call(candidate.stash, TrustStake.bond_extra(value=OGPU))
-        found.call(candidate.stash, TrustStake.validate(**keys_of(Actor("other keys")), commission_ppm=COMMISSION))
+        found.call(candidate.stash, offer_of(world.genesis, candidate, Actor("other keys")))
         found.call(candidate.stash, TrustStake.chill())
         world.block(jailed(candidate.stash))
         found.call(candidate.stash, TrustStake.unjail())
@@ -204,15 +206,16 @@ def jailed(stash: bytes) -> Step:
     return step
 
 
-def candidacy(actor: Actor) -> tuple[Step, Step]:
+def candidacy(genesis: bytes, actor: Actor) -> tuple[Step, Step]:
     """Steps that make somebody a candidate."""
     bond = made(actor.stash, TrustStake.bond(value=20 * OGPU))
-    return bond, made(actor.stash, TrustStake.validate(**keys_of(actor), commission_ppm=COMMISSION))
+    return bond, made(actor.stash, offer_of(genesis, actor, actor))
 
 
-def keys_of(actor: Actor) -> dict[str, bytes]:
-    """The keys of a candidate, as `validate` names them."""
-    return {f"{role}_key": actor.public(role) for role in ("session", "vrf", "provider")}
+def offer_of(genesis: bytes, actor: Actor, keys: Actor) -> Call:
+    """The offer of somebody, with the keys of another name."""
+    proof = keys.proof(genesis, actor.stash)
+    return TrustStake.validate(keys.node_keys(), proof, keys.public("provider"), COMMISSION)
 
 
 def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:

@@ -18,7 +18,7 @@ from benchmarks.weights.actors import CUSTOMER, FLEETS, LARGE, OGPU, PRICEY, RAC
 from benchmarks.weights.findings import LEAST_NANOSECONDS, Findings, Ratio
 from benchmarks.weights.market_cases import attached
 from benchmarks.weights.races import DRAW_BLOCKS, Races
-from benchmarks.weights.staking_cases import keys_of
+from benchmarks.weights.staking_cases import offer_of
 from benchmarks.weights.world import Step, World, made
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
@@ -171,8 +171,8 @@ class WholeBlocks:
         stake = self.world.now()[TrustStake]
         candidates = [actor for actor in self.world.senders if stake.candidates[actor.stash] is not None]
         for actor in candidates:
-            keys = [keys_of(Actor(f"keys of {actor.name} {number}")) for number in range(BATCH)]
-            yield actor, Utility.batch(calls=tuple(TrustStake.validate(**each, commission_ppm=50_000) for each in keys))
+            keys = [Actor(f"keys of {actor.name} {number}") for number in range(BATCH)]
+            yield actor, Utility.batch(calls=tuple(offer_of(self.world.genesis, actor, each) for each in keys))
 
     def _remarks(self) -> Iterator[Offer]:
         remark = System.remark_with_event(remark=bytes(REMARK_BYTES))

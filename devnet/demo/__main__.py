@@ -1,11 +1,12 @@
-"""`python -m devnet.demo`: a network that mines real inference, sells a training task, and catches a cheat.
+"""`python -m devnet.demo`: a network that mines real inference, sells a training task, elects, and catches a cheat.
 
 Exit status 1 if a bar fails.
 
 The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
 payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
 nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu verify`; a program in
-a container, where there is an engine, left what it should; every node has the same blocks.
+a container, where there is an engine, left what it should; the fifth candidate is elected and proposes a block; every
+node has the same blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import container, poll, purchase, stage, summary, training
+from devnet.demo import container, election, poll, purchase, stage, summary, training
 from devnet.demo.container import DemoEngine
 from devnet.demo.telling import Narrator
 from devnet.launcher import layout
@@ -28,7 +29,9 @@ from wallet.amounts import format_amount
 
 UNITS = 20
 MODE = "flip-bit"
-STEPS = 8
+STEPS = 9
+SEATS = 4
+"""Of five validators: the last one waits for the election."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,9 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     held = False
     with network.ending_on_signals(), container.engine_for(stay=options.stay) as engine:
         try:
-            tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
+            tell.step(f"Network: {SEATS} validators and one who waits for a seat, each with a GPU provider")
             net = stage.fresh_network(
                 options.folder,
+                SEATS + 1,
+                seats=SEATS,
+                is_fast=True,
                 any_ports=options.any_ports,
                 detach=options.stay,
                 tell=tell,
@@ -65,25 +71,27 @@ def _show(net: Devnet, prompts: list[str], engine: DemoEngine, stay: bool, tell:
     program = container.DemoProgram(net, engine, tell)
     tell.step("Cheat: a fifth provider joins, and returns wrong results")
     net = stage.add_cheat(net, MODE, detach=stay, tell=tell)
-    tell.step("Stake: an account puts oGPU behind a validator")
-    stake = stage.delegate(net, tell)
+    tell.step("Stake: an account puts oGPU behind the one who waits")
+    elected = election.DemoElection(net, tell)
     tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell))
     slashed = summary.slashes(book)
     trained, ran = task.end(), program.end()
+    tell.step("Election: the one who waited takes a seat, and proposes a block")
+    seated = elected.end()
     tell.step("Agreement: one poll")
     shown = poll.show(net, tell)
     tell.step("Summary")
     summary.show_units(units, tell)
     summary.show_slashes(slashed, book, tell)
     failures = summary.failures(units, slashed, len(prompts), wrong)
-    failures += trained["failures"] + ran["failures"]
+    failures += trained["failures"] + ran["failures"] + seated["failures"]
     failures += [] if shown else ["no poll was answered by all whom it asked"]
     failures += [] if stage.same_blocks(net) else ["the nodes have different final blocks"]
     return {
         "units": units,
         "slashes": slashed,
-        "delegated": stake,
+        "election": seated,
         "training": trained,
         "container": ran,
         "poll": shown,
@@ -104,7 +112,7 @@ def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
-        f"{format_amount(lost)} oGPU; {_trained(report)}{_ran(report)}"
+        f"{format_amount(lost)} oGPU; {_trained(report)}{_ran(report)}{_seated(report)}"
         f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
 
@@ -125,6 +133,14 @@ def _ran(report: Report) -> str:
     if "provider" not in ran:
         return "no container; "
     return f"a container paid {format_amount(int(ran['earned_grains']))} oGPU to {ran['provider']}; "
+
+
+def _seated(report: Report) -> str:
+    """The election in a few words; nothing of one that failed."""
+    seated = report["election"]
+    if "block" not in seated:
+        return ""
+    return f"{seated['candidate']} elected for epoch {seated['epoch']}, and block {seated['block']} is its; "
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

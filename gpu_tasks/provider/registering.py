@@ -18,6 +18,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.calls.node_keys import NodeKeys
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 
@@ -38,8 +39,7 @@ class Registration:
     service: int
     ask: int
     bond: int | None
-    session_key: bytes | None
-    vrf_key: bytes | None
+    node_keys: NodeKeys | None
     commission_ppm: int
 
 
@@ -80,10 +80,10 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
 
 
 async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]:
-    if wanted.session_key is None or wanted.vrf_key is None:
+    if wanted.node_keys is None:
         raise WalletError(
-            "the stash is no candidate yet: give --session-key and --vrf-key of its node "
-            "(`ogpu-node key generate --scheme ed25519` makes them), and --bond if nothing is bonded"
+            "the stash is no candidate yet: give --node-keys, a file with what `ogpu-node key rotate` prints, and "
+            "--bond if nothing is bonded"
         )
     planned: list[Planned] = []
     bonded = await client.read(TrustStake.bonds, wanted.stash)
@@ -91,8 +91,8 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
         more = wanted.bond - bonded
         call = TrustStake.bond_extra(value=more) if bonded else TrustStake.bond(value=more)
         planned.append(Planned(call, more, "stash_bond"))
-    keys = {"session_key": wanted.session_key, "vrf_key": wanted.vrf_key, "provider_key": wanted.provider_key}
-    planned.append(Planned(TrustStake.validate(**keys, commission_ppm=wanted.commission_ppm)))
+    keys, proof = wanted.node_keys.keys, wanted.node_keys.proof
+    planned.append(Planned(TrustStake.validate(keys, proof, wanted.provider_key, wanted.commission_ppm)))
     gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
     planned.append(Planned(gift, PROVIDER_KEY_BALANCE, "to_the_provider_key"))
     return planned

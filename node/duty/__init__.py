@@ -7,6 +7,7 @@ In reading order:
 * `signing_key`: one session key; nothing is signed that is not recorded
 * `validator_keys`: all keys of a node, each at work in the epochs in which it sits
 * `seat`: which keys this node holds, and whether they may sign
+* `key_proofs`: that an account may register keys of this node
 * `tip`: whether a node has caught up
 * `seat_watch`: what is done as sets come and go
 * `heart`: a sign of life in each epoch

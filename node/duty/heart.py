@@ -41,7 +41,7 @@ class Heart(Listener):
         """Beat in an epoch's first final block, and again in each further part of it."""
         final = blocks[-1]
         parameters = self._chain.parameters
-        if final.facts.height < self._next or not is_at_tip(parameters, final.facts.slot, self._clock.now_ms()):
+        if final.facts.height < self._next or not is_at_tip(self._chain, final.facts, self._clock.now_ms()):
             return
         epoch = parameters.epoch_of(final.facts.height)
         self._next = min(final.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(epoch) + 1)

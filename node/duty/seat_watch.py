@@ -34,7 +34,7 @@ class SeatWatch(Listener):
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Begin what may be begun; tell of a seat that was taken or laid down."""
         is_waiting = any(key.file is None for key in self._keys.sessions.values())
-        if is_waiting and is_at_tip(self._chain.parameters, blocks[-1].facts.slot, self._clock.now_ms()):
+        if is_waiting and is_at_tip(self._chain, blocks[-1].facts, self._clock.now_ms()):
             self._begin_sign_states()
         epoch = self._epoch()
         seat = self._keys.seat(epoch)

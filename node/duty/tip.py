@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from consensus.parameters import Parameters
+from consensus.events import BlockFacts
+from node.ledger.chain import Chain
 
 TIP_SLOTS = 20
 """How old a final block may be, beside what an idle chain waits for its next one; finality takes some slots."""
 
 
-def is_at_tip(parameters: Parameters, slot: int, now_ms: int) -> bool:
-    """Whether a final block of that slot is as new as the newest one of a chain that goes on."""
-    return now_ms // parameters.slot_ms - slot <= TIP_SLOTS + 3 * parameters.heartbeat_slots
+def is_at_tip(chain: Chain, final: BlockFacts, now_ms: int) -> bool:
+    """Whether a final block is as new as the newest one of a chain that goes on, and not below the checkpoint."""
+    parameters, checkpoint = chain.parameters, chain.rules.checkpoint
+    is_new = now_ms // parameters.slot_ms - final.slot <= TIP_SLOTS + 3 * parameters.heartbeat_slots
+    # Who leads a node to another history gives its blocks whatever slots it likes.
+    return is_new and (checkpoint is None or final.height >= checkpoint.height)

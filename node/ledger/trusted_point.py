@@ -35,6 +35,7 @@ class TrustedPoint:
         self._is_live = spec.chain_type == LIVE
         self._period_ms = trusting_period_ms(spec)
         self._checkpoint = checkpoint
+        self._start_ms = spec.start_time * 1_000
         self._is_told = False
         final = chain.final.facts
         self._stood_still_at = final.height if checkpoint is not None and checkpoint.height == final.height else None
@@ -54,8 +55,7 @@ class TrustedPoint:
     def judge(self, now_ms: int) -> None:
         """See that the point is young enough to go on from.  Raises `TrustExpiredHereError`, on a live chain alone."""
         final = self._chain.final.facts
-        # Block 0 has no time: how old a chain is, its first block says.
-        if final.height == 0 or self.is_ahead() or final.height == self._stood_still_at:
+        if self.is_ahead() or final.height == self._stood_still_at:
             return
         self._require_young(final, now_ms)
 
@@ -82,7 +82,9 @@ class TrustedPoint:
             )
 
     def _require_young(self, facts: BlockFacts, now_ms: int) -> None:
-        age_ms = now_ms - facts.slot * self._chain.parameters.slot_ms
+        # Block 0 is in no slot; where nobody said when it was, the first block on it shows how old the chain is.
+        begun_ms = facts.slot * self._chain.parameters.slot_ms if facts.height else self._start_ms or now_ms
+        age_ms = now_ms - begun_ms
         if age_ms <= self._period_ms:
             self._is_told = False
             return
@@ -94,7 +96,7 @@ class TrustedPoint:
             _LOG.warning("%s (on a chain for development this is only told)", said)
 
     def _expired(self, facts: BlockFacts, age_ms: int) -> str:
-        named = "the checkpoint" if facts.height == self.height else "the last final block here"
+        named = "the checkpoint" if 0 < facts.height == self.height else "the last final block here"
         return (
             f"{named}, {facts.height} 0x{facts.id.hex()}, is {_hours(age_ms)} old, and what is known is good for "
             f"{_hours(self._period_ms)}: who could certify blocks then may have left, and lose nothing by certifying "

@@ -59,7 +59,7 @@ class SetsAhead:
         self._peers = peers
         self._now_ms = now_ms
         self._own_epoch = self._epoch_of(chain.final.facts.height)
-        own = self._own_set()
+        own = self._own_set(self._own_epoch)
         assert own is not None, "the set in office is determined by the final state"
         self._table = SetTable(own)
         self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
@@ -174,18 +174,21 @@ class SetsAhead:
         epoch = self._epoch_of(self._chain.final.facts.height)
         if epoch == self._own_epoch:
             return
-        self._own_epoch = epoch
-        own = self._own_set()
+        own = self._own_set(epoch)
         if own is None:
             return
+        self._own_epoch = epoch
         if epoch > self.newest.epoch:
-            self._table = SetTable(own)
-            self._waiting.clear()  # they follow a set that is past
+            self._begin_from(own)
             return
         try:
             self._table.write(own)
         except SetChangedError as error:
-            raise NodeError(_conflict(epoch)) from error
+            if not self._is_below_checkpoint():
+                raise NodeError(_conflict(epoch)) from error
+            # Of sets whose stake is out anybody may have the keys: the checkpoint says which of the two was the lie.
+            _LOG.warning("handoffs of peers led to another history than this node's blocks in epoch %d", epoch)
+            self._begin_from(own)
         self._table.forget_before(epoch)
 
     # --- inside
@@ -201,10 +204,18 @@ class SetsAhead:
             raise InvalidHandoffError("of another block than the checkpoint")
         return following
 
-    def _own_set(self) -> ValidatorSet | None:
-        """The set in office after this node's last final block."""
-        epoch = self._chain.epochs(self._own_epoch)
+    def _begin_from(self, own: ValidatorSet) -> None:
+        self._table = SetTable(own)
+        self._waiting.clear()  # they follow a set that is past
+
+    def _own_set(self, number: int) -> ValidatorSet | None:
+        """The set of an epoch, as this node's own final blocks determine it."""
+        epoch = self._chain.epochs(number)
         return None if epoch is None else epoch.validators
+
+    def _is_below_checkpoint(self) -> bool:
+        checkpoint = self._chain.rules.checkpoint
+        return checkpoint is not None and self._chain.final.facts.height < checkpoint.height
 
     def _epoch_of(self, final_height: int) -> int:
         """The epoch that is open when a block is final."""

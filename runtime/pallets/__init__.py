@@ -13,7 +13,7 @@ utility                 several calls in one transaction
 beacon                  epochs, chance, the newest final block
 pots                    accounts of the chain itself
 churn                   how much one election may change the set in office
-session_keys            the proof that a stash's session and VRF key are its own: nothing asks for it yet
+session_keys            the proof that a stash's session and VRF key are its own
 staking                 bonds, elections, eras, rewards, locks and slashes
 session                 who validates, as explorers read it
 im_online               signs of life of those who have no seat

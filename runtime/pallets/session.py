@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId
-from runtime.frame.pallet import Pallet, StorageValue, event
+from runtime.frame.pallet import DispatchError, Pallet, Signed, StorageValue, call, event, known
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.session_keys import KeysProof, SessionKeys
+from runtime.pallets.staking.stakers import Candidate
 from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.weights import WEIGHTS
 
 VALIDATORS_MAX = 1_000
 Validators = Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)]
@@ -22,8 +25,15 @@ class NewSession:
     session_index: U32
 
 
+class NoAssociatedValidator(DispatchError):
+    """The account does not offer to validate: `TrustStake.validate` takes the first keys."""
+
+
 class Session(Pallet, index=5):
-    """The validators in office."""
+    """The validators in office, and the call by which they change their keys.
+
+    There is no `purge_keys` as in the SDK: a candidate has keys, and stops to be one with `TrustStake.chill`.
+    """
 
     beacon: Beacon
     stake: TrustStake
@@ -35,6 +45,20 @@ class Session(Pallet, index=5):
     )
 
     events = (NewSession,)
+    errors = (NoAssociatedValidator,)
+
+    @call(index=0, weight=WEIGHTS["Session.set_keys"])
+    def set_keys(self, origin: Signed, keys: SessionKeys, proof: KeysProof) -> None:
+        """Replace the session and VRF key of the signer's node; the next set that is elected has the new ones.
+
+        Until then the old ones go on; a session key that has sat belongs to the signer for ever.
+        """
+        stash = origin.account
+        candidate = known(self.stake.candidates[stash], NoAssociatedValidator)
+        self.stake.check_keys(stash, keys, proof)
+        commission = known(self.stake.commission_of(stash), NoAssociatedValidator)
+        changed = Candidate(keys.session, keys.vrf, candidate.provider_key, commission)
+        self.stake.set_candidate(stash, changed)
 
     def on_initialize(self) -> None:
         """Begin the session with its epoch; in the block that elects, say whether the next has other validators."""

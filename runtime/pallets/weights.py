@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "da3e1b2e3c84df63c71f477bd1ad57e5",
+    "e28a32660613fdaa1352d426ec866792",
     {
         "Balances.burn": 35_698,
         "Balances.transfer_all": 43_641,
@@ -18,6 +18,7 @@ WEIGHTS = MeasuredWeights(
         "ImOnline.attach": 40_000,
         "ImOnline.attach heartbeat": 90_000,
         "Session.on_initialize": 14_217,
+        "Session.set_keys": 650_000,
         "Sudo.set_key": 13_387,
         "Sudo.sudo": 13_681,
         "Sudo.sudo_as": 14_082,
@@ -50,7 +51,7 @@ WEIGHTS = MeasuredWeights(
         "TrustStake.unbond": 520_149,
         "TrustStake.undelegate": 1_313_068,
         "TrustStake.unjail": 27_237,
-        "TrustStake.validate": 609_194,
+        "TrustStake.validate": 1_059_194,
         "TrustStake.withdraw_unbonded": 227_888,
         "TrustStake.withdraw_unbonded validator": 215_827,
         "Utility.batch": 5_094,

@@ -6,7 +6,6 @@ nothing real, and shows rows of that. Inspectors are honest: they object to what
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
@@ -25,6 +24,7 @@ from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceCla
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
+from scripts.chains.newcomers import validates
 from scripts.chains.uncomputed_rows import ROOT, shown_rows
 
 PERIOD = 100
@@ -91,10 +91,9 @@ def _computed(machine: int, shape: WorkShape) -> int:
 def _settled(chain: MarketChain, owners: list[Keys], fakes: list[Fake], shape: WorkShape) -> None:
     """Owners bond and register, devices register and enrol; then the next roll call begins."""
     for one in owners:
-        keys: Any = (one.public("session"), one.public("vrf"), one.provider, 50_000)
         chain.block(
             signed(one.stash, TrustStake.bond(value=BOND)),
-            signed(one.stash, TrustStake.validate(*keys)),
+            signed(one.stash, validates(one)),
             signed(one.stash, Devices.register_provider(seal_key=one.public("seal"), endpoint=b"https://a.example")),
         )
     registered = (Devices.register_device(kind=DeviceClass.CPU, uuid_hash=one.uuid_hash, bond=OGPU) for one in fakes)

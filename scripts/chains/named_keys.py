@@ -5,11 +5,18 @@ from functools import cache
 
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
+from runtime.pallets.session_keys import KeysProof, SessionKeys, prove_keys
 
 
 @cache
 def _pair(seed: bytes) -> tuple[bytes, bytes]:
     return keypair_from_seed(Scheme.ED25519, seed)
+
+
+@cache
+def _proof(keys: "NamedKeys", genesis: bytes, stash: bytes, session: str, vrf: str) -> KeysProof:
+    node_keys = keys.node_keys(session, vrf)
+    return prove_keys(genesis, stash, node_keys, lambda payload: keys.sign(session, payload), keys.seed(vrf))
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,17 @@ class NamedKeys:
         """A signature with the key of a role."""
         public, secret = _pair(self.seed(role))
         return sign(Scheme.ED25519, public, secret, message)
+
+    def node_keys(self, session: str = "session", vrf: str = "vrf") -> SessionKeys:
+        """What its node signs and draws with, by role."""
+        return SessionKeys(self.public(session), self.public(vrf))
+
+    def proof(
+        self, genesis: bytes, stash: bytes | None = None, session: str = "session", vrf: str = "vrf"
+    ) -> KeysProof:
+        """That these keys may be registered for a stash: its own where none is named."""
+        owner = self.stash if stash is None else stash
+        return _proof(self, genesis, owner, session, vrf)
 
     @property
     def stash(self) -> bytes:

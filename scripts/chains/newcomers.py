@@ -6,14 +6,14 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, DEVICE_BOND, OGPU, Keys, Step, signed
+from scripts.chains.market_chain import BOND, DEVICE_BOND, GENESIS_HASH, OGPU, Keys, Step, signed
 
 
 def validates(keys: Keys, session: str = "session", commission_ppm: int = 50_000) -> Any:
     """The call by which a stash that has bonded becomes a candidate, with its key of this role in consensus."""
     return TrustStake.validate(
-        session_key=keys.public(session),
-        vrf_key=keys.public("vrf"),
+        keys=keys.node_keys(session),
+        proof=keys.proof(GENESIS_HASH, session=session),
         provider_key=keys.provider,
         commission_ppm=commission_ppm,
     )

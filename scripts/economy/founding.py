@@ -5,6 +5,7 @@ Always: what is asked for here is signed and taken like any other step.
 
 from collections.abc import Iterator
 
+from genesis import dev_accounts
 from gpu_tasks.market.devices.devices import Devices
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
@@ -16,7 +17,7 @@ from wallet.keypair import Keypair
 GIFT, BOND = 20_000 * OGPU, 12_000 * OGPU
 
 
-def founding(giver: Actor, founders: list[Actor]) -> Iterator[tuple[Keypair, Call]]:
+def founding(genesis: bytes, giver: Actor, founders: list[Actor]) -> Iterator[tuple[Keypair, Call]]:
     """Each is given money, bonds it, offers to validate, and says where its blobs are; devices come by themselves."""
     for one in founders:
         yield giver.stash, Balances.transfer_keep_alive(dest=one.stash.account, value=GIFT)
@@ -25,8 +26,8 @@ def founding(giver: Actor, founders: list[Actor]) -> Iterator[tuple[Keypair, Cal
         yield (
             one.stash,
             TrustStake.validate(
-                session_key=one.session.public_key,
-                vrf_key=one.vrf,
+                keys=dev_accounts.node_keys(one.name),
+                proof=dev_accounts.keys_proof(one.name, genesis),
                 provider_key=one.provider.account,
                 commission_ppm=50_000,
             ),

@@ -73,8 +73,8 @@ class Season:
         spec = preset("Economy", "economy", "Local", seated)
         if number % 3:
             spec = with_roll_calls(spec)
-        if number % 2:  # small sets, of which nobody may go: who is away is jailed
-            spec = with_numbers(spec, {"TrustStake.elections": 1})
+        # small sets, of which nobody may go: who is away is jailed; large ones of which all sit on
+        spec = with_numbers(spec, {"TrustStake.elections": number % 2})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
@@ -121,7 +121,9 @@ class Season:
         self._inherent(execution, Timestamp.set(now=self.slot * SLOT_MS))
         crowd = Crowd(bound, self.chance, self.ids[0], self.liars, directory=self.directory)
         if number == 1:
-            for keys, call in founding(ACTORS[0], [actor for actor in ACTORS if actor.name in self.founders]):
+            for keys, call in founding(
+                self.ids[0], ACTORS[0], [actor for actor in ACTORS if actor.name in self.founders]
+            ):
                 self.sign(execution, keys, call)
         self._duties(execution, crowd)
         for _ in range(self.chance.randrange(2 * self.eagerness)):

@@ -5,6 +5,7 @@ Always: a pallet's call that no function here makes is reported by the recording
 
 from collections.abc import Callable
 
+from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, WorkShape
@@ -19,6 +20,7 @@ from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
 from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
@@ -68,10 +70,11 @@ def _create_service(world: World, _: Actor) -> Call:
 
 def _validate(world: World, who: Actor) -> Call:
     keys = who if world.chance.random() < 0.8 else world.chance.choice(sorted(BY_STASH.items()))[1]
-    session = keys.session.public_key if world.chance.random() < 0.9 else bytes(32)
+    named = dev_accounts.node_keys(keys.name)
+    proof = dev_accounts.keys_proof(keys.name, world.genesis_hash, who.stash.account)
     return TrustStake.validate(
-        session_key=session,
-        vrf_key=keys.vrf,
+        keys=named if world.chance.random() < 0.9 else SessionKeys(bytes(32), named.vrf),
+        proof=proof,
         provider_key=keys.provider.account,
         commission_ppm=world.chance.choice((50_000, 50_000, 60_000, 49_999, 1_000_001)),
     )

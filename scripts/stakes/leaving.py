@@ -26,6 +26,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double
 from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, Step, named_keys
 from scripts.chains.naive_stakes import Exact, Naive
+from scripts.chains.newcomers import validates
 from scripts.stakes.season import PALLETS
 
 EPOCH_BLOCKS, OFFENCE_EPOCH, EVIDENCE_EPOCHS, BLOCKS_MAX = 2, 4, 3, 120
@@ -134,7 +135,7 @@ class Leaving:
         steps = []
         if self.is_out_of_office:
             steps.append(self._said(OUTSIDER.stash, TrustStake.bond(value=BOND)))
-            steps.append(self._said(OUTSIDER.stash, TrustStake.validate(*keys_of(OUTSIDER), 50_000)))
+            steps.append(self._said(OUTSIDER.stash, validates(OUTSIDER)))
         behind = self.offender.stash
         for who, value in ((LEAVER, STAKE), (STAYER, STAKE - 3)):
             steps.append(self._said(who.stash, TrustStake.delegate(validator=behind, value=value)))
@@ -257,11 +258,6 @@ def dispatched(bound: Bound, who: bytes, call: Call) -> bool:
 def height_epoch(height: int) -> int:
     """The epoch of a block."""
     return (height - 1) // EPOCH_BLOCKS
-
-
-def keys_of(keys: Keys) -> tuple[bytes, bytes, bytes]:
-    """What a validator links."""
-    return keys.public("session"), keys.public("vrf"), keys.provider
 
 
 def _told(who: bytes) -> str:

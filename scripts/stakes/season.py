@@ -22,6 +22,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from scripts.chains.evidence import double
 from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys
+from scripts.chains.newcomers import validates
 from scripts.economy.books import Books
 from scripts.stakes.shadow import Shadow, Stood, chunks_of
 
@@ -215,12 +216,8 @@ class Season:
 
     def _validate(self, _: Bound, who: Keys) -> Call:
         asked = self.chance.choice((40_000, 50_000, 50_000, 50_000, 100_000))
-        return TrustStake.validate(
-            session_key=who.public("session"),
-            vrf_key=who.public("vrf"),
-            provider_key=who.provider,
-            commission_ppm=asked,
-        )
+        offer: Call = validates(who, commission_ppm=asked)
+        return offer
 
     def _chill(self, _: Bound, __: Keys) -> Call:
         return TrustStake.chill()

@@ -26,7 +26,7 @@ SPEC = ChainSpec(
 RAW = replace(SPEC, patch=None, raw={b":code": b"\x01", b"": b""})
 
 
-@pytest.mark.parametrize("spec", [SPEC, RAW])
+@pytest.mark.parametrize("spec", [SPEC, RAW, replace(SPEC, start_time=1_800_000_000)])
 def test_round_trip(spec: ChainSpec) -> None:
     assert from_json(to_json(spec).encode()) == spec
 
@@ -62,6 +62,10 @@ def changed(**fields: Any) -> bytes:
         (changed(genesis={"runtimeGenesis": {"patch": {"a": {"b": float("nan")}}}}), "NaN is not an integer"),
         (changed(bootNodes=["x"] * 100), "bootNodes must be"),
         (changed(bootNodes="x"), "bootNodes must be"),
+        (changed(startTime="1"), "startTime must be a whole number"),
+        (changed(startTime=True), "startTime must be a whole number"),
+        (changed(startTime=-1), "startTime must be when the chain began"),
+        (changed(startTime=1_800_000_000_000), "startTime must be when the chain began, in Unix seconds"),
         (changed(codeSubstitutes={"1": "0x"}), "codeSubstitutes"),
     ],
 )

@@ -25,7 +25,7 @@ from node.p2p.channel import ChannelClosed
 from node.p2p.frames import FrameKind, encode_frame
 from node.p2p.handshake import HandshakeFailed
 from node.p2p.identity import identity_from_seed
-from node.peers.messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus
+from node.peers.messages import GET_BLOCKS, GET_HANDOFFS, HANDOFFS, STATUS, GetBlocks, GetHandoffs, PeerStatus
 from node_process import NodeProcess, wait_for
 from p2p_hosts import handshaker
 from runtime.blocks.block import block_id
@@ -196,6 +196,8 @@ def test_a_peer_that_sends_damage_of_every_kind(node: Attacked) -> None:
         FrameKind.BLOCKS: recording.blocks[0],
         FrameKind.STATUS: STATUS.encode(PeerStatus(b"\1" * 32, 2**32 - 1, b"\1" * 32, 2**32 - 1)),
         FrameKind.GET_BLOCKS: GET_BLOCKS.encode(GetBlocks(GENESIS, 2**32 - 1)),
+        FrameKind.GET_HANDOFFS: GET_HANDOFFS.encode(GetHandoffs(2**32 - 1, 255)),
+        FrameKind.HANDOFFS: HANDOFFS.encode((bytes(4_000),) * 16),
         FrameKind.TX: extrinsics()[0],
         FrameKind.ATTESTATION: bytes(400),
         FrameKind.PEERS: b"\xc0",

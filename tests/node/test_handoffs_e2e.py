@@ -10,6 +10,8 @@ import pytest
 
 from block_maker import Maker
 from consensus.events import CertifiedRef
+from electing_chain import SPEC, ElectingMaker
+from genesis.spec import to_json
 from node.config import Paths
 from node.p2p.identity import identity_from_seed
 from node_process import NodeProcess, wait_for
@@ -39,16 +41,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_joiner_knows_the_sets_before_it_has_their_blocks(database: Path, tmp_path: Path) -> None:
     served = NodeProcess(tmp_path, "served", "--chain", "dev", "--alice", "--no-rpc", "--node-key", BOOT_SEED.hex())
     shutil.copytree(database, Paths(served.base, "dev").database)
-    address = f"/ip4/127.0.0.1/tcp/{served.port}/p2p/{identity_from_seed(BOOT_SEED).peer_id}"
-    joiner = NodeProcess(tmp_path, "joiner", "--chain", "dev", "--no-rpc", "--bootnodes", address)
+    joiner = NodeProcess(tmp_path, "joiner", "--chain", "dev", "--no-rpc", "--bootnodes", address_of(served))
     try:
         served.start("--init-sign-state")
         joiner.start()
         boundary = EPOCHS * 60
         wait_for(lambda: joiner.final_height() >= boundary, 60)
         said = joiner.log.read_text()
-        proven = [(int(epoch), int(height)) for epoch, height in PROVEN.findall(said)]
-        assert (EPOCHS, boundary) in proven
+        assert (EPOCHS, boundary) in proven_by(joiner)
         assert said.index(f"#{boundary} is final") < said.index(f"final #{boundary} "), "long before its own blocks"
         assert "a wrong handoff" not in said + served.log.read_text()
         assert "trusting period" not in said
@@ -58,3 +58,37 @@ def test_a_joiner_knows_the_sets_before_it_has_their_blocks(database: Path, tmp_
     finally:
         joiner.close()
         served.close()
+
+
+def test_a_joiner_follows_sets_that_elections_change(tmp_path: Path) -> None:
+    maker = ElectingMaker(tmp_path)
+    blocks = maker.chain.parameters.epoch_blocks
+    for _ in range(4 * blocks):
+        maker.make_final(away=("Ferdie",))
+    sizes = [len(epoch.validators.members) for number in range(5) if (epoch := maker.chain.epochs(number)) is not None]
+    assert sizes == [6, 6, 5, 5, 5]
+    maker.chain.storage.close()
+    spec = tmp_path / "electing.json"
+    spec.write_text(to_json(SPEC))
+    served = NodeProcess(tmp_path, "served", "--chain", str(spec), "--no-rpc", "--node-key", BOOT_SEED.hex())
+    shutil.copytree(tmp_path / "db", Paths(served.base, SPEC.id).database)
+    joiner = NodeProcess(tmp_path, "joiner", "--chain", str(spec), "--no-rpc", "--bootnodes", address_of(served))
+    try:
+        served.start()
+        joiner.start()
+        wait_for(lambda: (4, 4 * blocks) in proven_by(joiner), 60)
+        assert "a wrong handoff" not in joiner.log.read_text()
+    finally:
+        joiner.close()
+        served.close()
+
+
+def address_of(node: NodeProcess) -> str:
+    """Where a node with the boot key listens."""
+    return f"/ip4/127.0.0.1/tcp/{node.port}/p2p/{identity_from_seed(BOOT_SEED).peer_id}"
+
+
+def proven_by(node: NodeProcess) -> list[tuple[int, int]]:
+    """Epochs and heights that a node said are proven, in order."""
+    said = node.log.read_text() if node.log.exists() else ""
+    return [(int(epoch), int(height)) for epoch, height in PROVEN.findall(said)]

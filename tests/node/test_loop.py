@@ -14,7 +14,7 @@ from block_maker import Maker, open_at
 from consensus import events as ev
 from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
-from dev_handoffs import handed_on
+from handed_history import handed_on
 from loop_stage import Stage, about_to_import
 from node.duty.duty import ValidatorDuty
 from node.duty.signing_key import SigningKey

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,13 +20,15 @@ from node.config import Config, Paths
 from node.errors import BadInputError, TrustExpiredHereError
 from node.feed.messages import NodeStatus
 from node.ledger.storage import Storage
+from node.p2p.identity import identity_from_seed
 from node.service import Node
-from node_process import NodeProcess, wait_for
+from node_process import NodeProcess, agree, wait_for
 
 LIVE = replace(
     SPEC, chain_type="Live", patch={name: given for name, given in (SPEC.patch or {}).items() if name != "sudo"}
 )
 PERIOD_S = 120
+SEED = bytes(31) + b"\2"
 
 
 class LiveNode:
@@ -78,7 +81,7 @@ def status_of(node: Node) -> NodeStatus:
 
 @pytest.fixture
 def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
-    live = LiveNode(tmp_path)
+    live = LiveNode(tmp_path / "made")
     monkeypatch.setattr(Clock, "now_ms", lambda _: live.now_ms)
     yield live
     live.node.ledger.close()
@@ -158,22 +161,39 @@ def test_a_database_of_another_history_is_not_started(live: LiveNode) -> None:
 
 
 @pytest.mark.e2e
-def test_the_program_says_what_to_do_with_an_exit_code_of_its_own(tmp_path: Path) -> None:
+def test_programs_that_were_away_or_are_new_say_what_to_do_and_go_on_with_a_checkpoint(
+    live: LiveNode, tmp_path: Path
+) -> None:
+    live.boot()
+    live.pass_seconds(4)
+    final = live.stop()
     spec = tmp_path / "live.json"
-    spec.write_text(to_json(LIVE))
-    node = NodeProcess(tmp_path, "live", "--chain", str(spec), "--alice", "--no-rpc")
+    spec.write_text(to_json(replace(LIVE, start_time=FIRST_SLOT)))
+    validator = NodeProcess(tmp_path, "away", "--chain", str(spec), "--alice", "--no-rpc", "--node-key", SEED.hex())
+    shutil.copytree(live.paths.chain, Paths(validator.base, LIVE.id).chain)
+    address = f"/ip4/127.0.0.1/tcp/{validator.port}/p2p/{identity_from_seed(SEED).peer_id}"
+    joiner = NodeProcess(tmp_path, "new", "--chain", str(spec), "--no-rpc", "--bootnodes", address)
     try:
-        node.start()
-        wait_for(lambda: node.final_height() >= 2, 30)
-        assert node.kill(signal.SIGTERM) == 0
-        height, found = head_of(node)
-        node.start("--checkpoint", f"{height}:0x{'ab' * 32}")
-        assert node.wait(30) == 2
-        assert "this database is of another history" in node.log.read_text()
-        node.start("--checkpoint", f"{height}:0x{found.hex()}")
-        wait_for(lambda: node.final_height() >= height + 2, 30)
+        for node, height in ((validator, final.height), (joiner, 0)):
+            node.start()
+            assert node.wait(30) == 5
+            assert f"the last final block here, {height} 0x" in node.log.read_text()
+            assert "start with --checkpoint HEIGHT:HASH" in node.log.read_text()
+        validator.start("--checkpoint", f"{final.height}:0x{'ab' * 32}")
+        assert validator.wait(30) == 2
+        assert "this database is of another history" in validator.log.read_text()
+        # The whole network stood still: it goes on from where it did.
+        validator.start("--checkpoint", f"{final.height}:0x{final.id.hex()}")
+        wait_for(lambda: validator.final_height() >= final.height + 2, 60)
+        assert validator.kill(signal.SIGTERM) == 0
+        height, found = head_of(validator)
+        validator.start()
+        joiner.start("--checkpoint", f"{height}:0x{found.hex()}")
+        wait_for(lambda: joiner.final_height() > height, 60)
+        assert agree([validator, joiner]) > 0
     finally:
-        node.close()
+        joiner.close()
+        validator.close()
 
 
 def head_of(node: NodeProcess) -> tuple[int, bytes]:

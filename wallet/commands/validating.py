@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from runtime.frame.runtime import Bound
+from runtime.pallets.session import Session
 from runtime.pallets.staking.stakers import NAME_BYTES_MAX, WEB_BYTES_MAX
 from runtime.pallets.staking.trust_stake import NOTICE_ERAS, TrustStake
+from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import PERCENT, from_option
@@ -18,8 +20,7 @@ from wallet.session import WalletSession, explained
 
 
 @click.command("validate")
-@click.argument("session_key")
-@click.argument("vrf_key")
+@click.argument("node_keys")
 @click.argument("provider_key")
 @click.option(
     "--commission", type=PERCENT, default="5", show_default=True, help="Per cent of your delegators' rewards."
@@ -29,25 +30,27 @@ from wallet.session import WalletSession, explained
 @click.pass_obj
 def offer(
     session: WalletSession,
-    session_key: str,
-    vrf_key: str,
+    node_keys: str,
     provider_key: str,
     commission: int,
     sender: str,
     sending: SendingOptions,
 ) -> None:
-    """Offer to validate and to mine, with these three public keys (0x and hex digits)."""
+    """Offer to validate and to mine.
+
+    NODE_KEYS is a file with what `ogpu-node key prove` prints, PROVIDER_KEY the account of the provider's daemon.
+    """
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        keys = [session.account(text) for text in (session_key, vrf_key, provider_key)]
+        named, provider = read_node_keys(node_keys, payer.account, client), session.account(provider_key)
         view = await open_view(client)
         bond = await view.staked(payer.account, payer.account)
         least, floor = await view.look(_least_of_offers)
-        call = TrustStake.validate(
-            session_key=keys[0], vrf_key=keys[1], provider_key=keys[2], commission_ppm=commission
-        )
+        call = TrustStake.validate(keys=named.keys, proof=named.proof, provider_key=provider, commission_ppm=commission)
         facts = {
-            **dict(zip(("session_key", "vrf_key", "provider_key"), keys, strict=True)),
+            "session_key": named.keys.session,
+            "vrf_key": named.keys.vrf,
+            "provider_key": provider,
             "commission": percent_text(commission),
             "commission_min": percent_text(floor),
             "bond": Grains(bond),
@@ -57,6 +60,32 @@ def offer(
             "can_go_wrong": RISK_OF_BOND,
         }
         return PlannedCall(call, facts)
+
+    make(session, sender, sending, plan)
+
+
+@click.command("set-keys")
+@click.argument("node_keys")
+@from_option
+@sending_options
+@click.pass_obj
+def set_keys(session: WalletSession, node_keys: str, sender: str, sending: SendingOptions) -> None:
+    """Replace the session and VRF key of your node by those of NODE_KEYS.
+
+    That is a file with what `ogpu-node key rotate` prints. The node that holds them must run, beside the old keys.
+    """
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        named = read_node_keys(node_keys, payer.account, client)
+        view = await open_view(client)
+        facts = {
+            "session_key": named.keys.session,
+            "vrf_key": named.keys.vrf,
+            "hold_from": view.time.era_text(view.time.era + 2),
+            "until_then": "the old keys sign: keep them where they are",
+            **view.present_facts(),
+        }
+        return PlannedCall(Session.set_keys(keys=named.keys, proof=named.proof), facts)
 
     make(session, sender, sending, plan)
 

@@ -6,7 +6,13 @@ from runtime.cryptography.signatures import is_safe_public_key
 from runtime.pallets.staking.stakers import CANDIDATES_MAX
 from wallet.refusals.refused_call import RefusedCall, account_text, grains_text, percent_text
 
-KEYS = ("session_key", "vrf_key", "provider_key")
+
+def _keys(refused: RefusedCall) -> dict[str, bytes]:
+    """Every key of an offer, or of a change of keys, by what people call it."""
+    keys = refused.argument("keys")
+    found = {"session_key": keys.session, "vrf_key": keys.vrf}
+    provider = refused.argument("provider_key")
+    return found if provider is None else {**found, "provider_key": provider}
 
 
 def not_candidate(refused: RefusedCall) -> str:
@@ -32,18 +38,26 @@ def too_many_candidates(refused: RefusedCall) -> str:
 
 def unsafe_key(refused: RefusedCall) -> str:
     """A key that anybody can sign for."""
-    unsafe = [name for name in KEYS if not is_safe_public_key(refused.argument(name))]
+    unsafe = [name for name, key in _keys(refused).items() if not is_safe_public_key(key)]
     return f"{', '.join(unsafe)}: of small order or malformed; make another key, of 32 bytes"
+
+
+def invalid_keys_proof(refused: RefusedCall) -> str:
+    """Keys of which nobody showed that they may be registered."""
+    return (
+        f"the proof beside the 2 keys is not for {account_text(refused.signer)} on this chain: `ogpu-node key prove "
+        f"--owner {account_text(refused.signer)}` makes one, where the keys are"
+    )
 
 
 def key_taken(refused: RefusedCall) -> str:
     """A key of another."""
-    keys = {name: refused.argument(name) for name in KEYS}
+    keys = _keys(refused)
     for name, key in keys.items():
         owner = refused.stake.key_owner[key]
         if owner not in (None, refused.signer):
-            return f"{name} belongs to {account_text(owner)}: each of the 3 keys has to be a new one"
-    return "two of the 3 keys are the same: each has to be another one"
+            return f"{name} belongs to {account_text(owner)}: each of the {len(keys)} keys has to be a new one"
+    return f"two of the {len(keys)} keys are the same: each has to be another one"
 
 
 def commission_too_high(refused: RefusedCall) -> str:

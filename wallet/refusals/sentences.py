@@ -8,6 +8,7 @@ from runtime.encoding.types import Signed
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
+from runtime.pallets.session import NoAssociatedValidator
 from runtime.pallets.staking import staking_events as errors
 from runtime.pallets.utility import Utility
 from wallet.refusals import bonds, delegations, offers
@@ -35,6 +36,8 @@ SENTENCES: Mapping[type[DispatchError], Sentence] = {
     errors.NothingToWithdraw: bonds.nothing_to_withdraw,
     errors.UnsafeKey: offers.unsafe_key,
     errors.KeyTaken: offers.key_taken,
+    errors.InvalidKeysProof: offers.invalid_keys_proof,
+    NoAssociatedValidator: offers.not_candidate,
     errors.CommissionTooHigh: offers.commission_too_high,
     errors.IsTombstoned: offers.is_tombstoned,
     errors.NothingToClaim: delegations.nothing_to_claim,

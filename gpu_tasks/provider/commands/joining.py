@@ -21,9 +21,8 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.registering import Planned, Registration, registration_calls
-from runtime.cryptography import ss58
-from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.types import GRAINS_PER_OGPU
+from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
@@ -46,8 +45,11 @@ PPM_PER_PERCENT = 10_000
     "--ask", type=AMOUNT, default=GRAINS_PER_OGPU // 100, help="Lowest price of a unit in oGPU.  [default: 0.01]"
 )
 @click.option("--bond", type=AMOUNT, help="oGPU that the stash bonds, if it is no candidate yet.")
-@click.option("--session-key", help="The node's session key, ed25519, 0x.., if the stash is no candidate yet.")
-@click.option("--vrf-key", help="The node's VRF key, ed25519, 0x.., if the stash is no candidate yet.")
+@click.option(
+    "--node-keys",
+    metavar="FILE",
+    help="What `ogpu-node key rotate` or `prove` printed, if the stash is no candidate yet.",
+)
 @click.option(
     "--commission",
     type=click.IntRange(0, 100),
@@ -60,13 +62,13 @@ PPM_PER_PERCENT = 10_000
 @click.pass_obj
 def register(
     options: ProviderOptions, stash: StashOptions, endpoint: str, number: int, device_bond: int, service: int, ask: int,
-    bond: int | None, session_key: str | None, vrf_key: str | None, commission: int, dry_run: bool,
+    bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
     yes: bool,
 ) -> None:  # fmt: skip
     """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
     session = stash.session(options)
 
-    def wanted(key: Keypair) -> Registration:
+    def wanted(client: ChainClient, key: Keypair) -> Registration:
         return Registration(
             stash=key.account,
             provider_key=options.key.public_key,
@@ -77,14 +79,13 @@ def register(
             service=service,
             ask=ask,
             bond=bond,
-            session_key=_node_key("--session-key", session_key),
-            vrf_key=_node_key("--vrf-key", vrf_key),
+            node_keys=None if node_keys is None else read_node_keys(node_keys, key.account, client),
             commission_ppm=commission * PPM_PER_PERCENT,
         )
 
     async def plan(client: ChainClient, key: Keypair) -> Sequence[Planned]:
         _check_endpoint(endpoint, private=market_reads.is_development(client))
-        planned = await registration_calls(client, wanted(key))
+        planned = await registration_calls(client, wanted(client, key))
         if planned:
             await check_service(client, service)
         else:
@@ -112,18 +113,3 @@ def _check_endpoint(text: str, *, private: bool) -> None:
         reachable_endpoint(text, private=private)
     except EndpointError as error:
         raise ProviderError(f"--endpoint: {error}; give the public one, such as http://gpu.example.org:9750") from None
-
-
-def _node_key(option: str, text: str | None) -> bytes | None:
-    """The ed25519 public key that an option gives; ProviderError for what the chain would refuse without naming it."""
-    if text is None:
-        return None
-    try:
-        key = ss58.account_from_text(text)
-    except ValueError as error:
-        raise ProviderError(f"{option} {text!r} is no public key: {error}") from None
-    if not is_safe_public_key(key):
-        raise ProviderError(
-            f"{option} {text!r} is no ed25519 key: `ogpu-node key generate --scheme ed25519` makes keys for a node"
-        )
-    return key

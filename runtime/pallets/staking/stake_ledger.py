@@ -16,6 +16,7 @@ from runtime.encoding.types import Balance as Grains
 from runtime.frame.pallet import Constant, Hold, Parameter, StorageDoubleMap, StorageMap, StorageValue, ensure
 from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.pots import STAKES, TREASURY
+from runtime.pallets.session_keys import KeysProof, SessionKeys, verify_keys
 from runtime.pallets.staking.delegations import EraPosting, Pool, Position
 from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.seats import SeatLedger
@@ -41,6 +42,7 @@ from runtime.pallets.staking.staking_events import (
     CandidateSet,
     Chilled,
     CommissionFixed,
+    InvalidKeysProof,
     KeyTaken,
     StakeSlashed,
     TooManyCandidates,
@@ -298,6 +300,11 @@ class StakeLedger(SeatLedger):
             del self.unlocking[staker]
         if before != bool(chunks):
             self.balances.sustain(staker, 1 if chunks else -1)
+
+    def check_keys(self, stash: bytes, keys: SessionKeys, proof: KeysProof) -> None:
+        """InvalidKeysProof, UnsafeKey where anybody could have made it."""
+        ensure(is_safe_public_key(keys.session) and is_safe_public_key(keys.vrf), UnsafeKey)
+        ensure(verify_keys(self.system.block_hash[0], stash, keys, proof), InvalidKeysProof)
 
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
         """Enter a candidate after checking its keys."""

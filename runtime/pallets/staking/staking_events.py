@@ -222,6 +222,10 @@ class UnsafeKey(DispatchError):
     """A key is of small order or malformed: anybody could sign for it."""
 
 
+class InvalidKeysProof(DispatchError):
+    """The proof does not show that the holder of both keys lets this account register them."""
+
+
 class KeyTaken(DispatchError):
     """A key belongs to another stash, or two keys are the same."""
 

@@ -20,6 +20,7 @@ from runtime.encoding.types import AccountId, CompactBalance
 from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, PostDispatch, Root, Signed, Weight, call, ensure, known
 from runtime.pallets.pots import STAKES, STAKING_REWARDS
+from runtime.pallets.session_keys import KeysProof, SessionKeys
 from runtime.pallets.staking import delegations, eras, from_copies, from_one_set, holdings
 from runtime.pallets.staking.delegations import PoolStep
 from runtime.pallets.staking.exposures import Exposure
@@ -34,7 +35,6 @@ from runtime.pallets.staking.stakers import (
     Profile,
     ProfileName,
     ProfileWeb,
-    PublicKey,
 )
 from runtime.pallets.staking.staking_events import (
     AlreadyBonded,
@@ -49,6 +49,7 @@ from runtime.pallets.staking.staking_events import (
     CommissionTooLow,
     Delegated,
     EraStarted,
+    InvalidKeysProof,
     IsTombstoned,
     Jailed,
     KeyTaken,
@@ -107,6 +108,7 @@ class TrustStake(StakeLedger, index=7):
         NotEnoughStake, NothingToWithdraw, UnsafeKey, KeyTaken, CommissionTooHigh, IsTombstoned,
         NothingToClaim, PoolSpent, SlashPending, StillAnswering, TooManyMoves, SameValidator, CommissionTooLow,
         CommissionFixed, CommissionStep, NoProfile, NotTombstoned, NotJailed,
+        InvalidKeysProof,
     )  # fmt: skip
 
     hold_reasons = (STAKE, PROFILE)
@@ -166,14 +168,18 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=4, weight=WEIGHTS["TrustStake.validate"])
     def validate(
-        self, origin: Signed, session_key: PublicKey, vrf_key: PublicKey, provider_key: AccountId, commission_ppm: U32
+        self, origin: Signed, keys: SessionKeys, proof: KeysProof, provider_key: AccountId, commission_ppm: U32
     ) -> None:
-        """Offer to validate and to mine: link the signer's bond with a session, a VRF and a provider key."""
+        """Offer to validate and to mine: link the signer's bond with the keys of its node and a provider key.
+
+        The proof shows that whoever holds the session and the VRF key lets the signer register them.
+        """
         stash = origin.account
         ensure(stash not in self.tombstones, IsTombstoned)
         ensure(self.bonds[stash] >= self.validator_bond_min, BondTooSmall)
         self._check_commission(commission_ppm)
-        self.set_candidate(stash, Candidate(session_key, vrf_key, provider_key, commission_ppm))
+        self.check_keys(stash, keys, proof)
+        self.set_candidate(stash, Candidate(keys.session, keys.vrf, provider_key, commission_ppm))
 
     @call(index=5, weight=WEIGHTS["TrustStake.chill"])
     def chill(self, origin: Signed) -> None:

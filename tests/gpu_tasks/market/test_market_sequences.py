@@ -33,6 +33,7 @@ from scripts.chains.market_chain import (
     terms,
     tolerant,
 )
+from scripts.chains.newcomers import validates
 
 NAMES = ("alice", "bob", "charlie", "dave", "eve")
 VALIDATORS, OUTSIDERS = [Keys(name) for name in NAMES[:4]], [Keys(name) for name in NAMES[4:]]
@@ -103,9 +104,7 @@ ACTIONS: tuple[Action, ...] = (
     lambda _chain, who, n: Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://x" * (n % 2)),
     lambda _chain, _who, n: TrustStake.bond(value=n * 5 * OGPU),
     lambda _chain, _who, n: TrustStake.unbond(value=n * OGPU),
-    lambda _chain, who, _n: TrustStake.validate(
-        session_key=who.public("session"), vrf_key=who.public("vrf"), provider_key=who.provider, commission_ppm=50_000
-    ),
+    lambda _chain, who, _n: validates(who),
     lambda _chain, _who, _n: TrustStake.chill(),
     lambda _chain, _who, n: TrustStake.delegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),
     lambda _chain, _who, n: TrustStake.undelegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),

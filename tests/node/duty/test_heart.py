@@ -50,7 +50,7 @@ class Stage:
         self.pool, self.clock = HeldPool(), SetClock(0)
         played: Any = SimpleNamespace(
             parameters=self.chain.parameters, genesis=self.chain.genesis,
-            runtime=SimpleNamespace(at=lambda _: self.bound),
+            runtime=SimpleNamespace(at=lambda _: self.bound), rules=self.chain.rules,
         )  # fmt: skip
         self.heart = Heart(played, self.pool, [OLD_KEY, OTHER, KEY], self.clock)  # type: ignore[arg-type]
 

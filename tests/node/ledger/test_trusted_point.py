@@ -86,8 +86,16 @@ def test_on_a_live_chain(maker: Maker, checkpoint: TrustedBlock | str | None, ov
     assert f"block here, {FINAL} 0x{chain.final.facts.id.hex()}, is 120 seconds old" in str(refused.value)
 
 
-def test_block_0_has_no_age(tmp_path: Path) -> None:
-    TrustedPoint(open_at(tmp_path), LIVE).judge(10**15)
+def test_block_0_is_as_old_as_its_specification_says(tmp_path: Path) -> None:
+    chain = open_at(tmp_path)
+    TrustedPoint(chain, LIVE).judge(10**15)  # nobody said
+    begun = replace(LIVE, start_time=1_800_000_000)
+    end = begun.start_time * 1_000 + PERIOD_MS
+    TrustedPoint(chain, begun).judge(end)
+    TrustedPoint(chain, begun).judge(0)
+    with pytest.raises(TrustExpiredHereError, match="block here, 0 0x"):
+        TrustedPoint(chain, begun).judge(end + 1)
+    TrustedPoint(chain, begun, TrustedBlock(1, OTHER)).judge(end + 1)
 
 
 def test_elsewhere_it_is_told_once_until_it_is_young_again(maker: Maker, caplog: pytest.LogCaptureFixture) -> None:

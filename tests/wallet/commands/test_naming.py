@@ -85,7 +85,7 @@ def test_money_goes_behind_a_name_only_where_somebody_looks(tmp_path: Path) -> N
 
 
 def test_who_offers_no_more_is_left_by_its_name_and_its_delegators_are_told(tmp_path: Path) -> None:
-    keys = tuple("0x" + dev_accounts.key("Bob", kind).hex() for kind in KINDS)
+    keys = ("//Bob", "0x" + dev_accounts.key("Bob", dev_accounts.PROVIDER).hex())
     with chain(tmp_path) as url:
         for words in (("stake", "20"), ("validate", *keys), ("profile", "Bob & sons")):
             assert answer(wallet(tmp_path, url, *words, "--from", "//Bob", "--yes"))["success"], words

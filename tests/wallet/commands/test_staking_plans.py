@@ -85,7 +85,7 @@ PLANS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
         {"name": "Bob", "web": "https://bob.example", "deposit": "0.1", "now": "epoch 0"},
     ),
     "validate": (
-        ("validate", *KEYS, "--from", "//Bob"),
+        ("validate", "//Bob", KEYS[2], "--from", "//Bob"),
         {
             "session_key": KEYS[0], "vrf_key": KEYS[1], "provider_key": KEYS[2], "commission": "5 %", "bond": "20",
             "commission_min": "5 %", "validator_bond_min": "10", "elected_from": "era 1 (", "now": "epoch 0",
@@ -119,7 +119,7 @@ def staked(tmp_path_factory: pytest.TempPathFactory) -> Any:
         for words in (
             ("delegate", "//Alice", "50", "--from", "//Bob"),
             ("stake", "20", "--from", "//Bob"),
-            ("validate", *KEYS, "--from", "//Bob"),
+            ("validate", "//Bob", KEYS[2], "--from", "//Bob"),
             ("delegate", "//Alice", "35", "--from", "//Charlie"),
             ("undelegate", "//Alice", "5", "--from", "//Charlie"),
         ):

@@ -14,7 +14,8 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.session import Session
+from runtime.pallets.session import NoAssociatedValidator, Session
+from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.delegations import MOVED_MAX
@@ -24,7 +25,7 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
-from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
+from scripts.chains.market_chain import GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
 from scripts.chains.newcomers import validates
 from wallet.refusals.refused_call import account_text, percent_text, them
 from wallet.refusals.sentences import SENTENCES, sentence_of
@@ -99,8 +100,12 @@ MOVED = (DELEGATE, does(TrustStake.redelegate(FIRST, SECOND, 13 * OGPU)))
 NAMES = {"first": account_text(FIRST), "second": account_text(SECOND), "her": account_text(HER)}
 
 
-def offer(keys: Keys = NEW, commission: int = 50_000, **changed: Any) -> Call:
-    named = {"session_key": keys.public("session"), "vrf_key": keys.public("vrf"), "provider_key": keys.provider}
+SMALL = SessionKeys(NEW.public("session"), bytes(32))
+SAME: dict[str, Any] = {"keys": NEW.node_keys(vrf="session"), "proof": NEW.proof(GENESIS_HASH, vrf="session")}
+
+
+def offer(who: Keys = NEW, commission: int = 50_000, **changed: Any) -> Call:
+    named = {"keys": who.node_keys(), "proof": who.proof(GENESIS_HASH), "provider_key": who.provider}
     return TrustStake.validate(**{**named, **changed}, commission_ppm=commission)
 
 
@@ -197,7 +202,13 @@ CASES = {
         ),
     ),
     "a key of small order": Case(
-        ev.UnsafeKey, offer(vrf_key=bytes(32)), ("vrf_key", "32 bytes"), (OFFERED[0],), HER
+        ev.UnsafeKey, offer(keys=SMALL), ("vrf_key", "32 bytes"), (OFFERED[0],), HER
+    ),
+    "keys of which nobody has proved anything": Case(
+        ev.InvalidKeysProof, offer(proof=NEW.proof(bytes(32))), ("the 2 keys", "{her}", "key prove"), (OFFERED[0],), HER
+    ),
+    "other keys without an offer": Case(
+        NoAssociatedValidator, Session.set_keys(NEW.node_keys(), NEW.proof(GENESIS_HASH)), ("2 do", "`validate`")
     ),
     "a key of another": Case(
         ev.KeyTaken,
@@ -207,7 +218,7 @@ CASES = {
         HER,
     ),
     "one key for two": Case(
-        ev.KeyTaken, offer(vrf_key=NEW.public("session")), ("two of the 3 keys",), (OFFERED[0],), HER
+        ev.KeyTaken, offer(**SAME), ("two of the 3 keys",), (OFFERED[0],), HER
     ),
     "more than everything": Case(
         ev.CommissionTooHigh, TrustStake.announce_commission(1_010_000), ("101 % is more than 100 %",), OFFERED, HER
@@ -319,8 +330,9 @@ def test_a_refusal_names_its_number(name: str) -> None:
 
 
 def test_every_error_has_a_sentence_and_a_case() -> None:
-    assert set(SENTENCES) == set(TrustStake.errors)
-    assert {case.error for case in CASES.values()} == set(TrustStake.errors)
+    errors = {*TrustStake.errors, *Session.errors}
+    assert set(SENTENCES) == errors
+    assert {case.error for case in CASES.values()} == errors
 
 
 def test_of_a_batch_the_call_that_is_refused_is_explained_after_those_before_it() -> None:

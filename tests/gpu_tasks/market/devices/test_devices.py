@@ -21,7 +21,18 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, CUSTOMER, OGPU, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.market_chain import (
+    BOND,
+    CUSTOMER,
+    GENESIS_HASH,
+    OGPU,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+)
+from scripts.chains.newcomers import validates
 
 EVE = Keys("eve")
 
@@ -30,7 +41,7 @@ def joined(chain: MarketChain) -> None:
     """Eve bonds, becomes a candidate and a provider: the way of a fifth provider on a live chain."""
     chain.block(
         signed(EVE.stash, TrustStake.bond(value=BOND)),
-        signed(EVE.stash, TrustStake.validate(EVE.public("session"), EVE.public("vrf"), EVE.provider, 50_000)),
+        signed(EVE.stash, validates(EVE)),
         signed(EVE.stash, Devices.register_provider(seal_key=EVE.public("seal"), endpoint=b"https://eve.example")),
     )
 
@@ -224,7 +235,7 @@ def test_who_names_somebodys_stash_as_its_key_gets_no_hold_of_it() -> None:
     alice = chain.validators[0]
     chain.block(
         signed(EVE.stash, TrustStake.bond(value=BOND)),
-        signed(EVE.stash, TrustStake.validate(EVE.public("session"), EVE.public("vrf"), alice.stash, 50_000)),
+        signed(EVE.stash, TrustStake.validate(EVE.node_keys(), EVE.proof(GENESIS_HASH), alice.stash, 50_000)),
     )
     assert chain.now()[Devices].operator(alice.stash) == alice.stash  # else she might judge what she asked for
     chain.block(signed(alice.stash, Devices.pause(device=alice.device)))
@@ -237,6 +248,6 @@ def test_nor_does_who_names_that_of_a_candidate_who_is_no_provider() -> None:
     chain.block(
         signed(EVE.stash, Devices.unregister_provider()),
         signed(mallory.stash, TrustStake.bond(value=BOND)),
-        signed(mallory.stash, TrustStake.validate(mallory.public("session"), mallory.public("vrf"), EVE.stash, 50_000)),
+        signed(mallory.stash, TrustStake.validate(mallory.node_keys(), mallory.proof(GENESIS_HASH), EVE.stash, 50_000)),
     )
     assert chain.now()[Devices].operator(EVE.stash) == EVE.stash

@@ -214,7 +214,7 @@ def changed(parameter: Parameter[int], value: int) -> Callable[[Bound], None]:
 
 
 def other_commission(keys: Keys) -> object:
-    return TrustStake.validate(keys.public("session"), keys.public("vrf"), keys.provider, 90_000)
+    return validates(keys, commission_ppm=90_000)
 
 
 def test_a_profile_is_for_a_deposit() -> None:

@@ -18,7 +18,17 @@ from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double, report, sealed
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed, tolerant
+from scripts.chains.market_chain import (
+    BOND,
+    GENESIS_HASH,
+    OGPU,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    tolerant,
+)
 from scripts.chains.newcomers import validates
 
 DELEGATOR, OTHER, REPORTER, NEWCOMER = (Keys(name) for name in ("delegator", "other", "reporter", "newcomer"))
@@ -312,7 +322,7 @@ def test_who_bonds_up_to_the_least_is_a_newcomer() -> None:
 def test_keys_that_were_changed_are_free() -> None:
     chain, who, before = chain_of(1), NEWCOMER.stash, NEWCOMER.public("session")
     after = Keys("later")
-    offer = TrustStake.validate(after.public("session"), after.public("vrf"), after.provider, 50_000)
+    offer = TrustStake.validate(after.node_keys(), after.proof(GENESIS_HASH, WHO), after.provider, 50_000)
     chain.block(
         signed(who, TrustStake.bond(BOND)),
         signed(who, validates(NEWCOMER)),

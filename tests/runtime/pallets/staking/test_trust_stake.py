@@ -9,10 +9,22 @@ from runtime.frame.errors import DispatchError, FundsUnavailable
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE, STAKING_REWARDS
 from runtime.pallets.session import Session
+from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.holdings import earned_by
 from runtime.pallets.staking.trust_stake import TrustStake, withdraw_weight
-from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed, tolerant
+from scripts.chains.market_chain import (
+    BOND,
+    GENESIS_HASH,
+    OGPU,
+    STOCK,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    tolerant,
+)
 
 NEWCOMER, DELEGATOR = Keys("newcomer"), Keys("delegator")
 
@@ -21,15 +33,21 @@ def chain_of(count: int = 2) -> MarketChain:
     return MarketChain(named_keys(count), [NEWCOMER, DELEGATOR], epoch_blocks=6)
 
 
-def validate(keys: Keys, **changed: object) -> object:
+def validate(who: Keys, **changed: object) -> object:
     fields = {
-        "session_key": keys.public("session"),
-        "vrf_key": keys.public("vrf"),
-        "provider_key": keys.provider,
+        "keys": who.node_keys(),
+        "proof": who.proof(GENESIS_HASH),
+        "provider_key": who.provider,
         "commission_ppm": 50_000,
         **changed,
     }
     return TrustStake.validate(**fields)  # type: ignore[arg-type]
+
+
+def keys_of(owner: Keys, name: str, vrf: str = "vrf") -> dict[str, object]:
+    """The keys of another name, whose holder lets `owner` register them."""
+    other = Keys(name)
+    return {"keys": other.node_keys(vrf=vrf), "proof": other.proof(GENESIS_HASH, owner.stash, vrf=vrf)}
 
 
 def free(chain: MarketChain, account: bytes) -> int:
@@ -95,7 +113,7 @@ def test_who_sits_may_take_of_its_bond_change_its_keys_and_stop_to_offer() -> No
     alice = chain.validators[0]
     chain.block(
         refused(alice.stash, validate(alice, commission_ppm=50_000), ev.CommissionFixed),
-        signed(alice.stash, validate(alice, commission_ppm=100_000, session_key=Keys("x").public("session"))),
+        signed(alice.stash, validate(alice, **keys_of(alice, "x"), commission_ppm=100_000)),
         signed(alice.stash, TrustStake.bond_extra(value=OGPU)),
         signed(alice.stash, TrustStake.unbond(value=2 * OGPU)),
         signed(alice.stash, TrustStake.chill()),
@@ -138,10 +156,16 @@ def test_what_an_outsider_may_not_do(call: object, error: type[DispatchError]) -
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"session_key": SMALL_ORDER}, ev.UnsafeKey),
-        ({"vrf_key": b"\xff" * 32}, ev.UnsafeKey),
+        ({"keys": SessionKeys(SMALL_ORDER, NEWCOMER.public("vrf"))}, ev.UnsafeKey),
+        ({"keys": SessionKeys(NEWCOMER.public("session"), b"\xff" * 32)}, ev.UnsafeKey),
+        ({"proof": Keys("alice").proof(GENESIS_HASH)}, ev.InvalidKeysProof),
+        ({"proof": NEWCOMER.proof(bytes(32))}, ev.InvalidKeysProof),
+        ({"proof": NEWCOMER.proof(GENESIS_HASH, Keys("alice").stash)}, ev.InvalidKeysProof),
+        ({"keys": Keys("alice").node_keys()}, ev.InvalidKeysProof),
+        ({"keys": NEWCOMER.node_keys("session", "session")}, ev.InvalidKeysProof),
+        (keys_of(NEWCOMER, "newcomer", "session"), ev.KeyTaken),
         ({"provider_key": (1).to_bytes(32, "little")}, ev.UnsafeKey),
-        ({"session_key": Keys("alice").public("session")}, ev.KeyTaken),
+        (keys_of(NEWCOMER, "alice"), ev.KeyTaken),
         ({"provider_key": Keys("newcomer").public("session")}, ev.KeyTaken),
         ({"commission_ppm": 1_000_001}, ev.CommissionTooHigh),
         ({"commission_ppm": 49_999}, ev.CommissionTooLow),

@@ -1,0 +1,51 @@
+"""Proving keys: that the holder of a session and a VRF key lets an account register them on one chain."""
+
+from __future__ import annotations
+
+import secrets
+
+from node.config import Paths
+from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
+from node.duty.signstate_file import SignStateFile
+from node.errors import BadInputError
+from runtime.cryptography import signatures
+from runtime.cryptography.signatures import SEED_BYTES, Scheme
+from runtime.pallets.session_keys import KeysProof, SessionKeys, prove_keys
+
+
+def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
+    """Make a session and a VRF key in the keystore; the sign-state of the session key is born with it, before it."""
+    session, vrf = (KeyPair.from_seed(secrets.token_bytes(SEED_BYTES)) for _ in range(2))
+    # It has signed nothing: the file may begin now, wherever the chain is.
+    SignStateFile.create(paths.sign_state(session.public), genesis, session.public)
+    store = Keystore(paths.keystore)
+    store.insert(VRF, vrf.seed)
+    store.insert(SESSION, session.seed)
+    return SessionKeys(session.public, vrf.public)
+
+
+def stored_keys(store: Keystore, session: bytes | None, vrf: bytes | None) -> SessionKeys:
+    """The keys to prove: the only ones of a keystore where none are named.  Raises `BadInputError`."""
+    return SessionKeys(_one(store, SESSION, session, "--session"), _one(store, VRF, vrf, "--vrf"))
+
+
+def prove_stored(store: Keystore, keys: SessionKeys, genesis: bytes, owner: bytes) -> KeysProof:
+    """The proof by which `owner` (32 bytes) registers keys of this keystore.  Raises `BadInputError`."""
+    session, vrf = store.pair(SESSION, keys.session), store.pair(VRF, keys.vrf)
+    if session is None or vrf is None:
+        raise BadInputError(f"{store.folder} does not hold both keys: `ogpu-node key insert` puts them there")
+
+    def sign(payload: bytes) -> bytes:
+        return signatures.sign(Scheme.ED25519, session.public, session.secret, payload)
+
+    return prove_keys(genesis, owner, keys, sign, vrf.seed)
+
+
+def _one(store: Keystore, key_type: bytes, named: bytes | None, option: str) -> bytes:
+    held = store.public_keys(key_type)
+    if named is not None and named in held:
+        return named
+    if named is None and len(held) == 1:
+        return held[0]
+    there = ", ".join("0x" + public.hex() for public in held) or "none"
+    raise BadInputError(f"say which key with {option}: {store.folder} holds {there}")

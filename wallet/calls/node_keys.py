@@ -1,0 +1,75 @@
+"""The keys of a validator's node, and the proof that they may be registered: what `ogpu-node key prove` prints.
+
+What always holds: what is given was checked here against the account that registers it and against the chain, so no fee
+is paid for keys that the chain refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from genesis import dev_accounts
+from runtime.cryptography import ss58
+from runtime.encoding.codec import Codec, DecodeError, codec
+from runtime.pallets.session_keys import KeysProof, SessionKeys, verify_keys
+from runtime.pallets.sudo import Sudo
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+
+FILE_BYTES_MAX = 4_096
+_KEYS: Codec[SessionKeys] = codec(SessionKeys)
+_PROOF: Codec[KeysProof] = codec(KeysProof)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKeys:
+    """Session and VRF key, and their proof for one account on one chain."""
+
+    keys: SessionKeys
+    proof: KeysProof
+
+    def as_json(self) -> str:
+        """As they are handed from the node to the wallet."""
+        return json.dumps(
+            {"keys": "0x" + _KEYS.encode(self.keys).hex(), "proof": "0x" + _PROOF.encode(self.proof).hex()}
+        )
+
+
+def read_node_keys(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
+    """Those in a file, or those that everybody knows of `//Name` on a chain for development.
+
+    WalletError where there are none, or where they prove nothing for `owner` on this chain.
+    """
+    if text.startswith("//"):
+        return _well_known(text, owner, client)
+    found = _parsed(Path(text))
+    if not verify_keys(client.genesis_hash, owner, found.keys, found.proof):
+        raise WalletError(
+            f"{text} holds keys whose proof is not for this account on this chain: run `ogpu-node key prove --owner "
+            f"{ss58.encode(owner)}` where the keys are, with the --chain that the node has, and give what it prints"
+        )
+    return found
+
+
+def _well_known(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
+    if Sudo not in client.runtime.pallets:
+        raise WalletError(f"{text}: everybody has the keys of development accounts, and this is no development chain")
+    name = text.removeprefix("//")
+    return NodeKeys(dev_accounts.node_keys(name), dev_accounts.keys_proof(name, client.genesis_hash, owner))
+
+
+def _parsed(path: Path) -> NodeKeys:
+    try:
+        with path.open("rb") as file:
+            fields = json.loads(file.read(FILE_BYTES_MAX))
+        keys, proof = (bytes.fromhex(fields[name].removeprefix("0x")) for name in ("keys", "proof"))
+        return NodeKeys(_KEYS.decode(keys), _PROOF.decode(proof))
+    except OSError as error:
+        raise WalletError(
+            f"{path} cannot be read ({error.strerror}): give the file with what `ogpu-node key prove` prints, or "
+            "//Name on a chain for development"
+        ) from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError):
+        raise WalletError(f"{path} does not hold what `ogpu-node key prove` prints: keys and proof") from None
