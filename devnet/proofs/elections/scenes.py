@@ -78,9 +78,8 @@ class Director:
         """Let these be candidates again, with the keys that they had."""
         for stash in stashes:
             name = self.member(stash).name
-            keys = (dev_accounts.SESSION, dev_accounts.VRF, dev_accounts.PROVIDER)
-            words = [f"0x{dev_accounts.key(name, role).hex()}" for role in keys]
-            await asyncio.to_thread(self.wallet, "validate", *words, "--from", f"//{name}", "--yes")
+            provider = f"0x{dev_accounts.key(name, dev_accounts.PROVIDER).hex()}"
+            await asyncio.to_thread(self.wallet, "validate", f"//{name}", provider, "--from", f"//{name}", "--yes")
 
     def stop(self, stash: bytes) -> None:
         """Let a node go down and stay down."""
