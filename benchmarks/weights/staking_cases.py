@@ -13,6 +13,7 @@ from runtime.frame.call import Call
 from runtime.frame.errors import known
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.session import Session
 from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
 from runtime.pallets.staking.slash_factors import FACTORS_MAX, WHOLE, Factors, Liability, OffenceFactor, SlashStep
@@ -100,7 +101,9 @@ class Staking:
         delegator, validator = self.delegators[1][0], self.backed[1].stash
         found.call(fresh.stash, TrustStake.bond(value=20 * OGPU))
         found.call(candidate.stash, TrustStake.bond_extra(value=OGPU))
-        found.call(candidate.stash, offer_of(world.genesis, candidate, Actor("other keys")))
+        other = Actor("other keys")
+        found.call(candidate.stash, offer_of(world.genesis, candidate, other))
+        found.call(candidate.stash, Session.set_keys(other.node_keys(), other.proof(world.genesis, candidate.stash)))
         found.call(candidate.stash, TrustStake.chill())
         world.block(jailed(candidate.stash))
         found.call(candidate.stash, TrustStake.unjail())
