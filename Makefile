@@ -34,7 +34,7 @@ help: ## this list
 setup: ## system packages and .venv from the locks (what ./run does before every target)
 	@./run setup
 
-demo: ## a network that mines real inference and catches a cheat; PROMPTS=file gives the prompts; out/demo.json
+demo: ## a network that mines real inference, catches a cheat and elects; PROMPTS=file gives the prompts; out/demo.json
 	@$(PY) -m devnet.demo $(if $(PROMPTS),--prompts "$(PROMPTS)")
 
 devnet: ## the same network, left running until `ogpu-devnet down`

@@ -49,7 +49,7 @@ def measure(world: World, found: Findings) -> None:
 
 def _heartbeats(world: World, found: Findings) -> None:
     """Of those who were not heard in this epoch: a full inherent."""
-    bound = world.now()
+    bound = world.begin().bound  # whose author is on line
     epoch, final = bound[Beacon].epoch(), bound[Beacon].final_height()
     silent = [who for who in world.validators if not bound[TrustStake].was_on_line(who.stash, epoch)]
     beats = [heartbeat(who, world.genesis, final, world.hash_of(final)) for who in silent[:HEARTBEATS_MAX]]

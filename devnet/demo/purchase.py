@@ -20,7 +20,7 @@ from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
 from devnet.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
-from genesis.preset_names import DEV_NAMES
+from genesis.presets import all_names
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference.units import unit_id_of
@@ -181,7 +181,7 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitVi
 
 def name_of(address: str) -> str:
     """The development account behind an address."""
-    return next((name for name in DEV_NAMES if ss58(dev_accounts.stash(name)) == address), address)
+    return next((name for name in all_names() if ss58(dev_accounts.stash(name)) == address), address)
 
 
 def _hash(text: str | None) -> str | None:
