@@ -5,6 +5,7 @@ In reading order:
 * `work`: honest units, with a provider killed midway
 * `cheating`: the providers and the node that cheat
 * `cheat_judgement`: what must have become of a cheat and of everybody else, judged from the final chain
+* `elections`: sets change on real nodes, each reckoned anew
 * `equivocation`: a validator proposes twice
 * `crash_strikes`: the ways in which nodes are killed and lose their files
 * `crash`: these strikes under load, judged

@@ -13,7 +13,7 @@ JAIL_EPOCHS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Footing:
     """What the state says of a candidate, or of somebody who sits."""
 
     stake: int
@@ -27,7 +27,7 @@ class Standing:
 
 
 def following(
-    old: dict[bytes, int], standings: dict[bytes, Standing], seats: int, ended: int
+    old: dict[bytes, int], standings: dict[bytes, Footing], seats: int, ended: int
 ) -> tuple[dict[bytes, int], set[bytes]]:
     """The set after `old` by stash and weight, and who goes to jail, when epoch `ended` has just ended."""
     jailed = absent(old, standings, ended)
@@ -44,7 +44,7 @@ def following(
     return result, jailed
 
 
-def absent(old: dict[bytes, int], standings: dict[bytes, Standing], ended: int) -> set[bytes]:
+def absent(old: dict[bytes, int], standings: dict[bytes, Footing], ended: int) -> set[bytes]:
     """Who of the set goes to jail: silent for two whole epochs, while less than a third of the weight is there."""
     inside = {stash for stash in old if standings[stash].is_jailed}
     found: set[bytes] = set()

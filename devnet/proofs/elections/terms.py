@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Tenure:
     """How often somebody entered office (at the genesis counts), and how often it left."""
 
     entered: int
     left: int
 
 
-def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Terms:
+def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Tenure:
     """Those of a member in the sets of epochs 0 and so on."""
     entered = left = 0
     sat = False
@@ -23,4 +23,4 @@ def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Terms:
         entered += sits and not sat
         left += sat and not sits
         sat = sits
-    return Terms(entered, left)
+    return Tenure(entered, left)

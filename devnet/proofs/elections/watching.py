@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from devnet.measuring.latency import percentile, slot_of
-from devnet.proofs.elections.recount import Standing, following
+from devnet.proofs.elections.recount import Footing, following
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -94,7 +94,7 @@ class Watched:
         if found != expected:
             self.wrong.append(f"the set of epoch {epoch + 1}: {_told(found)}, and reckoned {_told(expected)}")
 
-    async def _standings(self, client: ChainClient, at: bytes, old: dict[bytes, int]) -> dict[bytes, Standing]:
+    async def _standings(self, client: ChainClient, at: bytes, old: dict[bytes, int]) -> dict[bytes, Footing]:
         candidates = {key[-32:] for key in await client.entries(TrustStake.candidates, at=at)}
         everybody = sorted(candidates | old.keys())
         seats = await client.read(TrustStake.seats, at=at)
@@ -105,7 +105,7 @@ class Watched:
         for stash in everybody:
             pool = await client.read(TrustStake.pools, stash, at=at)
             bond = await client.read(TrustStake.bonds, stash, at=at)
-            found[stash] = Standing(
+            found[stash] = Footing(
                 stake=bond + pool.stake.value,
                 is_candidate=stash in candidates and bond > 0,
                 heard=max(await client.read(TrustStake.heard, stash, at=at), voted.get(stash, 0)),
