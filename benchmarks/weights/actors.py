@@ -77,6 +77,7 @@ def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> d
         },
         "sudo": {"key": hexed(ROOT.stash)},
         "chainParameters": {
+            "TrustStake.validator_seats": len(validators),
             "InferenceMarket.unit_keep": KEEP_BLOCKS,
             "TrainingMarket.task_keep": KEEP_BLOCKS,
             "TrainingMarket.audit_rate_ppm": 1_000,

@@ -161,7 +161,8 @@ class MarketChain:
 
     def __post_init__(self) -> None:
         """Make block 0."""
-        numbers = {"Beacon.epoch_blocks": self.epoch_blocks, **self.constants}
+        seats = max(TrustStake.validator_seats.default, len(self.validators))
+        numbers = {"Beacon.epoch_blocks": self.epoch_blocks, "TrustStake.validator_seats": seats, **self.constants}
         self.runtime = _runtime_of(self.pallets, tuple(sorted(numbers.items())))
         config = genesis_config(self.validators, self.others, self.bonds)
         there = {pallet.__name__ for pallet in self.pallets}
