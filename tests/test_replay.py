@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 700
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "032a4d64a71ab5268fd9bcbe85dad4b0f15d4b7cf4ff5a775c364339396d2cc0"
+KEPT_DIGEST = "27279c0229e9b4dd4232f65267792b701efa6a5844f400e8dc265aae85fd7d89"
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from runtime.frame.holds import HoldReason
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError, in_words
@@ -121,7 +122,8 @@ async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, 
 
 async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Found]) -> Found:
     """What `work` finds with this program's rules over the state of a block; TrialError if it reads too much of it."""
-    state = _Fetched()
+    # The state of block 0 does not name its own hash: the next block writes it down before anything is executed.
+    state = _Fetched({client.runtime.item(System.block_hash).key(0): client.genesis_hash})
     numbers = tuple(item.prefix for item in client.runtime.parameters.items.values())
     while len(state.values) <= READS_MAX:
         try:

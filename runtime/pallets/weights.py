@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "e28a32660613fdaa1352d426ec866792",
+    "7c5422bc0bd733d2a96d8622a01b1a73",
     {
         "Balances.burn": 35_698,
         "Balances.transfer_all": 43_641,
@@ -15,10 +15,10 @@ WEIGHTS = MeasuredWeights(
         "Balances.transfer_keep_alive": 36_116,
         "Beacon.on_initialize": 207_668,
         "ChainParameters.set_parameter": 232_126,
-        "ImOnline.attach": 40_000,
-        "ImOnline.attach heartbeat": 90_000,
+        "ImOnline.attach": 44_403,
+        "ImOnline.attach heartbeat": 88_543,
         "Session.on_initialize": 14_217,
-        "Session.set_keys": 650_000,
+        "Session.set_keys": 1_265_256,
         "Sudo.set_key": 13_387,
         "Sudo.sudo": 13_681,
         "Sudo.sudo_as": 14_082,
@@ -43,7 +43,7 @@ WEIGHTS = MeasuredWeights(
         "TrustStake.delegate": 1_064_474,
         "TrustStake.lift_tombstone": 130_939,
         "TrustStake.on_initialize": 184_917,
-        "TrustStake.on_initialize candidate": 19_387,
+        "TrustStake.on_initialize candidate": 27_500,
         "TrustStake.on_initialize elected": 1_100_520,
         "TrustStake.on_initialize era": 1_653_844,
         "TrustStake.redelegate": 1_194_074,
@@ -51,7 +51,7 @@ WEIGHTS = MeasuredWeights(
         "TrustStake.unbond": 520_149,
         "TrustStake.undelegate": 1_313_068,
         "TrustStake.unjail": 27_237,
-        "TrustStake.validate": 1_059_194,
+        "TrustStake.validate": 1_256_361,
         "TrustStake.withdraw_unbonded": 227_888,
         "TrustStake.withdraw_unbonded validator": 215_827,
         "Utility.batch": 5_094,

@@ -89,7 +89,7 @@ class ListingNode:
     """Shows a map of so many entries, and counts what it is asked for."""
 
     def __init__(self, count: int) -> None:
-        self.runtime = RUNTIME
+        self.runtime, self.genesis_hash = RUNTIME, bytes(32)
         bound = RUNTIME.at(Memory())
         for number in range(count):
             bound[Devices].devices_of[SIGNER, number.to_bytes(32, "big")] = True

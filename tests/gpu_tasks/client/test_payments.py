@@ -19,7 +19,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from runtime.pallets.system import EventRecord
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
+from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of, named_keys, signed, terms
 from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
 from wallet.rpc import RpcError
 
@@ -50,7 +50,7 @@ class Node:
 
     def __init__(self, chain: Watched, oldest: int = 0) -> None:
         self._chain, self._oldest = chain, oldest
-        self.runtime = chain.runtime
+        self.runtime, self.genesis_hash = chain.runtime, hash_of(0)
 
     def _state(self, block: bytes) -> Memory:
         height = int.from_bytes(block, "big")

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from blob_servers import serving
-from genesis import dev_accounts
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import examining
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
@@ -17,10 +16,7 @@ from provider_runner import Operator
 from wallet import verified
 from wallet_runner import chain
 
-KEYS = [
-    f"--{role}-key=0x{dev_accounts.key('Eve', name).hex()}"
-    for role, name in (("session", dev_accounts.SESSION), ("vrf", dev_accounts.VRF))
-]
+KEYS = ["--node-keys", "//Eve"]
 ENGINE = "unix:///elsewhere/docker.sock"
 JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
 

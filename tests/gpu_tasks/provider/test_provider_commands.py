@@ -18,6 +18,7 @@ from gpu_tasks.provider.commands.naming import devices_of
 from provider_runner import Operator
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
+from wallet.calls.node_keys import NodeKeys
 from wallet.cli import main as wallet
 from wallet.client import ChainClient
 from wallet.commands import making
@@ -28,10 +29,7 @@ from wallet.trial import Trial
 from wallet_runner import chain
 
 ALICE, EVE = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Eve"))
-KEYS = [
-    f"--{role}-key=0x{dev_accounts.key('Eve', name).hex()}"
-    for role, name in (("session", dev_accounts.SESSION), ("vrf", dev_accounts.VRF))
-]
+KEYS = ["--node-keys", "//Eve"]
 JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
 
 
@@ -192,7 +190,7 @@ def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
         (["--device-bond", "0.1"], "Devices.register_device: Devices.DeviceBondTooSmall"),
         (["--bond", "1"], "TrustStake.bond: TrustStake.BondTooSmall"),
         (["--bond", "20000000"], "TrustStake.bond: FundsUnavailable"),
-        (["--session-key", "0x" + dev_accounts.key("Alice", dev_accounts.SESSION).hex()], "TrustStake.KeyTaken"),
+        (["--node-keys", "//Alice"], "TrustStake.KeyTaken"),
     ],
 )
 def test_a_dry_run_says_what_the_chain_would_refuse(eve: Operator, changed: list[str], reason: str) -> None:
@@ -206,12 +204,12 @@ def test_an_endpoint_is_host_and_port(eve: Operator, endpoint: str) -> None:
     assert "is no http(s)://HOST:PORT" in eve.refusal(*JOIN, "--endpoint", endpoint, "--dry-run")
 
 
-def test_a_key_of_another_scheme_is_named_before_the_chain_refuses_it_unnamed(eve: Operator) -> None:
-    """The wallet's keys are sr25519; half of them are points of no ed25519 key, and the chain does not say which."""
-    said = eve.refusal(*JOIN, "--vrf-key", "0x" + "02" + "00" * 31)
-    assert "--vrf-key '0x02" in said
-    assert "is no ed25519 key: `ogpu-node key generate --scheme ed25519`" in said
-    assert "--session-key '0x12' is no public key" in eve.refusal(*JOIN, "--session-key", "0x12")
+def test_keys_without_a_proof_for_the_stash_are_named_before_anything_is_sent(eve: Operator, tmp_path: Path) -> None:
+    assert "cannot be read" in eve.refusal(*JOIN, "--node-keys", str(tmp_path / "none"))
+    other = tmp_path / "keys.json"
+    genesis = bytes(32)
+    other.write_text(NodeKeys(dev_accounts.node_keys("Eve"), dev_accounts.keys_proof("Eve", genesis)).as_json())
+    assert "whose proof is not for this account on this chain" in eve.refusal(*JOIN, "--node-keys", str(other))
 
 
 def test_a_service_that_there_is_not_is_not_offered(alice: Operator, eve: Operator) -> None:

@@ -22,7 +22,7 @@ from looked_at import audited, disputed, judged, says
 from runtime.encoding.types import Finalization
 from runtime.pallets.system import EventRecord
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain
+from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of
 from task_chain import RIGHT, WRONG, Books, TaskChain, awarded, finish_and_accept, with_offers, work
 from wallet.rpc import RpcError
 
@@ -34,7 +34,7 @@ class Node:
 
     def __init__(self, chain: TaskChain, kept: Kept, oldest: int) -> None:
         self._kept, self._oldest, self._height = kept, oldest, chain.chain.height
-        self.runtime = chain.chain.runtime
+        self.runtime, self.genesis_hash = chain.chain.runtime, hash_of(0)
 
     def _at(self, block: bytes) -> tuple[Memory, list[Any]]:
         height = int.from_bytes(block, "big")
