@@ -20,6 +20,7 @@ from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
 from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.session import Session
 from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -78,6 +79,12 @@ def _validate(world: World, who: Actor) -> Call:
         provider_key=keys.provider.account,
         commission_ppm=world.chance.choice((50_000, 50_000, 60_000, 49_999, 1_000_001)),
     )
+
+
+def _set_keys(world: World, who: Actor) -> Call:
+    keys = who if world.chance.random() < 0.7 else world.chance.choice(sorted(BY_STASH.items()))[1]
+    proof = dev_accounts.keys_proof(keys.name, world.genesis_hash, who.stash.account)
+    return Session.set_keys(keys=dev_accounts.node_keys(keys.name), proof=proof)
 
 
 def _drop_provider(world: World, _: Actor) -> Call:
@@ -210,6 +217,7 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, _: TrustStake.unbond(value=w.amount()), 2),
     (lambda _w, _: TrustStake.withdraw_unbonded(), 2),
     (_validate, 2),
+    (_set_keys, 1),
     (_chill, 1),
     (lambda _w, _: TrustStake.unjail(), 1),
     (lambda w, _: TrustStake.delegate(validator=w.validator(), value=w.amount()), 4),
