@@ -35,6 +35,7 @@ from node.ledger.ledger import open_ledger
 from node.loop import Loop
 from node.monitoring.metrics import Metrics
 from node.monitoring.monitoring import make_monitoring
+from node.monitoring.seat_figures import SeatFigures
 from node.p2p.transport import PeerUp, TransportError
 from node.peers.network import open_network
 from node.pool.pools import make_pools
@@ -92,10 +93,10 @@ class Node:
             preferred=lambda: self.machine.tip.id,
             on_status=readers.publish_fate,
         )
-        self.duty = self._make_duty(keys) if keys is not None else None
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
         metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)
         self.monitoring = make_monitoring(view, metrics, self.clock)
+        self.duty = self._make_duty(keys) if keys is not None else None
         description = NodeDescription(
             spec=spec, name=config.name, version=process.VERSION, is_validator=config.is_validator
         )
@@ -139,7 +140,8 @@ class Node:
         sessions = [key.pair for key in keys.sessions.values()]
         watch = SeatWatch(keys, self.chain, self.paths, self.clock)
         heart = Heart(self.chain, self.pools.heartbeats, sessions, self.clock)
-        return ValidatorDuty(keys=keys, author=self._make_author(keys), listeners=(watch, heart))
+        figures = SeatFigures(self.chain, keys.sessions, keys.session_of, self.monitoring.metrics)
+        return ValidatorDuty(keys=keys, author=self._make_author(keys), listeners=(watch, heart, figures))
 
     def _make_author(self, keys: ValidatorKeys) -> Author:
         return Author(

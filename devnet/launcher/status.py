@@ -23,6 +23,8 @@ FIGURES = {
     "pool": "ready",
     "units": "units",
     "attested": "attested",
+    "seat": "seat",
+    "next": "next_seat",
 }
 """Columns of the table, and what of a node's status they show."""
 
@@ -41,6 +43,8 @@ class MemberStatus:
     ready: int
     units: int  # in work
     attested: int  # attestations in the final chain
+    seat: int  # what its seat weighs, in oGPU; 0 without one
+    next_seat: int  # the same in the next epoch
     starts_at: int  # Unix time of the process's start; 0 while it does not answer
     rpc: str
 
@@ -84,6 +88,8 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
         ready=figures.get("substrate_ready_transactions_number", 0),
         units=figures.get("ogpu_open_units", 0),
         attested=figures.get("ogpu_attestations", 0),
+        seat=figures.get("ogpu_seat", 0),
+        next_seat=figures.get("ogpu_next_seat", 0),
         starts_at=figures.get("substrate_process_start_time_seconds", 0),
         rpc=member.rpc_url,
     )
@@ -137,7 +143,7 @@ def as_table(standing: list[MemberStatus], beside: dict[str, MemberProcesses], t
 def _state(status: MemberStatus) -> str:
     if not status.is_up:
         return "[red]down"
-    return "validator" if status.is_validator else "follows"
+    return ("sits" if status.seat else "waits") if status.is_validator else "follows"
 
 
 def _figures(status: MemberStatus) -> list[str]:

@@ -47,6 +47,7 @@ def hold_keys(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | Non
                 "`ogpu-node key insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
             )
     _take_over(paths, chain)
+    sessions = _by_use(chain, sessions)
     held = [SigningKey(pair, _sign_state(config, paths, chain, pair.public)) for pair in sessions]
     keys = ValidatorKeys(chain.genesis, chain.epochs, held, vrf_keys)
     keys.final_height = chain.final.facts.height
@@ -60,6 +61,19 @@ def named(chain: Chain, sessions: Iterable[bytes]) -> set[bytes]:
     epoch = chain.parameters.epoch_of(chain.final.facts.height + 1)
     seats = [seat for number in (epoch, epoch + 1) for seat in stake.validators(number)]
     return {seat.session_key for seat in seats} & set(sessions)
+
+
+def _by_use(chain: Chain, sessions: list[KeyPair]) -> list[KeyPair]:
+    """Those that sit or are elected first, then those that are registered: a hello proves the first few."""
+    stake = chain.runtime.at(chain.final.state)[TrustStake]
+    seated = named(chain, [pair.public for pair in sessions])
+
+    def is_registered(pair: KeyPair) -> bool:
+        owner = stake.key_owner[pair.public]
+        candidate = None if owner is None else stake.candidates[owner]
+        return candidate is not None and candidate.session_key == pair.public
+
+    return sorted(sessions, key=lambda pair: (pair.public not in seated, not is_registered(pair)))
 
 
 def _stored(store: Keystore, key_type: bytes) -> list[KeyPair]:

@@ -27,7 +27,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devnet:
 
 def standing_at(finals: Iterator[int], monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask_all(net: Devnet) -> list[MemberStatus]:
-        return [MemberStatus("Alice", True, True, True, 0, next(finals), 0, 0, 0, 0, 0, "")]
+        return [MemberStatus("Alice", True, True, True, 0, next(finals), 0, 0, 0, 0, 0, 0, 0, "")]
 
     monkeypatch.setattr(lifecycle, "ask_all", ask_all)
 

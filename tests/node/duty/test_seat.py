@@ -18,6 +18,8 @@ from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import BadInputError
 from node.ledger.chain import Chain
+from node.p2p.hello import Role
+from node.peers.peer_proof import PROOFS_MAX, PeerProofs
 
 STASH = dev_accounts.stash("Alice")
 KEY = dev_accounts.key("Alice", dev_accounts.SESSION)
@@ -75,6 +77,20 @@ def test_keys_come_from_the_keystore(tmp_path: Path) -> None:
     seat = keys.seat(0)
     assert seat is not None
     assert seat.stash == STASH
+
+
+def test_a_hello_proves_the_key_that_sits_however_many_others_there_are(tmp_path: Path) -> None:
+    paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
+    store = Keystore(paths.keystore)
+    for number in range(3 * PROOFS_MAX):
+        store.insert(SESSION, bytes([number]) * 32)
+    for kind, role in ((SESSION, dev_accounts.SESSION), (VRF, dev_accounts.VRF)):
+        store.insert(kind, dev_accounts.key_seed("Alice", role))
+    keys = hold_keys(config(tmp_path), paths, chain)
+    assert keys is not None
+    proofs = PeerProofs(chain.genesis, chain.is_seated)
+    assert proofs.accepts("me", Role.VALIDATOR, keys.prove_peer("me"))
+    assert proofs.is_validator("me")
 
 
 def test_a_keystore_with_too_many_keys_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""A validator's own seat as figures: what it weighs now and next, and which of its slots and votes the chain lacks.
+
+What always holds: it only looks. Nobody is punished for a slot or a vote that is missing: these are for the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from consensus.certificates import signers_of
+from consensus.proposer import proposer
+from consensus.validators import SessionOf
+from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.listener import Listener
+from node.monitoring.metrics import Metrics
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.staking.trust_stake import TrustStake
+
+GAP_SLOTS_MAX = 1_000
+"""Slots without a block that are looked at: after a longer stop of the chain the rest is nobody's."""
+
+
+class SeatFigures(Listener):
+    """Of one node, by the keys that it holds."""
+
+    def __init__(self, chain: Chain, sessions: Collection[bytes], session_of: SessionOf, metrics: Metrics) -> None:
+        """`sessions` are all session keys of this node, `session_of` the one that sits in an epoch."""
+        self._chain = chain
+        self._sessions = sessions
+        self._session_of = session_of
+        self._metrics = metrics
+        self._last_slot = chain.final.facts.slot
+        self._show_seats(chain.final)
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """Count what is missing of each block's slots, and of the votes that made the last one final."""
+        for block in blocks:
+            self._count_slots(block)
+        self._count_vote()
+        self._show_seats(blocks[-1])
+
+    def _show_seats(self, final: ExecutedBlock) -> None:
+        stake = self._chain.runtime.at(final.state)[TrustStake]
+        epoch = self._chain.parameters.epoch_of(final.facts.height + 1)
+        for number, gauge in ((epoch, self._metrics.seat), (epoch + 1, self._metrics.next_seat)):
+            seats = stake.validators(number)
+            own = sum(seat.weight for seat in seats if seat.session_key in self._sessions)
+            gauge.set(own / GRAINS_PER_OGPU)
+        self._metrics.validators.set(len(stake.validators(epoch)))
+
+    def _count_slots(self, block: ExecutedBlock) -> None:
+        """Own slots between two final blocks, in the epoch of the later one."""
+        number = self._chain.parameters.epoch_of(block.facts.height)
+        session, epoch = self._session_of(number), self._chain.epochs(number)
+        first, self._last_slot = self._last_slot + 1, block.facts.slot
+        if session is None or epoch is None or self._chain.parameters.epoch_of(block.facts.height - 1) != number:
+            return  # at an edge the slots before the first block may be of either set
+        if block.facts.slot - first > GAP_SLOTS_MAX:
+            return
+        missed = sum(proposer(epoch, slot) == session for slot in range(first, block.facts.slot))
+        if missed:
+            self._metrics.missed_slots.inc(missed)
+
+    def _count_vote(self) -> None:
+        certificate = self._chain.final_certificate
+        if certificate is None:
+            return
+        number = certificate.ballot.epoch
+        session, epoch = self._session_of(number), self._chain.epochs(number)
+        if session is None or epoch is None:
+            return
+        signers = signers_of(certificate, epoch.validators)
+        if signers is not None and session not in signers:
+            self._metrics.missed_votes.inc()
