@@ -10,7 +10,6 @@ from benchmarks.funded import funded
 from consensus.certificates import Certificate, make_certificate
 from consensus.events import BlockFacts
 from consensus.validators import Validator as Member
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state
 from node.duty.keystore import KeyPair
@@ -22,6 +21,7 @@ from node.ledger.opening import open_chain
 from node.ledger.storage import Storage
 from node.pool.verifier import Verifier
 from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import GRAINS_PER_OGPU

@@ -5,9 +5,8 @@ In reading order, from what is decided about to who decides:
 * `parameters`: the named numbers, and what must hold between them
 * `validators`: who votes in an epoch, with what weight; who leads which round
 * `sets`: the sets of all epochs that are known, each written once
-* `votes`: proposals and ballots, and how they are signed
 * `certificates`: more than two thirds signed one ballot
-* `evidence`: two statements that no honest validator makes
+* `evidence`: two votes that no honest member casts, judged by its set
 * `signstate`: what this validator may still sign
 * `wire`: the messages between peers
 * `events`: what goes into the machine and what comes out

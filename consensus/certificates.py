@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, VerifyEd25519, ballot_payload
+from runtime.blocks.votes import Ballot, VerifyEd25519, ballot_payload
 from runtime.encoding.codec import U8, Annotated, Bounded, Codec, codec, struct
 from runtime.encoding.types import Signature
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from consensus.certificates import Certificate
-from consensus.evidence import DoubleBallot, DoubleProposal
 from consensus.signstate import EMPTY, SignedRecord, SignState
 from consensus.wire import Message
+from runtime.blocks.evidence import DoubleBallot, DoubleProposal
 
 
 @dataclass(frozen=True, slots=True)

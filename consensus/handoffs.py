@@ -12,9 +12,9 @@ from typing import Annotated
 from consensus.certificates import Certificate, verify_certificate
 from consensus.parameters import Parameters
 from consensus.validators import Validator, ValidatorSet
-from consensus.votes import BallotKind, VerifyEd25519
 from runtime.blocks.block import HEADER, HEADER_BYTES_MAX, block_id
 from runtime.blocks.digest import NextValidators, consensus_logs
+from runtime.blocks.votes import BallotKind, VerifyEd25519
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import Bounded, Codec, DecodeError, codec, struct
 from runtime.pallets.staking.stakers import Seat, Seats

@@ -15,9 +15,9 @@ from consensus.events import BlockFacts, CertifiedRef
 from consensus.parameters import Parameters
 from consensus.proposer import proposer
 from consensus.validators import Epoch, Epochs, Validator
-from consensus.votes import BallotKind, VerifyEd25519
 from runtime.blocks import digest
 from runtime.blocks.block import Header, block_id, seal_payload
+from runtime.blocks.votes import BallotKind, VerifyEd25519
 from runtime.cryptography import vrf
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import DecodeError

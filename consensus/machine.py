@@ -28,8 +28,8 @@ from consensus.polling.topological import Topological
 from consensus.recall import Recall
 from consensus.twins import Twins
 from consensus.validators import Epoch, Epochs, SessionOf
-from consensus.votes import NO_BLOCK, VerifyEd25519
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
+from runtime.blocks.votes import NO_BLOCK, VerifyEd25519
 
 FINAL_AT_ONCE = 8  # blocks, while a node catches up
 

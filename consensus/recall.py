@@ -6,7 +6,7 @@ only when the block that it names is here: what was voted for and lost is nobody
 
 from consensus.blocktree import BlockTree
 from consensus.signstate import SignState
-from consensus.votes import NO_BLOCK, Ballot, Proposal
+from runtime.blocks.votes import NO_BLOCK, Ballot, Proposal
 
 
 class Recall:

@@ -7,7 +7,7 @@ content again is allowed (ed25519 signatures are deterministic).
 
 from dataclasses import replace
 
-from consensus.votes import Ballot, BallotKind, Proposal, ballot_payload, proposal_payload
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, ballot_payload, proposal_payload
 from runtime.encoding.codec import U32, U64, Annotated, Bounded, Codec, codec, struct
 from runtime.encoding.types import Hash
 

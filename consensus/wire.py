@@ -8,7 +8,7 @@ and counts whoever brings it.
 from typing import Annotated
 
 from consensus.certificates import BITMAP_BYTES_MAX, Certificate
-from consensus.votes import SignedBallot, SignedProposal
+from runtime.blocks.votes import SignedBallot, SignedProposal
 from runtime.encoding.codec import U32, Bounded, Codec, Tagged, codec, variant
 from runtime.encoding.types import Hash
 

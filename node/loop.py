@@ -24,7 +24,6 @@ from consensus import events as ev
 from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.machine import Machine
 from consensus.signstate import SignedRecord, SigningRefusedError
-from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, Chits, Message, PullQuery, Vote
 from node.clock import Clock
 from node.collector import Collector
@@ -41,6 +40,8 @@ from node.peers.peers import Peers
 from node.peers.rates import PeerRates
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
+from runtime.blocks.evidence import EVIDENCE
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
 from runtime.cryptography import signatures
 from runtime.encoding.codec import DecodeError
 
@@ -294,7 +295,8 @@ class Loop:
             case ev.ReportDoubleHeader(author, slot, first, second):
                 self._report(author, slot, first, second)
             case ev.ReportEvidence(evidence):
-                _LOG.warning("a validator voted twice: %s", evidence)
+                proof = EVIDENCE.encode(evidence)
+                self._tell(lambda listener: listener.on_evidence(evidence.accused, proof))
             case ev.Penalise(peer, reason):
                 self._peers.penalise(peer, reason, self._clock.now_ms())
             case _:

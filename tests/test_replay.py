@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "82ab6075a356a5e2d7f5d610a73a5345bc2eaa1e1aeaadd78a1f9ea94e5b5954"
+KEPT_DIGEST = "8c657f8fa4b3501637056e12ef2a04d6eea69ccd44104ea1f085d063b9d1daae"
 
 
 @pytest.fixture(scope="module")

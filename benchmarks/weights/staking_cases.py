@@ -8,6 +8,7 @@ from benchmarks.weights.findings import Findings, line
 from benchmarks.weights.world import Step, World, made
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.evidence import DoubleHeader
 from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.errors import known
@@ -189,7 +190,7 @@ class Staking:
         world = self.world
         epoch = world.now()[Beacon].epoch_of(world.height + 1)
         first, second = (sealed(world, offender, epoch, parent) for parent in (b"p" * 32, b"q" * 32))
-        return TrustLock.report_offence(first=first, second=second)
+        return TrustLock.report_offence(evidence=DoubleHeader(first, second))
 
     def _free_places(self) -> int:
         return CANDIDATES_MAX - PLACES_LEFT - self.world.now()[TrustStake].candidate_count.get()

@@ -9,7 +9,7 @@ heard; an epoch longer ago is not heard at all.
 
 from consensus.certificates import Certificate
 from consensus.finality.hearing import EpochHearing
-from consensus.votes import Ballot, SignedBallot, SignedProposal
+from runtime.blocks.votes import Ballot, SignedBallot, SignedProposal
 
 
 class EndedEpoch:

@@ -6,9 +6,9 @@ the rounds that the gadget lets in.
 """
 
 from consensus.certificates import Certificate, make_certificate
-from consensus.evidence import DoubleBallot, are_exclusive, double_ballot
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, BallotKind, SignedBallot
+from runtime.blocks.evidence import DoubleBallot, are_exclusive, double_ballot
+from runtime.blocks.votes import Ballot, BallotKind, SignedBallot
 
 
 class BallotBox:

@@ -23,8 +23,8 @@ from consensus.finality.rounds import Rounds
 from consensus.parameters import Parameters
 from consensus.polling.topological import Topological
 from consensus.validators import Epoch, SessionOf
-from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, VerifyEd25519, skip_ballot
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, NeedCerts, Propose, Vote
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, VerifyEd25519, skip_ballot
 
 GAPS_REPEATED_MAX = 16
 

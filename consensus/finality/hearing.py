@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 from consensus.certificates import Certificate, signers_of, verify_certificate
 from consensus.events import Effect, ReportEvidence
-from consensus.evidence import DoubleProposal
 from consensus.finality.ballotbox import BallotBox
 from consensus.parameters import Parameters
 from consensus.validators import Epoch, Leaders
-from consensus.votes import (
+from runtime.blocks.evidence import DoubleProposal
+from runtime.blocks.votes import (
     NO_BLOCK,
     Ballot,
     BallotKind,

@@ -15,8 +15,8 @@ from consensus.certificates import Certificate, make_bitmap, read_bitmap
 from consensus.events import Effect, SendTo
 from consensus.neighbours import Neighbours
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, BallotKind, SignedBallot
 from consensus.wire import Certified, NeedCerts, Vote
+from runtime.blocks.votes import Ballot, BallotKind, SignedBallot
 
 LINKS_DELAY_MS = 200  # links come and go in swarms, at a start above all
 CERTIFICATE_PEERS_MAX = 8

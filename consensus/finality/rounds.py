@@ -8,7 +8,7 @@ forgotten. A finalise certificate serves as the notarisation of its round.
 from collections.abc import Iterator
 
 from consensus.certificates import Certificate
-from consensus.votes import BallotKind
+from runtime.blocks.votes import BallotKind
 
 
 class Rounds:

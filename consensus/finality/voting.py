@@ -7,7 +7,7 @@ and how often finality has to overrule what Snowflake accepted.
 from consensus.blocktree import BlockTree
 from consensus.finality.rounds import Rounds
 from consensus.polling.topological import Topological
-from consensus.votes import Proposal
+from runtime.blocks.votes import Proposal
 
 
 def choose_checkpoint(

@@ -20,8 +20,6 @@ from typing import Any
 
 import trio
 
-from consensus.evidence import are_exclusive
-from consensus.votes import SignedBallot, SignedProposal, ballot_payload, proposal_payload
 from consensus.wire import MESSAGE, Propose, Vote
 from devnet.launcher import layout
 from devnet.launcher.layout import Devnet, genesis_hash
@@ -31,6 +29,8 @@ from node.p2p.identity import identity_from_seed
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from runtime.blocks.block import BLOCK, Header, block_id, seal_payload
 from runtime.blocks.digest import find_author, find_pre_digest, split_seal
+from runtime.blocks.evidence import are_exclusive
+from runtime.blocks.votes import SignedBallot, SignedProposal, ballot_payload, proposal_payload
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import DecodeError
 

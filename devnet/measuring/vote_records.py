@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from consensus.votes import Ballot, BallotKind
 from devnet.launcher.layout import Devnet, NodeLayout, genesis_hash
 from genesis import dev_accounts
 from node.duty.signstate_file import SignStateFile
+from runtime.blocks.votes import Ballot, BallotKind
 
 
 def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:

@@ -80,7 +80,7 @@ async def _watch(net: Devnet) -> Report:
             "block": height,
             "offender": ss58(offender),
             "reporter": ss58(proven.reporter),
-            "slot": proven.slot,
+            "slot": proven.at,
             "ppm": proven.slashed_ppm,
             "slashed_grains": taken.amount,
             "stake_before": before,

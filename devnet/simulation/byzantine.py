@@ -2,10 +2,10 @@
 
 from consensus import events as ev
 from consensus import signstate
-from consensus.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, skip_ballot
 from consensus.wire import Certified, Chits, Propose, Vote
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.packets import BlocksSent
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, skip_ballot
 
 
 class SilentNode(SimulatedNode):

@@ -20,9 +20,9 @@ from consensus.parameters import DEVNET, full_poll_thresholds
 from consensus.polling.topological import Topological
 from consensus.signstate import record_payload
 from consensus.validators import Epoch, Leaders
-from consensus.votes import Ballot, Proposal
 from consensus.wire import Certified, Message, NeedCerts, Propose, Vote
 from devnet.simulation.keys import fake_signer, verify_fake
+from runtime.blocks.votes import Ballot, Proposal
 
 # A leader proposes what it prefers at once.
 PARAMETERS = replace(DEVNET, epoch_blocks=3, soft_wait_ms=0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from consensus.votes import VerifyEd25519
+from runtime.blocks.votes import VerifyEd25519
 from runtime.cryptography import signatures
 
 Sign = Callable[[bytes], bytes]

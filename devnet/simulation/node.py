@@ -18,12 +18,12 @@ from consensus.events import BlockFacts
 from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError
 from consensus.machine import Machine
 from consensus.validators import Epoch, ValidatorSet
-from consensus.votes import Ballot, BallotKind
 from consensus.wire import Certified
 from devnet.simulation import boundaries
 from devnet.simulation.keys import KeyRing
 from devnet.simulation.packets import BlocksAsked, BlocksSent, HandoffsAsked, HandoffsSent, Packet
 from devnet.simulation.world import World
+from runtime.blocks.votes import Ballot, BallotKind
 
 ORPHANS_MAX = 64
 BLOCKS_PER_ANSWER_MAX = 64

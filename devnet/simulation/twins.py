@@ -26,10 +26,10 @@ from random import Random
 from consensus.events import BlockFacts
 from consensus.signstate import record_payload
 from consensus.validators import Epoch, Validator, ValidatorSet
-from consensus.votes import NO_BLOCK, Ballot, BallotKind, Proposal, SignedBallot, SignedProposal
 from consensus.wire import Message, Propose, Vote
 from devnet.simulation.gadgets import GENESIS, LAST_HEIGHT, PARAMETERS, BareNode
 from devnet.simulation.keys import Signer, fake_signer
+from runtime.blocks.votes import NO_BLOCK, Ballot, BallotKind, Proposal, SignedBallot, SignedProposal
 
 DOUBLED = (0, 4)  # keys with two gadgets; no set has both
 EDGES = {

@@ -14,17 +14,18 @@ from random import Random
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from consensus.events import BlockFacts, Effect, Event, Tick
-from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
+from consensus.evidence import verify_votes
 from consensus.parameters import Parameters
 from consensus.signstate import SignedRecord
 from consensus.validators import Epoch, ValidatorSet
-from consensus.votes import VerifyEd25519
 from consensus.wire import MESSAGE, Message
 from devnet.simulation import boundaries
 from devnet.simulation.keys import KeyRing
 from devnet.simulation.packets import Packet
 from devnet.simulation.weather import Weather
 from runtime.blocks.block import Header, block_id
+from runtime.blocks.evidence import DoubleBallot, DoubleProposal
+from runtime.blocks.votes import VerifyEd25519
 
 
 @dataclass

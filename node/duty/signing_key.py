@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 
 from consensus.signstate import SignedRecord, SigningRefusedError
-from consensus.votes import Ballot
 from node.duty.keystore import KeyPair
 from node.duty.signstate_file import SignStateFile
+from runtime.blocks.votes import Ballot
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from consensus.signstate import EMPTY, HeaderRecord, SigningRefusedError, SignState, record_payload
 from consensus.validators import Epochs
 from consensus.validators import Validator as Member
-from consensus.votes import Ballot, Proposal
 from node.duty.keystore import KeyPair
 from node.duty.signing_key import SigningKey
 from node.peers.peer_proof import PROOFS_MAX, prove
 from runtime.blocks.block import Header, seal_payload
 from runtime.blocks.digest import seal_item
+from runtime.blocks.votes import Ballot, Proposal
 from runtime.cryptography import vrf
 from runtime.cryptography.hashing import blake2_256
 

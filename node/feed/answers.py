@@ -15,6 +15,7 @@ from node.ledger.listener import Listener
 from node.p2p.transport import PeerInfo
 from node.pool.refusal import PoolRefusalError, Refusal
 from runtime.blocks.block import BLOCK
+from runtime.blocks.evidence import EVIDENCE, DoubleHeader
 
 OFFENCES_KEPT = 64
 PROOF_KEYS_MAX = 1_024  # 35 us each
@@ -33,7 +34,12 @@ class Answers(Listener):
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         """Keep the evidence."""
-        self._offences.append({"author": author, "slot": slot, "first": first, "second": second})
+        evidence = EVIDENCE.encode(DoubleHeader(first, second))
+        self._offences.append({"author": author, "slot": slot, "evidence": evidence})
+
+    def on_evidence(self, accused: bytes, evidence: bytes) -> None:
+        """Keep that too."""
+        self._offences.append({"author": accused, "evidence": evidence})
 
     async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901  # one case for each request
         """Answer a request of the RPC process.  Raises `PoolRefusalError`."""

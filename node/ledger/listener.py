@@ -27,5 +27,8 @@ class Listener:
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         """Two sealed headers (encoded) of one author and slot."""
 
+    def on_evidence(self, accused: bytes, evidence: bytes) -> None:
+        """A session key voted or proposed twice in one round; the evidence (encoded) proves it."""
+
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """A peer sent an extrinsic, an attestation or a heartbeat."""

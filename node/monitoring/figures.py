@@ -66,6 +66,11 @@ class Figures(Listener):
         del first, second
         _LOG.warning("validator 0x%s sealed two blocks in slot %d", author.hex(), slot)
 
+    def on_evidence(self, accused: bytes, evidence: bytes) -> None:
+        """Somebody voted or proposed twice in one round."""
+        del evidence
+        _LOG.warning("validator 0x%s voted twice in one round", accused.hex())
+
     def _seconds_since(self, block: ExecutedBlock) -> float:
         return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
 

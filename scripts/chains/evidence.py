@@ -2,6 +2,7 @@
 
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.evidence import DoubleHeader
 from runtime.frame.call import Call
 from runtime.pallets.staking.trust_lock import TrustLock
 from scripts.chains.market_chain import GENESIS_HASH, Keys
@@ -24,7 +25,7 @@ def sealed(
 
 def report(first: bytes, second: bytes) -> Call:
     """The call that brings two headers."""
-    return TrustLock.report_offence(first=first, second=second)
+    return TrustLock.report_offence(evidence=DoubleHeader(first, second))
 
 
 def double(author: Keys, slot: int = 9, epoch: int = 0) -> Call:

@@ -2,6 +2,7 @@
 
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.evidence import DoubleHeader
 from runtime.frame.call import Call
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -20,17 +21,21 @@ def report(world: World, _: Actor) -> Call:
     offender = next(actor for actor in ACTORS if actor.name == name)
     epoch = world.bound[Beacon].epoch()
     if kind == 0:
-        return TrustLock.report_offence(first=world.chance.randbytes(40), second=b"")
+        return _called(world.chance.randbytes(40), b"")
     if kind == 1:  # the same header twice
         header = _sealed(world, offender, 1, epoch)
-        return TrustLock.report_offence(first=header, second=header)
+        return _called(header, header)
     if kind == 2:
         validator = next(actor for actor in ACTORS if actor.name == VALIDATORS[0])
         old = (_sealed(world, validator, root, 0) for root in (1, 2))
         first, second = old
         if epoch > 4:
-            return TrustLock.report_offence(first=first, second=second)
-    return TrustLock.report_offence(first=_sealed(world, offender, 1, epoch), second=_sealed(world, offender, 2, epoch))
+            return _called(first, second)
+    return _called(_sealed(world, offender, 1, epoch), _sealed(world, offender, 2, epoch))
+
+
+def _called(first: bytes, second: bytes) -> Call:
+    return TrustLock.report_offence(evidence=DoubleHeader(first, second))
 
 
 def _sealed(world: World, author: Actor, root: int, epoch: int) -> bytes:

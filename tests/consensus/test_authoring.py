@@ -10,9 +10,9 @@ from consensus.events import BlockFacts
 from consensus.headers import HeaderRules, InvalidHeaderError
 from consensus.parameters import DEVNET, MAINNET, Parameters
 from consensus.proposer import proposer
-from consensus.votes import Ballot, BallotKind
 from consensus_parts import GENESIS, certificate, epochs_of
 from devnet.simulation.keys import verify_fake
+from runtime.blocks.votes import Ballot, BallotKind
 
 TINY = replace(DEVNET, epoch_blocks=3)
 

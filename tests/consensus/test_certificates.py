@@ -7,21 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consensus.certificates import CERTIFICATE, Certificate, signers_of, verify_certificate
-from consensus.evidence import (
-    EVIDENCE,
-    DoubleBallot,
-    DoubleHeader,
-    DoubleProposal,
-    double_ballot,
-    verify_headers,
-    verify_votes,
-)
+from consensus.evidence import verify_votes
 from consensus.finality.ballotbox import BallotBox
-from consensus.votes import Ballot, BallotKind, Proposal, proposal_payload, skip_ballot
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
-from devnet.simulation.keys import real_signer, verify_fake, verify_real
-from runtime.blocks.block import HEADER, Header, seal_payload
-from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from devnet.simulation.keys import verify_fake
+from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleProposal, double_ballot
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, proposal_payload, skip_ballot
 from runtime.encoding.codec import DecodeError
 
 LEFT, RIGHT = block(GENESIS_BLOCK, 1), block(GENESIS_BLOCK, 2)
@@ -143,32 +134,6 @@ def test_double_proposals() -> None:
     assert not verify_votes(replace(made, accused=signers(2)[1].public), members(4), GENESIS, verify_fake)
     same = replace(made, second=first, second_signature=signed[0])
     assert not verify_votes(same, members(4), GENESIS, verify_fake)
-
-
-def sealed(root: bytes, slot: int, number: int = 0) -> bytes:
-    signer = real_signer(number)
-    digest = (author_item(bytes(32)), pre_digest_item(PreDigest(slot, 0, bytes(32), bytes(80))))
-    header = Header(GENESIS, 1, root, bytes(32), digest)
-    seal = seal_item(signer.sign(seal_payload(GENESIS, header)))
-    return HEADER.encode(replace(header, digest=(*digest, seal)))
-
-
-def test_double_headers() -> None:
-    accused = real_signer(0).public
-    first, second = sealed(b"1" * 32, 7), sealed(b"2" * 32, 7)
-    made = DoubleHeader(accused, 7, first, second)
-    assert verify_headers(made, GENESIS, verify_real)
-    assert EVIDENCE.decode(EVIDENCE.encode(made)) == made
-    for other in (
-        replace(made, second=first),
-        replace(made, slot=8),
-        replace(made, accused=real_signer(1).public),
-        replace(made, second=sealed(b"2" * 32, 8)),
-        replace(made, second=sealed(b"2" * 32, 7, number=1)),
-        replace(made, second=second[:-1]),
-        replace(made, second=b""),
-    ):
-        assert not verify_headers(other, GENESIS, verify_real)
 
 
 def test_box_counts_each_voter_once_and_accuses_once() -> None:

@@ -7,15 +7,16 @@ import pytest
 
 from consensus import events as ev
 from consensus.events import BlockFacts, CertifiedRef
-from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
+from consensus.evidence import verify_votes
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.validators import Epoch
-from consensus.votes import Ballot, BallotKind, Proposal, SignedProposal, proposal_payload, skip_ballot
 from consensus.wire import Certified, Message, NeedCerts, Propose, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate_by, set_of
 from consensus_shell import SLOT, Shell, accept
 from devnet.simulation.keys import Signer, fake_signer, verify_fake
+from runtime.blocks.evidence import DoubleBallot, DoubleProposal
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedProposal, proposal_payload, skip_ballot
 
 OLD, NEW = (0, 1, 2, 3), (4, 5, 6, 7)
 OVERLAP = (1, 2, 3, 4)

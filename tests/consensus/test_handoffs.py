@@ -14,11 +14,11 @@ from consensus.handoffs import HANDOFF, Handoff, InvalidHandoffError, follow, se
 from consensus.parameters import DEVNET
 from consensus.sets import SetChangedError, SetTable
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, BallotKind
 from consensus_parts import GENESIS, certificate_by, members, set_of
 from devnet.simulation.keys import verify_fake
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.blocks.digest import NextValidators, consensus_item
+from runtime.blocks.votes import Ballot, BallotKind
 from runtime.encoding.codec import DecodeError
 from runtime.pallets.staking.trust_stake import TrustStake
 

@@ -11,7 +11,6 @@ from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError, fina
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.validators import Epoch, Validator, ValidatorSet
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from consensus_parts import GENESIS, GENESIS_BLOCK
 from devnet.simulation.keys import real_signer, verify_real
 from runtime.blocks.block import Header, block_id, seal_payload
@@ -25,6 +24,7 @@ from runtime.blocks.digest import (
     pre_digest_item,
     seal_item,
 )
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import vrf
 
 SIGNERS = [real_signer(number) for number in range(4)]

@@ -12,10 +12,10 @@ from consensus.finality.rounds import Rounds
 from consensus.parameters import DEVNET
 from consensus.polling.polls import Polls
 from consensus.polling.topological import Topological
-from consensus.votes import BallotKind, skip_ballot
 from consensus.wire import Certified, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from consensus_shell import ONE, Shell
+from runtime.blocks.votes import BallotKind, skip_ballot
 
 TWO = block(ONE, ONE.slot + 1)
 VOTE = (ONE.id, ONE.id)

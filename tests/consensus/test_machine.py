@@ -8,10 +8,10 @@ from consensus.machine import FINAL_AT_ONCE
 from consensus.parameters import DEVNET
 from consensus.proposer import proposer
 from consensus.signstate import EMPTY, HeaderRecord, after
-from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 from consensus.wire import Certified, NeedCerts, Propose, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, epochs_of
 from consensus_shell import KEYS, ONE, SLOT, START_MS, TWO, Shell, accept, proposal, vote
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, skip_ballot
 
 
 def test_a_single_validator_makes_a_final_chain() -> None:

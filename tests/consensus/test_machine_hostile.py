@@ -5,10 +5,10 @@ import pytest
 from consensus import events as ev
 from consensus.events import BlockFacts
 from consensus.parameters import DEVNET
-from consensus.votes import Ballot, BallotKind, SignedBallot, skip_ballot
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from consensus_parts import GENESIS, ballot, cast, certificate, signers
 from consensus_shell import KEYS, ONE, SLOT, Shell, proposal, vote
+from runtime.blocks.votes import Ballot, BallotKind, SignedBallot, skip_ballot
 
 
 def test_only_a_few_headers_of_a_slot_are_welcome_unless_voted_for() -> None:

@@ -17,8 +17,8 @@ from consensus.certificates import VERSION_ED25519, Certificate
 from consensus.finality import rounds, voting
 from consensus.finality.rounds import Rounds
 from consensus.validators import ValidatorSet
-from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 from consensus_parts import GENESIS_BLOCK, block, members
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, skip_ballot
 
 ROUNDS = (1, 2)
 HONEST = 3

@@ -7,15 +7,24 @@ import pytest
 from consensus import events as ev
 from consensus.blocktree import BlockTree
 from consensus.events import BlockFacts
-from consensus.evidence import DoubleBallot, DoubleProposal, verify_votes
+from consensus.evidence import verify_votes
 from consensus.parameters import DEVNET, full_poll_thresholds
 from consensus.polling.snowflake import Snowflake
 from consensus.polling.topological import Topological
-from consensus.votes import Ballot, BallotKind, Proposal, SignedProposal, ballot_payload, proposal_payload, skip_ballot
 from consensus.wire import Certified, Chits, Propose, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from consensus_shell import KEYS, ONE, SLOT, TWO, Shell, accept, proposal
 from devnet.simulation.keys import verify_fake
+from runtime.blocks.evidence import DoubleBallot, DoubleProposal
+from runtime.blocks.votes import (
+    Ballot,
+    BallotKind,
+    Proposal,
+    SignedProposal,
+    ballot_payload,
+    proposal_payload,
+    skip_ballot,
+)
 
 FOUR = full_poll_thresholds(4)  # 3 of 4 in four polls in a row, or 4 of 4 in two
 A, B, C = (bytes([first]) + bytes(31) for first in (0x00, 0x80, 0x81))

@@ -7,10 +7,10 @@ from consensus import signstate
 from consensus.blocktree import BlockTree
 from consensus.recall import Recall
 from consensus.signstate import EMPTY, SignState, after
-from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
 from consensus.wire import Certified
 from consensus_parts import GENESIS_BLOCK, ballot, block, certificate
 from consensus_shell import ONE, SLOT, Shell
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, skip_ballot
 
 NOTARISE = ballot(BallotKind.NOTARISE, 1, ONE)
 PROPOSAL = Proposal(0, 1, 0, 1, ONE.id)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consensus import signstate
-from consensus.evidence import are_exclusive
 from consensus.signstate import EMPTY, SIGN_STATE, HeaderRecord, SigningRefusedError, after, raise_floor
-from consensus.votes import Ballot, BallotKind, Proposal, skip_ballot
+from runtime.blocks.evidence import are_exclusive
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, skip_ballot
 
 A, B = bytes([1]) * 32, bytes([2]) * 32
 

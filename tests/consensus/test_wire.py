@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
-from consensus.votes import BallotKind, Proposal, SignedProposal
 from consensus.wire import (
     CERTIFICATES_PER_MESSAGE_MAX,
     MESSAGE,
@@ -22,6 +21,7 @@ from consensus.wire import (
     Vote,
 )
 from consensus_parts import GENESIS_BLOCK, ballot, block, cast, certificate, signers
+from runtime.blocks.votes import BallotKind, Proposal, SignedProposal
 from runtime.encoding.codec import DecodeError
 
 ONE = block(GENESIS_BLOCK, 1)

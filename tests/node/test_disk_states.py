@@ -12,7 +12,6 @@ from block_maker import FIRST_SLOT, SPEC
 from consensus import events as ev
 from consensus.recall import Recall
 from consensus.signstate import SignState, after
-from consensus.votes import Ballot, BallotKind
 from consensus.wire import Certified, NeedCerts, PullQuery
 from node.clock import Clock
 from node.config import Config
@@ -22,6 +21,7 @@ from node.ledger.chain import Chain
 from node.ledger.round_log import RoundLog
 from node.ledger.storage import Storage
 from node.service import Node
+from runtime.blocks.votes import Ballot, BallotKind
 
 LOST = b"\x77" * 32  # a block that nobody has
 STEPS: list[tuple[type, str]] = [

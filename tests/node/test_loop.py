@@ -12,7 +12,6 @@ import node.loop
 import node.sync.sync
 from block_maker import Maker, open_at
 from consensus import events as ev
-from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
 from handed_history import handed_on
 from loop_stage import Stage, about_to_import
@@ -28,6 +27,7 @@ from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.messages import GET_HANDOFFS, HANDOFFS, STATUS, GetHandoffs, PeerStatus, encode_answer
 from node.pool.verifier import Verdicts
 from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.blocks.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 

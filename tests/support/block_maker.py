@@ -7,7 +7,6 @@ from pathlib import Path
 
 from consensus.certificates import Certificate, make_certificate
 from consensus.events import Build, CertifiedRef
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
@@ -33,6 +32,7 @@ from runtime.blocks.extrinsic import (
     payload_head,
     signing_payload,
 )
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call

@@ -6,8 +6,8 @@ from hashlib import blake2b
 from consensus.certificates import Certificate, make_certificate
 from consensus.events import BlockFacts, CertifiedRef
 from consensus.validators import Epoch, Validator, ValidatorSet
-from consensus.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from devnet.simulation.keys import Signer, fake_signer
+from runtime.blocks.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 
 GENESIS = blake2b(b"test chain", digest_size=32).digest()
 GENESIS_BLOCK = BlockFacts(GENESIS, bytes(32), 0, 0, bytes(32), 0)

@@ -11,10 +11,10 @@ from consensus.machine import Machine
 from consensus.parameters import DEVNET
 from consensus.signstate import EMPTY, SignedRecord, SignState, after, record_payload
 from consensus.validators import Epochs
-from consensus.votes import Ballot, Proposal, SignedProposal, proposal_payload
 from consensus.wire import Chits, Message, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, block, cast, epochs_of, signers
 from devnet.simulation.keys import Signer, verify_fake
+from runtime.blocks.votes import Ballot, Proposal, SignedProposal, proposal_payload
 
 START_MS = 1_000_000
 SLOT = START_MS // DEVNET.slot_ms

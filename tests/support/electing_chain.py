@@ -10,7 +10,6 @@ from block_maker import FIRST_SLOT, ListedPool, no_inherents
 from consensus.certificates import make_certificate
 from consensus.events import Build, CertifiedRef
 from consensus.proposer import proposer
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.presets import preset, validator_names
@@ -23,6 +22,7 @@ from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.opening import open_chain
 from node.ledger.storage import Storage
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 

@@ -8,10 +8,10 @@ from consensus.certificates import make_certificate
 from consensus.handoffs import HANDOFF, Handoff, seats_log, seats_of
 from consensus.parameters import Parameters
 from consensus.validators import Validator, ValidatorSet
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.blocks.digest import consensus_item
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 

@@ -11,9 +11,9 @@ from consensus.certificates import make_certificate
 from consensus.handoffs import HANDOFF, Handoff, seats_log, seats_of
 from consensus.parameters import DEVNET
 from consensus.validators import Validator, ValidatorSet
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.blocks.digest import consensus_item
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 from wallet.proved.finality import FinalHeader, TrustRoot

@@ -14,7 +14,6 @@ from typing import Any, cast
 from consensus.certificates import CERTIFICATE, make_certificate
 from consensus.parameters import DEVNET
 from consensus.validators import Validator, ValidatorSet
-from consensus.votes import Ballot, BallotKind, ballot_payload
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
@@ -24,6 +23,7 @@ from node.rpc.__main__ import registry_for
 from node.rpc.replica import Replica
 from node.rpc.server import Server, ServerOptions
 from runtime.blocks.block import HEADER, Block, block_id, genesis_header
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 from runtime.pallets.staking.trust_stake import TrustStake

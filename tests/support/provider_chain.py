@@ -32,10 +32,10 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import (
     BidName,
     ChainError,
-    DoubleHeaderEvidence,
     Identity,
     Inspection,
     RollCallView,
+    SeenOffence,
     View,
 )
 from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
@@ -238,7 +238,7 @@ class FakeChain:
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)
 
-    async def offences(self) -> list[DoubleHeaderEvidence]:
+    async def offences(self) -> list[SeenOffence]:
         return []
 
     async def is_tombstoned(self, stash: bytes) -> bool:

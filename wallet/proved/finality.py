@@ -14,10 +14,10 @@ from consensus.certificates import CERTIFICATE, verify_certificate
 from consensus.headers import InvalidHeaderError, read_header
 from consensus.parameters import Parameters
 from consensus.validators import Validator, ValidatorSet
-from consensus.votes import BallotKind
 from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
 from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
+from runtime.blocks.votes import BallotKind
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import DecodeError
 from runtime.frame.runtime import Runtime

@@ -161,9 +161,9 @@ async def _offence(director: Director, epoch: int) -> None:
     await director.lift(director.waits_longest())
     await watched.until_epoch(epoch + 3)
     has_left = offender not in watched.sitting()
-    first, second = await director.offence_of(offender)
+    evidence = await director.offence_of(offender)
     before = await director.stake_of(offender)
-    await director.report(first, second)
+    await director.report(evidence)
     reported = watched.epoch
     director.tell(f"epoch {reported}: {name} has {'left' if has_left else 'not left'}, and is reported")
     await watched.until_epoch(reported + 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
 from devnet.proofs.elections.watching import Watched
 from genesis import dev_accounts
+from runtime.blocks.evidence import EVIDENCE, DoubleHeader
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -106,19 +108,23 @@ class Director:
         behind = {stash: await self._behind(stash, at) for stash in elected}
         return min(elected, key=lambda stash: (behind[stash], stash))
 
-    async def offence_of(self, stash: bytes) -> tuple[str, str]:
+    async def offence_of(self, stash: bytes) -> DoubleHeader:
         """The newest two headers by which the node has seen somebody propose twice.  Raises `DevnetError`."""
         pairs = await self.client.rpc.call("ogpu_inspect", "offences")
         key = dev_accounts.key(self.member(stash).name, dev_accounts.SESSION)
         seen = [pair for pair in pairs if pair["author"] == "0x" + key.hex()]
         if not seen:
             raise DevnetError(f"{self.member(stash).name} was to propose twice, and nobody has seen it")
-        newest = max(seen, key=lambda pair: int(pair["slot"]))
-        return str(newest["first"]), str(newest["second"])
+        newest = max((pair for pair in seen if "slot" in pair), key=lambda pair: int(pair["slot"]))
+        evidence = EVIDENCE.decode(bytes.fromhex(newest["evidence"][2:]))
+        assert isinstance(evidence, DoubleHeader), "what has a slot"
+        return evidence
 
-    async def report(self, first: str, second: str) -> None:
+    async def report(self, evidence: DoubleHeader) -> None:
         """Report an offence."""
-        words = ("call", "TrustLock.report_offence", first, second, "--from", f"//{SAVER}", "--yes")
+        headers = {"first": "0x" + evidence.first.hex(), "second": "0x" + evidence.second.hex()}
+        said = json.dumps({"DoubleHeader": headers})
+        words = ("call", "TrustLock.report_offence", said, "--from", f"//{SAVER}", "--yes")
         await asyncio.to_thread(self.wallet, *words)
 
     async def stake_of(self, stash: bytes) -> int:

@@ -10,10 +10,10 @@ from typing import Final
 
 from consensus.certificates import BITMAP_BYTES_MAX, CERTIFICATE, Certificate
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
-from consensus.votes import ballot_payload
 from devnet.proofs.liars.heads import FOREIGN, FUTURE_BLOCKS, STALE_BLOCKS
 from devnet.proofs.liars.lie import TRUTH, Mouth, NodeMessage, Noticed, Program, Replies, lie
 from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
+from runtime.blocks.votes import ballot_payload
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 

@@ -27,7 +27,7 @@ from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
 from gpu_tasks.provider.chain.offences import offences
-from gpu_tasks.provider.chain.port import BidName, ChainError, DoubleHeaderEvidence, Inspection, RollCallView, View
+from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.seldom import Seldom
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.frame.call import Call
@@ -329,7 +329,7 @@ class LiveChain:
         """See `ChainPort`."""
         return await self._asked(market_reads.stash_of(self.client, provider_key))
 
-    async def offences(self) -> list[DoubleHeaderEvidence]:
+    async def offences(self) -> list[SeenOffence]:
         """See `ChainPort`."""
         return await self._asked(offences(self.client))
 

@@ -20,9 +20,7 @@ from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
-from runtime.blocks.block import HEADER
-from runtime.blocks.digest import find_author
-from runtime.encoding.codec import DecodeError
+from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal
 from runtime.frame.call import Call
 from wallet.keypair import Keypair
 
@@ -92,19 +90,11 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class DoubleHeaderEvidence:
-    """Two sealed headers of one author in one slot, encoded."""
+class SeenOffence:
+    """A validator that contradicted itself, by its stash, and what proves it."""
 
-    first: bytes
-    second: bytes
-
-    @property
-    def author(self) -> bytes | None:
-        """The stash that both name; None if they cannot be read."""
-        try:
-            return find_author(HEADER.decode(self.first).digest)
-        except DecodeError:
-            return None
+    offender: bytes
+    evidence: DoubleHeader | DoubleProposal | DoubleBallot
 
 
 class ChainPort(Protocol):
@@ -202,7 +192,7 @@ class ChainPort(Protocol):
         """Whose provider key this is."""
         ...
 
-    async def offences(self) -> list[DoubleHeaderEvidence]:
+    async def offences(self) -> list[SeenOffence]:
         """What the node saw of validators that proposed twice in one slot; nothing that proves no offence."""
         ...
 

@@ -6,17 +6,18 @@ offender that is already tombstoned is not reported again; a report that comes s
 
 from __future__ import annotations
 
-from gpu_tasks.provider.chain.port import ChainError, ChainPort, DoubleHeaderEvidence
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, SeenOffence
 from gpu_tasks.provider.telemetry import Telemetry
+from runtime.blocks.evidence import EVIDENCE
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_lock import TrustLock
 
 REPORTS_MAX = 1_024
-"""Pairs of headers that are remembered as reported; an honest network has none."""
+"""What is remembered as reported; an honest network has none."""
 
 
 class Reporter:
-    """Reports what the node saw, each pair of headers once: Root may lift a tombstone, and who had it offend again."""
+    """Reports what the node saw, each evidence once: Root may lift a tombstone, and who had it offend again."""
 
     def __init__(self, stash: bytes, chain: ChainPort, telemetry: Telemetry) -> None:
         """`stash` is the provider's own, which it does not accuse."""
@@ -27,21 +28,20 @@ class Reporter:
 
     async def step(self) -> None:
         """Report new offenders. ChainError if the node is away: the evidence is still there later."""
-        for evidence in await self._chain.offences():
-            author = evidence.author
-            pair = blake2_256(evidence.first + evidence.second)
-            if author is None or author == self._stash or pair in self._reported:
+        for seen in await self._chain.offences():
+            proof = blake2_256(EVIDENCE.encode(seen.evidence))
+            if seen.offender == self._stash or proof in self._reported:
                 continue
-            if await self._chain.is_tombstoned(author):
+            if await self._chain.is_tombstoned(seen.offender):
                 continue
             if len(self._reported) < REPORTS_MAX:
-                self._reported.add(pair)
-            await self._report(author, pair, evidence)
+                self._reported.add(proof)
+            await self._report(seen, proof)
 
-    async def _report(self, author: bytes, pair: bytes, evidence: DoubleHeaderEvidence) -> None:
+    async def _report(self, seen: SeenOffence, proof: bytes) -> None:
         try:
-            await self._chain.submit(TrustLock.report_offence(first=evidence.first, second=evidence.second))
+            await self._chain.submit(TrustLock.report_offence(evidence=seen.evidence))
         except ChainError:
-            self._reported.discard(pair)
+            self._reported.discard(proof)
             raise
-        self._telemetry.tell("reported", offender=author)
+        self._telemetry.tell("reported", offender=seen.offender)

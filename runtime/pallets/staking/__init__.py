@@ -21,5 +21,6 @@ from_copies         what becomes of stakes that an older program stored
 from_one_set        what becomes of the one set that sat for ever
 trust_stake         the pallet TrustStake: calls
 double_headers      the evidence of two headers in one slot
+offences            who did what, by evidence of headers, proposals and votes
 trust_lock          the pallet TrustLock: locks by case, offences
 """

@@ -6,14 +6,11 @@ wherever the author is since; one that signs once for a slot cannot be accused.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 
-from runtime.blocks.block import HEADER_BYTES_MAX, Header, block_id, seal_payload
+from runtime.blocks.block import Header, block_id, seal_payload
 from runtime.blocks.digest import find_author, find_pre_digest, split_seal
 from runtime.cryptography.signatures import verify_ed25519
-from runtime.encoding.codec import Bounded, DecodeError, codec
-
-SealedHeader = Annotated[bytes, Bounded(HEADER_BYTES_MAX)]
+from runtime.encoding.codec import DecodeError, codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
+from runtime.blocks.evidence import Evidence
 from runtime.encoding.codec import U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId
 from runtime.encoding.types import Balance as Grains
@@ -31,7 +32,7 @@ from runtime.frame.pallet import (
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking import from_copies, held_slashes
-from runtime.pallets.staking.double_headers import SealedHeader, double_proposal
+from runtime.pallets.staking.offences import Offence, proven
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import (
     PPM,
@@ -95,10 +96,12 @@ class Paid:
 
 @event
 class OffenceProven:
-    """A validator proposed twice in one slot. About `amount` will be taken from it and its delegators, an era later."""
+    """A validator contradicted itself. About `amount` will be taken from it and its delegators, an era later."""
 
     offender: AccountId
-    slot: U64
+    kind: Offence
+    at: U64
+    """The slot of the headers, or the round of the votes."""
     epoch: U32
     slashed_ppm: U32
     amount: Grains
@@ -163,28 +166,27 @@ class TrustLock(Pallet, index=8):
     errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished, NoSlashHeld)
 
     @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
-    def report_offence(self, origin: Signed, first: SealedHeader, second: SealedHeader) -> None:
-        """Prove that a validator proposed twice in one slot: two of its sealed headers. Pays 10 % of the slash."""
-        proven = double_proposal(first, second, self.system.block_hash[0], self._session_key)
-        proof = known(proven, NotAnOffence)
+    def report_offence(self, origin: Signed, evidence: Evidence) -> None:
+        """Prove that a validator contradicted itself: two of its signed statements. Pays 10 % of the slash."""
+        proof = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
         now = self.beacon.epoch()
         epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
         window = [past for past in self.offenders.get() if self._counts(past, now)]
-        ensure(all(past.stash != proof.author for past in window), AlreadyPunished)
-        pardoned = self.stake.pardoned[proof.author]
+        ensure(all(past.stash != proof.offender for past in window), AlreadyPunished)
+        pardoned = self.stake.pardoned[proof.offender]
         ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
         era = epoch // self.stake.era_epochs
-        exposed = self.stake.offence_exposure(proof.author, era)
-        window.append(Offender(proof.author, epoch, era, exposed.total, 0))
+        exposed = self.stake.offence_exposure(proof.offender, era)
+        window.append(Offender(proof.offender, epoch, era, exposed.total, 0))
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, origin.account)
         # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block. Nobody is
         # paid for those: else who has little at stake would offend after somebody else, and live on the other's slash.
         if any(past.slashed_ppm < ppm for past in window):
             self.raised.set(ppm)
-        self.stake.tombstone(proof.author)
-        self.emit(OffenceProven(proof.author, proof.slot, epoch, ppm, amount, origin.account))
+        self.stake.tombstone(proof.offender)
+        self.emit(OffenceProven(proof.offender, proof.kind, proof.at, epoch, ppm, amount, origin.account))
 
     @call(index=1, weight=WEIGHTS["TrustLock.cancel_slashes"])
     def cancel_slashes(self, origin: Root, offender: AccountId) -> None:
@@ -256,10 +258,6 @@ class TrustLock(Pallet, index=8):
     def _counts(self, past: Offender, now: int) -> bool:
         """Whether an offence is of the window; not that of one whose tombstone Root has lifted."""
         return past.epoch + self.stake.unbonding_epochs >= now and past.stash in self.stake.tombstones
-
-    def _session_key(self, author: bytes, epoch: int) -> bytes | None:
-        seat = self.stake.seat_in(author, epoch)
-        return seat.session_key if seat else None
 
     def _deserved(self, window: list[Offender]) -> int:
         """What each offender of the window loses, in ppm of its exposure; no less than what some are raised to now."""

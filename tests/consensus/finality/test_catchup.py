@@ -9,9 +9,9 @@ from consensus.finality.catchup import CatchUp
 from consensus.finality.gadget import Gadget
 from consensus.finality.rounds import Rounds
 from consensus.parameters import DEVNET
-from consensus.votes import Ballot, BallotKind
 from consensus.wire import Certified, NeedCerts
 from consensus_parts import certificate, members
+from runtime.blocks.votes import Ballot, BallotKind
 
 EPOCH = 5
 QUESTION = NeedCerts(EPOCH, 1, 0, 0, b"")

@@ -6,10 +6,10 @@ from consensus import events as ev
 from consensus.certificates import Certificate
 from consensus.parameters import DEVNET
 from consensus.signstate import EMPTY, SignedRecord
-from consensus.votes import BallotKind, skip_ballot
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, Certified, NeedCerts, Propose
 from consensus_parts import GENESIS_BLOCK, ballot, block, certificate
 from consensus_shell import KEYS, ONE, SLOT, TWO, Shell, accept, proposal, vote
+from runtime.blocks.votes import BallotKind, skip_ballot
 
 
 def skipped(round_: int) -> Certificate:

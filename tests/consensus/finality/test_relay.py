@@ -9,10 +9,10 @@ from consensus.certificates import make_bitmap, read_bitmap
 from consensus.finality.relay import CERTIFICATE_PEERS_MAX, LINKS_DELAY_MS, STRANGERS_MAX, BallotRelay
 from consensus.neighbours import Neighbours
 from consensus.parameters import ACTIVE_VALIDATORS_MAX, DEVNET
-from consensus.votes import BallotKind, skip_ballot
 from consensus.wire import Certified, Message, NeedCerts, Propose, Vote
 from consensus_parts import ballot, cast, certificate, members, signers
 from consensus_shell import KEYS, ONE, Shell, proposal, vote
+from runtime.blocks.votes import BallotKind, skip_ballot
 
 EVERYBODY = b"\x0f"
 BUT_TWO = b"\x0b"  # members 0, 1 and 3

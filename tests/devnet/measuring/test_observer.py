@@ -2,7 +2,13 @@
 
 import pytest
 
-from consensus.votes import (
+from consensus.wire import MESSAGE, Message, Propose, Vote
+from devnet.measuring.observer import Seen
+from genesis import dev_accounts
+from node.p2p.frames import FrameKind
+from runtime.blocks.block import BLOCK, Block, Header, seal_payload
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.votes import (
     Ballot,
     BallotKind,
     Proposal,
@@ -12,12 +18,6 @@ from consensus.votes import (
     proposal_payload,
     skip_ballot,
 )
-from consensus.wire import MESSAGE, Message, Propose, Vote
-from devnet.measuring.observer import Seen
-from genesis import dev_accounts
-from node.p2p.frames import FrameKind
-from runtime.blocks.block import BLOCK, Block, Header, seal_payload
-from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 
 GENESIS = b"\7" * 32

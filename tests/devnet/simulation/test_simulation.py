@@ -17,12 +17,12 @@ from consensus import signstate
 from consensus.finality.gadget import Gadget
 from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
-from consensus.votes import BallotKind
 from devnet.simulation import scenario as scenarios
 from devnet.simulation.__main__ import catalogue, deal, main, parse
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.report import kind_of, summarise
 from devnet.simulation.scenario import Scenario, run
+from runtime.blocks.votes import BallotKind
 
 SEEDS_UNTIL_CAUGHT = 15
 

@@ -11,9 +11,9 @@ import pytest
 from consensus import signstate
 from consensus.finality.rounds import Rounds
 from consensus.validators import ValidatorSet
-from consensus.votes import BallotKind
 from devnet.simulation.gadgets import BareNode
 from devnet.simulation.twins import EDGES, choose, count_scenarios, main, partitions, play
+from runtime.blocks.votes import BallotKind
 
 SCENARIOS = 40
 LINKS_ARE_NEEDED = (103_322,)

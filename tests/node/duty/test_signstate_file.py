@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from consensus.signstate import HeaderRecord, SigningRefusedError
-from consensus.votes import Ballot, BallotKind
 from node.duty.signstate_file import SignStateFile
 from node.errors import BadInputError, DiskSpaceError, NodeError
+from runtime.blocks.votes import Ballot, BallotKind
 
 GENESIS, SESSION = b"g" * 32, b"s" * 32
 

@@ -12,7 +12,6 @@ from block_maker import Maker
 from consensus.signstate import SigningRefusedError
 from consensus.validators import Epoch, ValidatorSet
 from consensus.validators import Validator as Member
-from consensus.votes import Ballot, BallotKind
 from node.duty.keystore import KeyPair
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
@@ -20,6 +19,7 @@ from node.duty.validator_keys import ValidatorKeys
 from node.p2p.hello import Role
 from node.peers.peer_proof import PeerProofs
 from runtime.blocks.block import Header, seal_payload
+from runtime.blocks.votes import Ballot, BallotKind
 from runtime.cryptography.signatures import verify_ed25519
 
 GENESIS, STASH = b"g" * 32, b"s" * 32

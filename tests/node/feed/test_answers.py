@@ -10,9 +10,10 @@ import pytest
 from block_maker import Maker
 from consensus.certificates import CERTIFICATE
 from node.feed import messages as feed
-from node.feed.answers import PROOF_KEYS_MAX, Answers
+from node.feed.answers import OFFENCES_KEPT, PROOF_KEYS_MAX, Answers
 from node.pool.refusal import PoolRefusalError
 from runtime.blocks.block import HEADER
+from runtime.blocks.evidence import EVIDENCE, DoubleHeader
 
 
 def answers() -> Answers:
@@ -41,3 +42,29 @@ async def test_a_certificate_comes_with_its_header_and_without_the_blocks_body(t
     for height in (0, 1, 2):
         assert await asked.answer(feed.CertificateAt(1, height)) == expected
     assert await asked.answer(feed.CertificateAt(1, 3)) is None
+
+
+@pytest.mark.trio
+async def test_what_was_seen_of_offences_is_shown_as_it_is_reported() -> None:
+    asked = answers()
+    asked.on_offence(b"k" * 32, 9, b"first", b"second")
+    asked.on_evidence(b"v" * 32, b"evidence")
+    shown = await asked.answer(feed.Inspect(1, "offences"))
+    assert shown == [
+        {"author": b"k" * 32, "slot": 9, "evidence": EVIDENCE.encode(DoubleHeader(b"first", b"second"))},
+        {"author": b"v" * 32, "evidence": b"evidence"},
+    ]
+    for number in range(OFFENCES_KEPT):
+        asked.on_evidence(b"v" * 32, b"%d" % number)
+    assert len(await asked.answer(feed.Inspect(1, "offences"))) == OFFENCES_KEPT  # type: ignore[arg-type]
+
+
+@pytest.mark.trio
+async def test_handoffs_are_given_in_pages_and_without_gaps() -> None:
+    kept = {number: b"%d" % number for number in range(40) if number != 30}
+    chain = SimpleNamespace(storage=SimpleNamespace(handoff=kept.get))
+    asked = Answers(SimpleNamespace(chain=chain), list)  # type: ignore[arg-type]  # only handoffs are asked for
+    most = list(range(5, 5 + feed.HANDOFFS_MAX))
+    table = {(0, 3): [0, 1, 2], (5, 1_000): most, (28, 9): [28, 29], (30, 2): [], (7, 0): []}
+    for (first, count), numbers in table.items():
+        assert await asked.answer(feed.HandoffsFrom(1, first, count)) == [b"%d" % number for number in numbers]

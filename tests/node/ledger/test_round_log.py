@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from consensus.certificates import Certificate
-from consensus.votes import Ballot, BallotKind
 from node.ledger.round_log import RoundLog
+from runtime.blocks.votes import Ballot, BallotKind
 
 
 def certificate(round_: int, kind: BallotKind = BallotKind.NOTARISE, epoch: int = 0) -> Certificate:

@@ -7,11 +7,11 @@ import pytest
 import node.peers.peers
 from consensus.certificates import BITMAP_BYTES_MAX, VERSION_ED25519, Certificate
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
-from consensus.votes import Ballot, BallotKind
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, MESSAGE, Certified
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES
 from node.peers.peers import PENALTIES_MAX, PENALTY_WINDOW_MS, Peers
 from played_transport import PlayedTransport
+from runtime.blocks.votes import Ballot, BallotKind
 
 
 @pytest.fixture

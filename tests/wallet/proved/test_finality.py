@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from certified_blocks import CertifiedChain
 from consensus.certificates import CERTIFICATE
 from consensus.parameters import DEVNET, MAINNET
-from consensus.votes import BallotKind
 from genesis.chain import GENESIS_KEYS, runtime_for
 from played_node import certify
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
+from runtime.blocks.votes import BallotKind
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 from runtime.pallets.system import System

@@ -8,7 +8,6 @@ from dataclasses import replace
 import trio
 
 from consensus.certificates import VERSION_ED25519, Certificate
-from consensus.votes import Ballot, BallotKind, SignedBallot
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, MESSAGE, Certified, Vote
 from devnet.proofs.flood.attack import attack
 from devnet.proofs.flood.peers.intruder import (
@@ -24,6 +23,7 @@ from devnet.proofs.flood.scene import Scene
 from genesis import dev_accounts
 from node.p2p.frames import FrameKind
 from node.p2p.handshake import HandshakeFailed
+from runtime.blocks.votes import Ballot, BallotKind, SignedBallot
 
 VARIETY = 2_000
 FAR_ROUND = 1_000_000

@@ -16,10 +16,13 @@ import pytest
 from genesis import dev_accounts
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, SeenOffence
 from gpu_tasks.provider.keys import provider_key
 from played_node import PlayedNode, served
 from runtime.blocks.block import HEADER
+from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader
+from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
+from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
 from wallet.proved.pins import PIN_FILE, ChainChangedError, Pin
 from wallet.rpc import RpcConnection, RpcJson
 from wallet.trust import Trust
@@ -179,15 +182,34 @@ def test_how_far_the_chain_has_come_is_believed_only_as_far_as_the_clock(
     with_chain(tmp_path, body)
 
 
+def test_what_a_node_has_seen_is_known_by_its_offender(tmp_path: Path) -> None:
+    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
+        public, secret = keypair_from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
+        ballots = [Ballot(BallotKind.NOTARISE, 0, 1, 1, bytes([number]) * 32) for number in (1, 2)]
+        signatures = [
+            sign(Scheme.ED25519, public, secret, ballot_payload(node.chain.genesis_hash, ballot)) for ballot in ballots
+        ]
+        evidence = DoubleBallot(public, ballots[0], signatures[0], ballots[1], signatures[1])
+        shown = {"evidence": "0x" + EVIDENCE.encode(evidence).hex()}
+        lies["ogpu_inspect"] = lambda _: [shown]
+        assert await chain.offences() == [SeenOffence(dev_accounts.stash("Alice"), evidence)]
+
+    with_chain(tmp_path, body)
+
+
 def test_offences_that_a_node_makes_up_are_not_reported(tmp_path: Path) -> None:
     """Each report would cost its fee, and a node may make up as many names as it likes."""
 
     async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
         header = node.chain.head
-        forged = [
-            "0x" + HEADER.encode(replace(header, extrinsics_root=bytes([number]) * 32)).hex() for number in (1, 2)
-        ]
-        lies["ogpu_inspect"] = lambda _: [{"first": forged[0], "second": forged[1]}] * 1_000
+        forged = DoubleHeader(
+            *(HEADER.encode(replace(header, extrinsics_root=bytes([number]) * 32)) for number in (1, 2))
+        )
+        key = dev_accounts.key("Alice", dev_accounts.SESSION)
+        ballots = [Ballot(BallotKind.NOTARISE, 0, 1, 1, bytes([number]) * 32) for number in (1, 2)]
+        unsigned = DoubleBallot(key, ballots[0], bytes(64), ballots[1], bytes(64))
+        made_up = ["0x" + EVIDENCE.encode(evidence).hex() for evidence in (forged, unsigned)]
+        lies["ogpu_inspect"] = lambda _: [{"evidence": text} for text in (*made_up, "0x00")] * 1_000
         assert await chain.offences() == []
 
     with_chain(tmp_path, body)

@@ -4,32 +4,33 @@ import asyncio
 
 import pytest
 
-from gpu_tasks.provider.chain.port import ChainError, DoubleHeaderEvidence
+from gpu_tasks.provider.chain.port import ChainError, SeenOffence
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.telemetry import LogTelemetry
 from runtime.blocks.block import HEADER, Header
 from runtime.blocks.digest import author_item
+from runtime.blocks.evidence import DoubleHeader
 from runtime.frame.call import Call
 from runtime.pallets.staking.trust_lock import TrustLock
 
 OWN, DAVE, EVE = b"\1" * 32, b"\2" * 32, b"\3" * 32
 
 
-def evidence(author: bytes) -> DoubleHeaderEvidence:
-    headers = (Header(bytes(32), 1, bytes([n]) * 32, bytes(32), (author_item(author),)) for n in (1, 2))
-    return DoubleHeaderEvidence(*(HEADER.encode(header) for header in headers))
+def evidence(author: bytes, number: int = 1) -> SeenOffence:
+    headers = (Header(bytes(32), number, bytes([n]) * 32, bytes(32), (author_item(author),)) for n in (1, 2))
+    return SeenOffence(author, DoubleHeader(*(HEADER.encode(header) for header in headers)))
 
 
 class FakeChain:
     """What a reporter asks of a chain, answered from memory."""
 
-    def __init__(self, *found: DoubleHeaderEvidence) -> None:
+    def __init__(self, *found: SeenOffence) -> None:
         self.found = list(found)
         self.tombstones: set[bytes] = set()
         self.calls: list[Call] = []
         self.is_away = False
 
-    async def offences(self) -> list[DoubleHeaderEvidence]:
+    async def offences(self) -> list[SeenOffence]:
         return self.found
 
     async def is_tombstoned(self, stash: bytes) -> bool:
@@ -54,8 +55,7 @@ def steps(chain: FakeChain, count: int = 3) -> None:
 def test_each_offender_is_reported_once() -> None:
     chain = FakeChain(evidence(DAVE), evidence(DAVE), evidence(EVE))
     steps(chain)
-    first, second = evidence(DAVE).first, evidence(DAVE).second
-    assert chain.calls[0] == TrustLock.report_offence(first=first, second=second)
+    assert chain.calls[0] == TrustLock.report_offence(evidence=evidence(DAVE).evidence)
     assert len(chain.calls) == 2
 
 
@@ -72,10 +72,18 @@ def test_who_was_punished_is_not_reported_again() -> None:
     assert chain.calls == []
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
-    chain = FakeChain(DoubleHeaderEvidence(b"junk", b"junk"), DoubleHeaderEvidence(b"", b""))
-    steps(chain)
-    assert chain.calls == []
+def test_after_its_tombstone_was_lifted_a_new_offence_is_reported_and_no_old_one() -> None:
+    chain = FakeChain(evidence(DAVE))
+    accuser = reporter(chain)
+    asyncio.run(accuser.step())
+    chain.tombstones.add(DAVE)
+    asyncio.run(accuser.step())
+    chain.tombstones.clear()
+    asyncio.run(accuser.step())
+    assert len(chain.calls) == 1
+    chain.found.append(evidence(DAVE, 7))
+    asyncio.run(accuser.step())
+    assert chain.calls[1] == TrustLock.report_offence(evidence=evidence(DAVE, 7).evidence)
 
 
 def test_a_report_that_the_node_did_not_take_is_sent_again() -> None:

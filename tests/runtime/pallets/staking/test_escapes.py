@@ -322,7 +322,7 @@ def test_who_bonds_up_to_the_least_is_a_newcomer() -> None:
 def test_keys_that_were_changed_are_free() -> None:
     chain, who, before = chain_of(1), NEWCOMER.stash, NEWCOMER.public("session")
     after = Keys("later")
-    offer = TrustStake.validate(after.node_keys(), after.proof(GENESIS_HASH, WHO), after.provider, 50_000)
+    offer = TrustStake.validate(after.node_keys(), after.proof(GENESIS_HASH, who), after.provider, 50_000)
     chain.block(
         signed(who, TrustStake.bond(BOND)),
         signed(who, validates(NEWCOMER)),
@@ -331,7 +331,9 @@ def test_keys_that_were_changed_are_free() -> None:
     stake = chain.now()[TrustStake]
     assert (stake.key_owner[before], stake.key_owner[after.public("session")]) == (None, who)
     assert [stake.stash_of(key) for key in (NEWCOMER.provider, after.provider)] == [None, who]
-    chain.block(signed(OTHER.stash, TrustStake.bond(BOND)), signed(OTHER.stash, validates(NEWCOMER)))
+    proof = NEWCOMER.proof(GENESIS_HASH, OTHER.stash)
+    taken = TrustStake.validate(NEWCOMER.node_keys(), proof, NEWCOMER.provider, 50_000)
+    chain.block(signed(OTHER.stash, TrustStake.bond(BOND)), signed(OTHER.stash, taken))
 
 
 def test_an_announcement_ends_with_the_offer() -> None:

@@ -44,7 +44,7 @@ def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
     (proven,) = chain.happened(tl.OffenceProven)
     ppm = 9 * 10**6 // 49
     taken = -(-BOND * ppm // 10**6)
-    assert (proven.offender, proven.slot, proven.slashed_ppm, proven.amount) == (alice.stash, 9, ppm, taken)
+    assert (proven.offender, proven.at, proven.slashed_ppm, proven.amount) == (alice.stash, 9, ppm, taken)
     assert not chain.now()[TrustStake].is_candidate(alice.stash)
     assert [owned(chain, account) for account in (alice.stash, REPORTER.stash)] == before, "it is held, and not taken"
     chain.blocks(5)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from consensus.votes import Ballot, BallotKind, Proposal, ballot_payload, proposal_payload
+from runtime.blocks.votes import Ballot, BallotKind, Proposal, ballot_payload, proposal_payload
 
 PROPOSAL = Proposal(1, 2, 1, 3, b"b" * 32)
 BALLOT = Ballot(BallotKind.NOTARISE, 1, 2, 3, b"b" * 32)

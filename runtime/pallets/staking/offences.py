@@ -1,0 +1,62 @@
+"""Who did what against consensus, as evidence proves it: judged by the sets of the epochs that the statements name.
+
+Always: an offender is judged by the keys that it had then, wherever it is since, and whoever brings the evidence; what
+names an epoch of which no set is known proves nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal, are_signed
+from runtime.blocks.votes import Ballot
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.pallets.staking.double_headers import double_proposal
+from runtime.pallets.staking.stakers import Seats
+
+
+class Offence(IntEnum):
+    """What a validator may do once in a slot or a round, and did twice."""
+
+    TWO_HEADERS = 1
+    TWO_PROPOSALS = 2
+    TWO_BALLOTS = 3
+    FINALISED_AND_SKIPPED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenOffence:
+    """Who did it, in which slot (of headers) or round (of votes), and in which epoch."""
+
+    offender: bytes
+    kind: Offence
+    at: int
+    epoch: int
+
+
+def proven(
+    evidence: DoubleHeader | DoubleProposal | DoubleBallot, genesis: bytes, validators: Callable[[int], Seats]
+) -> ProvenOffence | None:
+    """The offence that evidence proves, None if it proves none; `validators` gives the set of an epoch."""
+    if isinstance(evidence, DoubleHeader):
+        return _two_headers(evidence, genesis, validators)
+    epoch = evidence.first.epoch
+    offender = next((seat.stash for seat in validators(epoch) if seat.session_key == evidence.accused), None)
+    if offender is None or not are_signed(evidence, genesis, verify_ed25519):
+        return None
+    return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch)
+
+
+def _two_headers(evidence: DoubleHeader, genesis: bytes, validators: Callable[[int], Seats]) -> ProvenOffence | None:
+    def session_key(author: bytes, epoch: int) -> bytes | None:
+        return next((seat.session_key for seat in validators(epoch) if seat.stash == author), None)
+
+    found = double_proposal(evidence.first, evidence.second, genesis, session_key)
+    return None if found is None else ProvenOffence(found.author, Offence.TWO_HEADERS, found.slot, found.epoch)
+
+
+def _kind_of(evidence: DoubleProposal | DoubleBallot) -> Offence:
+    first, second = evidence.first, evidence.second
+    if not isinstance(first, Ballot) or not isinstance(second, Ballot):
+        return Offence.TWO_PROPOSALS
+    return Offence.TWO_BALLOTS if first.kind == second.kind else Offence.FINALISED_AND_SKIPPED
