@@ -130,6 +130,15 @@ def test_once_an_epoch_and_not_where_the_chain_has_seen_it_at_work() -> None:
     assert chain.now()[TrustStake].heard[NEW.stash] == 3
 
 
+def test_a_block_that_the_chain_does_not_call_final_yet_shows_nothing() -> None:
+    """It is an ancestor, and may be reverted still."""
+    chain = MarketChain(named_keys(8), [NEW], {"TrustStake.elections": 1}, final_lag=3, epoch_blocks=2 * EPOCH_BLOCKS)
+    chain.block(*offers(NEW))
+    chain.blocks(4)
+    chain.block(refuses((beat(NEW, 4),), "not of a block that is final"))
+    chain.block(attach(beat(NEW, 4)))
+
+
 def test_the_key_is_the_one_that_is_registered_now() -> None:
     chain = chain_of()
     chain.block(signed(NEW.stash, validates(NEW, "another")))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from certified_blocks import CertifiedChain
 from consensus.certificates import CERTIFICATE
 from consensus.parameters import DEVNET, MAINNET
+from consensus.validators import ValidatorSet
 from genesis.chain import GENESIS_KEYS, runtime_for
 from played_node import certify
 from runtime.blocks.block import HEADER, Header, block_id
@@ -112,6 +113,11 @@ def test_what_does_not_make_a_header_final() -> None:
     for trusted, header, certificate, sentence in table:
         with pytest.raises(RefutedError, match=sentence):
             final_header(trusted, trusted.first_set, header, certificate)
+    later = ValidatorSet(1, root.first_set.members)
+    for epoch in (0, 1):
+        of_epoch = CERTIFICATE.encode(replace(good, ballot=replace(good.ballot, epoch=epoch)))
+        with pytest.raises(RefutedError, match="another epoch"):
+            final_header(root, later, head(), of_epoch)
 
 
 KEYS = ("number", "account", "absent")

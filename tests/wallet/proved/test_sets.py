@@ -136,7 +136,8 @@ def test_what_was_followed_is_there_for_the_next_program(tmp_path: Path) -> None
 
 
 def damaged(data: bytes) -> bytes:
-    return data[:40] + bytes([data[40] ^ 1]) + data[41:]
+    """In the first session key: it is a table still."""
+    return data[:80] + bytes([data[80] ^ 1]) + data[81:]
 
 
 @pytest.mark.parametrize(
