@@ -10,8 +10,10 @@ import click
 
 from runtime.frame.runtime import Bound
 from runtime.interface.staking_api import ValidatorSummary
+from runtime.pallets.staking.elections import Chance
 from runtime.pallets.staking.eras import BLOCK_POINTS
 from runtime.pallets.staking.returns import ExpectedReturn
+from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import PPM
 from wallet.client import ChainClient
@@ -29,10 +31,22 @@ FOR_PROGRAMS = (
 )  # fmt: skip
 FOR_PEOPLE = ("name", "stash", "total", "own", "commission", "blocks", "slashes", "return_a_year")
 OFFERS_FOR_PROGRAMS = (
-    "stash", "name", "web", "session_key", "provider_key", "in_office", "elected", "to_be_elected", "own", "total",
-    "delegators", "commission", "tombstoned",
+    "stash", "name", "web", "session_key", "provider_key", "in_office", "elected", "to_be_elected", "outlook", "weight",
+    "own", "total", "delegators", "commission", "tombstoned",
 )  # fmt: skip
-OFFERS_FOR_PEOPLE = ("name", "stash", "web", "elected", "to_be_elected", "own", "total", "delegators", "commission")
+OFFERS_FOR_PEOPLE = ("name", "stash", "elected", "outlook", "to_be_elected", "own", "total", "delegators", "commission")
+OUTLOOKS = {
+    Why.ELECTED: "takes a seat",
+    Why.WAITS: "waits: sets change slowly",
+    Why.OUT_RANKED: "out-ranked",
+    Why.OFF_LINE: "off line",
+    Why.JAILED: "in jail",
+    Why.TOMBSTONED: "tombstoned",
+    Why.TOO_SMALL: "bond too small",
+    Why.NOT_OFFERED: "does not offer",
+    Why.MUST_STAY: "must stay for now",
+}
+"""How somebody would fare if the next election were now."""
 ASSUMPTION = (
     "expected return a year: what the chain pays on all stake behind a validator, its commission taken off (the higher "
     "one where one is announced), if each goes on to make the part of the blocks that it made in the last era, with "
@@ -84,12 +98,15 @@ def candidates(session: WalletSession) -> None:
         view = await open_view(client)
         table = await _offers(view)
         last = await view.look(_last_seat)
-        rows = [_offer_row(each, last) for each in table]
+        chances: tuple[Chance, ...] = await client.query("OgpuApi_election", at=view.at)
+        outlook = {chance.stash: chance for chance in chances}
+        rows = [_offer_row(each, last, outlook[each.stash]) for each in table]
         columns = OFFERS_FOR_PROGRAMS if session.output.as_json else OFFERS_FOR_PEOPLE
         session.output.rows("Candidates (oGPU)", columns, rows)
         note(
-            f"it is {view.time.present_text}; the next election is in {view.time.era_text(view.time.era + 1)}; "
-            "names and web addresses are what candidates say of themselves"
+            f"it is {view.time.present_text}; the next election is in {view.time.era_text(view.time.era + 1)}; the "
+            "outlook is how it would end now, with who was on line in the last epoch; names are what candidates say of "
+            "themselves"
         )
 
     session.run(show)
@@ -159,7 +176,7 @@ def _for_people(row: dict[str, Any], time: ChainTime) -> dict[str, Any]:
     }
 
 
-def _offer_row(each: ValidatorSummary, last_seat: int | None) -> dict[str, Any]:
+def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) -> dict[str, Any]:
     lacks = None if each.elected else BareGrains(0 if last_seat is None else max(0, last_seat + 1 - each.total))
     return {
         "stash": Account(each.stash),
@@ -170,6 +187,8 @@ def _offer_row(each: ValidatorSummary, last_seat: int | None) -> dict[str, Any]:
         "in_office": each.in_office,
         "elected": each.elected,
         "to_be_elected": None if each.tombstoned else lacks,
+        "outlook": OUTLOOKS[chance.why],
+        "weight": BareGrains(chance.weight),
         "own": BareGrains(each.own),
         "total": BareGrains(each.total),
         "delegators": each.delegators,

@@ -12,8 +12,10 @@ from genesis import dev_accounts
 from runtime.cryptography import ss58
 from runtime.encoding.types import GRAINS_PER_OGPU as OGPU
 from runtime.interface.staking_api import PendingReward
+from runtime.pallets.staking.stakers import Why
 from wallet.commands import earning
 from wallet.commands.earning import CLAIMS_PER_BATCH
+from wallet.commands.validators_table import OUTLOOKS
 from wallet_runner import answer, chain, said, wallet
 
 ALICE, BOB = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Bob"))
@@ -192,6 +194,9 @@ def test_tables_of_validators_and_candidates(staked: tuple[Path, str]) -> None:
     assert (offers[BOB]["elected"], offers[BOB]["to_be_elected"]["ogpu"]) == (False, "0")
     assert offers[BOB]["session_key"] == KEYS[0]
     assert (offers[ALICE]["elected"], offers[ALICE]["to_be_elected"]) == (True, None)
+    assert (offers[ALICE]["outlook"], offers[ALICE]["weight"]["ogpu"]) == ("must stay for now", "10000")
+    assert (offers[BOB]["outlook"], offers[BOB]["weight"]["ogpu"]) == ("off line", "0"), "this chain has seen no node"
+    assert set(OUTLOOKS) == set(Why), "each has words"
 
 
 def test_the_history_of_an_account(staked: tuple[Path, str]) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from runtime.interface.staking_api import ValidatorSummary
+from runtime.pallets.staking.elections import Chance
 from runtime.pallets.staking.eras import BLOCK_POINTS
 from runtime.pallets.staking.returns import ExpectedReturn
-from runtime.pallets.staking.stakers import CommissionChange
+from runtime.pallets.staking.stakers import CommissionChange, Why
 from wallet.commands import validators_table as table
 from wallet.commands.chain_time import ChainTime
 from wallet.commands.validators_table import EraWork
@@ -86,4 +87,6 @@ def test_slashes_in_words(held: int, taken: int, tombstoned: bool, text: str) ->
     ],
 )
 def test_what_a_candidate_lacks_to_be_elected(changed: Any, last_seat: int | None, lacks: int | None) -> None:
-    assert table._offer_row(replace(SUMMARY, **changed), last_seat)["to_be_elected"] == lacks
+    row = table._offer_row(replace(SUMMARY, **changed), last_seat, Chance(WHO, 109, 7, Why.WAITS))
+    assert row["to_be_elected"] == lacks
+    assert (row["outlook"], row["weight"]) == ("waits: sets change slowly", 7)
