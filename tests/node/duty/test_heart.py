@@ -83,6 +83,12 @@ def test_a_few_times_an_epoch_and_at_once_in_the_next(stage: Stage) -> None:
     assert stage.pool.beats[-1].seen.number == 125
 
 
+def test_who_starts_late_in_an_epoch_beats_again_at_the_beginning_of_the_next(stage: Stage) -> None:
+    for height in (118, 119, 121):
+        stage.final(height)
+    assert [beat.seen.number for beat in stage.pool.beats] == [118, 121]
+
+
 def test_who_was_heard_is_silent(stage: Stage) -> None:
     stage.bound[TrustStake].note_heard(STASH, 1)
     stage.final(61)

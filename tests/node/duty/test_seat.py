@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from block_maker import Maker, open_at
+from consensus.parameters import Parameters
 from genesis import dev_accounts
 from loop_stage import SetClock
 from node.config import Config, Paths
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
-from node.duty.seat import KEYS_MAX, hold_keys
+from node.duty.seat import KEYS_MAX, hold_keys, named
 from node.duty.seat_watch import SeatWatch
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
@@ -21,9 +24,13 @@ from node.errors import BadInputError
 from node.ledger.chain import Chain
 from node.p2p.hello import Role
 from node.peers.peer_proof import PROOFS_MAX, PeerProofs
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
+from scripts.chains.newcomers import validates
 
 STASH = dev_accounts.stash("Alice")
 KEY = dev_accounts.key("Alice", dev_accounts.SESSION)
+NEW = Keys("new")
 STRANGER = KeyPair.from_seed(bytes([9]) * 32)
 
 
@@ -175,3 +182,22 @@ def test_a_key_that_turns_out_to_sit_signs_nothing_without_it(tmp_path: Path, ca
     assert [key.file for key in keys.sessions.values()] == [None]
     assert keys.seat(0) is None
     assert caplog.text.count("start once with --init-sign-state") == 1
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_key_that_is_elected_is_in_use_before_it_sits(epoch: int) -> None:
+    """Its other machine may sign headers of the next epoch already."""
+    market = MarketChain(named_keys(4), [NEW], epoch_blocks=6)
+    market.block(
+        signed(NEW.stash, TrustStake.bond(value=BOND)), signed(NEW.stash, validates(NEW)),
+        lambda bound: bound[TrustStake].note_heard(NEW.stash, 0),
+    )  # fmt: skip
+    while market.height <= 6 * epoch:
+        market.block()
+    facts = SimpleNamespace(height=market.height)
+    chain: Any = SimpleNamespace(
+        runtime=market.runtime, final=SimpleNamespace(state=market.state, facts=facts),
+        parameters=Parameters(epoch_blocks=6),
+    )  # fmt: skip
+    keys = [NEW.public("session"), market.validators[0].public("session"), b"x" * 32]
+    assert named(chain, keys) == set(keys[1:2] if epoch == 0 else keys[:2])

@@ -59,12 +59,14 @@ class PlayedChain:
 class Stage:
     """In the third block of epoch 1, with three candidates who do not sit, and a pool."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, candidates: list[Keys] = NEW) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, candidates: list[Keys] = NEW, blocks: int = EPOCH_BLOCKS + 2
+    ) -> None:
         self.market = MarketChain(named_keys(4), [*candidates, SAVER], epoch_blocks=EPOCH_BLOCKS)
         offers = [call for who in candidates for call in (TrustStake.bond(value=BOND), validates(who))]
         owners = [who.stash for who in candidates for _ in range(2)]
         self.market.block(*(signed(owner, call) for owner, call in zip(owners, offers, strict=True)))
-        self.market.blocks(EPOCH_BLOCKS + 2)
+        self.market.blocks(blocks)
         self.transport = PlayedTransport("a", "b")
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
@@ -147,6 +149,13 @@ def test_each_condition_alone_keeps_one_out(stage: Stage) -> None:
             stage.pool.submit(beat)
         assert stage.hear(beat) == []
     stage.pool.submit(good)
+
+
+def test_nobody_has_seen_block_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, blocks=2)
+    with pytest.raises(PoolRefusalError, match="another time"):
+        stage.pool.submit(stage.beat(NEW[0], 0))
+    stage.pool.submit(stage.beat(NEW[0], 1))
 
 
 def test_cheap_reasons_cost_no_signature(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
