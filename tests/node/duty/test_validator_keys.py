@@ -88,7 +88,7 @@ def test_who_lacks_a_part_of_it_has_no_seat(tmp_path: Path, begun: tuple[KeyPair
 
 def test_two_keys_of_one_node_seal_no_two_headers_of_one_slot(tmp_path: Path) -> None:
     keys = made(tmp_path, epochs_of(seat(FIRST), seat(SECOND)), begun=(FIRST, SECOND))
-    keys.seal(0, 9, HEADER)
+    assert keys.seal(0, 9, HEADER) == keys.seal(0, 9, HEADER), "the same again is no second one"
     for slot in (8, 9):
         with pytest.raises(SigningRefusedError, match="slot 9"):
             keys.seal(1, slot, replace(HEADER, number=2))
