@@ -164,6 +164,7 @@ class Node:
             standing,
             self.pools.attestations,
             self.pools.heartbeats,
+            self.pools.evidence,
             self.monitoring.figures,
             *(() if self.duty is None else self.duty.listeners),
         )

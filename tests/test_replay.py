@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "8c657f8fa4b3501637056e12ef2a04d6eea69ccd44104ea1f085d063b9d1daae"
+KEPT_DIGEST = "23b2696d3f991445735a46981139a735c5e1be88f11e76de3aca192b8860616b"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from benchmarks.weights.world import Step, World, made
 from runtime.blocks.block import HEADER, Header, seal_payload
 from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
 from runtime.blocks.evidence import DoubleHeader
-from runtime.encoding.types import Root
+from runtime.encoding.types import Root, Unsigned
 from runtime.frame.call import Call
 from runtime.frame.errors import known
 from runtime.frame.runtime import Bound
@@ -17,11 +17,12 @@ from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
 from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
+from runtime.pallets.staking.offences import Offender
 from runtime.pallets.staking.slash_factors import FACTORS_MAX, WHOLE, Factors, Liability, OffenceFactor, SlashStep
 from runtime.pallets.staking.slashing import PPM
 from runtime.pallets.staking.stakers import CANDIDATES_MAX, NAME_BYTES_MAX, UNLOCKING_MAX, WEB_BYTES_MAX
 from runtime.pallets.staking.staking_events import NotCandidate
-from runtime.pallets.staking.trust_lock import Offender, TrustLock
+from runtime.pallets.staking.trust_lock import PROOFS_MAX, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 
 ELECTED = 16
@@ -175,6 +176,7 @@ class Staking:
         world.block(offended(accomplices))
         found.call(reporter, self._report(first), rounds=3)
         world.block(offended(()), made(reporter, self._report(first)), made(reporter, self._report(second)))
+        self._attached()
         found.call(Root(), TrustLock.cancel_slashes(offender=first.stash))
         found.call(Root(), TrustStake.lift_tombstone(stash=first.stash))
         world.block(due(first.stash))
@@ -187,10 +189,23 @@ class Staking:
         found.rows["TrustLock.on_initialize strike"] = max(hooks["TrustLock"][0] for hooks in strikes)
 
     def _report(self, offender: Actor) -> Call:
+        return TrustLock.report_offence(evidence=self._evidence(offender))
+
+    def _attached(self) -> None:
+        """Evidence against a few who sit, where all others have offended too."""
+        world, stake = self.world, self.world.now()[TrustStake]
+        guilty = [actor for actor in world.validators if stake.seat_of(actor.stash) is not None][-PROOFS_MAX:]
+        world.block(offended([actor for actor in world.validators if actor not in guilty]))
+        proofs = tuple(self._evidence(actor) for actor in guilty)
+        calls = {count: TrustLock.attach_evidence(proofs=proofs[:count]) for count in (1, PROOFS_MAX)}
+        self.found.growing(Unsigned(), "proof", calls)
+        world.block(offended(()))
+
+    def _evidence(self, offender: Actor) -> DoubleHeader:
         world = self.world
         epoch = world.now()[Beacon].epoch_of(world.height + 1)
         first, second = (sealed(world, offender, epoch, parent) for parent in (b"p" * 32, b"q" * 32))
-        return TrustLock.report_offence(evidence=DoubleHeader(first, second))
+        return DoubleHeader(first, second)
 
     def _free_places(self) -> int:
         return CANDIDATES_MAX - PLACES_LEFT - self.world.now()[TrustStake].candidate_count.get()
@@ -304,8 +319,10 @@ def offended(actors: Sequence[Actor], is_raised: bool = False) -> Step:
     def step(bound: Bound) -> None:
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()
         era, lost = epoch // stake.era_epochs, PPM if is_raised else 0
-        stakes = {actor.stash: stake.offence_exposure(actor.stash, era).total for actor in actors}
-        window = [Offender(stash, epoch, era, exposed, lost) for stash, exposed in stakes.items()]
+        seats = {seat.stash: seat.weight for seat in stake.validators(epoch)}
+        total = sum(seats.values())
+        weights = [(actor.stash, seats.get(actor.stash, 0)) for actor in actors]
+        window = [Offender(stash, epoch, era, weight, lost, total) for stash, weight in weights]
         if is_raised:
             window[-1] = replace(window[-1], slashed_ppm=0)
             bound[TrustLock].raised.set(PPM)

@@ -31,4 +31,4 @@ class Listener:
         """A session key voted or proposed twice in one round; the evidence (encoded) proves it."""
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
-        """A peer sent an extrinsic, an attestation or a heartbeat."""
+        """A peer sent an extrinsic, an attestation, a heartbeat or evidence."""

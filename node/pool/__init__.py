@@ -1,4 +1,4 @@
-"""What waits for a block: extrinsics, attestations and heartbeats, their signature checks, their gossip.
+"""What waits for a block: extrinsics, attestations, heartbeats and evidence, their signature checks, their gossip.
 
 In reading order:
 
@@ -17,5 +17,6 @@ In reading order:
 * `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
 * `attestation_pool`: the same for execution attestations
 * `heartbeat_pool`: the same for signs of life
+* `evidence_pool`: the same for evidence of offences
 * `pools`: all of it, put together
 """

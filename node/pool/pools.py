@@ -1,7 +1,7 @@
 """The pools of one node, put together, and the tasks that serve them.
 
-What always holds: extrinsics, attestations and heartbeats gossip by memories of their own, so a flood of one kind makes
-nobody forget what was seen of another.
+What always holds: extrinsics, attestations, heartbeats and evidence gossip by memories of their own, so a flood of one
+kind makes nobody forget what was seen of another.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from node.ledger.chain import Chain
 from node.peers.network import new_gossip
 from node.peers.peers import Peers
 from node.pool.attestation_pool import AttestationPool
+from node.pool.evidence_pool import EvidencePool
 from node.pool.heartbeat_pool import HeartbeatPool
 from node.pool.relay import Relay
 from node.pool.transaction_pool import OnStatus, TransactionPool
@@ -34,6 +35,7 @@ class Pools:
     transactions: TransactionPool
     attestations: AttestationPool
     heartbeats: HeartbeatPool
+    evidence: EvidencePool
 
     def start(self, nursery: trio.Nursery) -> None:
         """Check signatures and admit what arrives, in tasks of `nursery`."""
@@ -43,6 +45,7 @@ class Pools:
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
         """What an author attaches, in the order of the pallets; `bound` shows what was attached before."""
+        yield from self.evidence.inherents(bound)
         yield from self.attestations.inherents(bound)
         yield from self.heartbeats.inherents(bound)
 
@@ -68,4 +71,10 @@ def make_pools(
     )
     attestations = AttestationPool(chain, peers, new_gossip(), preferred)
     heartbeats = HeartbeatPool(chain, peers, new_gossip(), preferred)
-    return Pools(verifier=verifier, transactions=transactions, attestations=attestations, heartbeats=heartbeats)
+    return Pools(
+        verifier=verifier,
+        transactions=transactions,
+        attestations=attestations,
+        heartbeats=heartbeats,
+        evidence=EvidencePool(chain, peers, new_gossip(), preferred),
+    )

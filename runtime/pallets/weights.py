@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "7c5422bc0bd733d2a96d8622a01b1a73",
+    "a5beb90271e7eada3a617989d6ac81ae",
     {
         "Balances.burn": 35_698,
         "Balances.transfer_all": 43_641,
@@ -29,6 +29,8 @@ WEIGHTS = MeasuredWeights(
         "Timestamp.on_finalize": 13_476,
         "Timestamp.set": 28_276,
         "TransactionPayment.on_finalize": 132_298,
+        "TrustLock.attach_evidence": 1_366_682,
+        "TrustLock.attach_evidence proof": 300_553,
         "TrustLock.cancel_slashes": 147_931,
         "TrustLock.on_initialize": 69_385,
         "TrustLock.on_initialize strike": 2_320_375,

@@ -164,7 +164,7 @@ def test_who_escapes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holdings, "_is_struck", always(False))
     told = leave_all([EDGE])
     assert len(told.problems) == 1
-    assert "leaver has 3732746267 grains more than it must" in told.problems[0]
+    assert "leaver has 39049460953 grains more than it must" in told.problems[0]
     assert "raised_at=22" in told.problems[0]
 
 

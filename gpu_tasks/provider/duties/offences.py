@@ -1,6 +1,7 @@
-"""Reporting offences: the node keeps the evidence but holds no key that can pay; the provider beside it does.
+"""Reporting offences that no author attached: the node keeps the evidence but holds no key that can pay for a call.
 
-The reporter earns a tenth of what is slashed. Others report the same offence, and only the first report counts, so an
+Nodes pass evidence on, and any author attaches it for nothing. Where none did, since offenders are many or make the
+blocks, the provider beside a node reports, and earns what the author would have. Only the first report counts, so an
 offender that is already tombstoned is not reported again; a report that comes second costs its fee.
 """
 
@@ -25,14 +26,22 @@ class Reporter:
         self._chain = chain
         self._telemetry = telemetry
         self._reported: set[bytes] = set()
+        self._waiting: set[bytes] = set()
 
     async def step(self) -> None:
-        """Report new offenders. ChainError if the node is away: the evidence is still there later."""
+        """Report who offended and was not punished since the step before.
+
+        ChainError if the node is away: the evidence is still there later.
+        """
+        before, self._waiting = self._waiting, set()
         for seen in await self._chain.offences():
             proof = blake2_256(EVIDENCE.encode(seen.evidence))
             if seen.offender == self._stash or proof in self._reported:
                 continue
             if await self._chain.is_tombstoned(seen.offender):
+                continue
+            self._waiting.add(proof)
+            if proof not in before:
                 continue
             if len(self._reported) < REPORTS_MAX:
                 self._reported.add(proof)

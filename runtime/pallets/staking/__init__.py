@@ -22,5 +22,6 @@ from_one_set        what becomes of the one set that sat for ever
 trust_stake         the pallet TrustStake: calls
 double_headers      the evidence of two headers in one slot
 offences            who did what, by evidence of headers, proposals and votes
+from_exposures      what becomes of offenders whose share was that of an exposure
 trust_lock          the pallet TrustLock: locks by case, offences
 """

@@ -7,12 +7,15 @@ names an epoch of which no set is known proves nothing.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Annotated
 
 from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal, are_signed
 from runtime.blocks.votes import Ballot
 from runtime.cryptography.signatures import verify_ed25519
+from runtime.encoding.codec import U32, Bounded, struct
+from runtime.encoding.types import AccountId, Balance
 from runtime.pallets.staking.double_headers import double_proposal
-from runtime.pallets.staking.stakers import Seats
+from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex, Seats
 
 
 class Offence(IntEnum):
@@ -32,6 +35,23 @@ class ProvenOffence:
     kind: Offence
     at: int
     epoch: int
+
+
+@struct
+class Offender:
+    """Who offended in the current unbonding window, and how much of its stake it has lost so far."""
+
+    stash: AccountId
+    epoch: U32
+    era: EraIndex
+    weight: Balance
+    """Of its seat, in the set of that epoch."""
+    slashed_ppm: U32
+    total: Balance
+    """The weight of all seats of that set."""
+
+
+Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 
 
 def proven(

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from runtime.blocks.evidence import Evidence
-from runtime.encoding.codec import U32, U64, Bounded, struct
+from runtime.blocks.digest import find_author
+from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal, Evidence
+from runtime.encoding.codec import U32, U64, Bounded
 from runtime.encoding.types import AccountId
 from runtime.encoding.types import Balance as Grains
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.measured import times
 from runtime.frame.pallet import (
     CaseId,
     DispatchError,
@@ -20,9 +23,11 @@ from runtime.frame.pallet import (
     HoldReason,
     Pallet,
     Parameter,
+    PostDispatch,
     Root,
     Signed,
     StorageValue,
+    Unsigned,
     Weight,
     call,
     ensure,
@@ -31,8 +36,8 @@ from runtime.frame.pallet import (
 )
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking import from_copies, held_slashes
-from runtime.pallets.staking.offences import Offence, proven
+from runtime.pallets.staking import from_copies, from_exposures, held_slashes
+from runtime.pallets.staking.offences import Offence, Offender, Offenders, ProvenOffence, proven
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import (
     PPM,
@@ -42,25 +47,17 @@ from runtime.pallets.staking.slashing import (
     SlashCurve,
     equivocation_ppm,
 )
-from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.weights import WEIGHTS
 
-
-@struct
-class Offender:
-    """Who offended in the current unbonding window, and how much of its exposure it has lost so far."""
-
-    stash: AccountId
-    epoch: U32
-    era: EraIndex
-    exposed: Grains
-    """The stake behind it in that era."""
-    slashed_ppm: U32
+PROOFS_MAX = 4
+"""Of a block: an honest chain has none, and who offends has one tombstone."""
+Proofs = Annotated[tuple[Evidence, ...], Bounded(PROOFS_MAX)]
 
 
-Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
+def _attach_weight(proofs: tuple[object, ...]) -> Weight:
+    return WEIGHTS["TrustLock.attach_evidence"] + times(len(proofs), WEIGHTS["TrustLock.attach_evidence proof"])
 
 
 @event
@@ -136,7 +133,7 @@ class NoSlashHeld(DispatchError):
 class TrustLock(Pallet, index=8):
     """Locks by case, offences and slashing."""
 
-    storage_version = from_copies.VERSION
+    storage_version = from_exposures.VERSION
 
     system: System
     balances: Balances
@@ -168,25 +165,7 @@ class TrustLock(Pallet, index=8):
     @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
     def report_offence(self, origin: Signed, evidence: Evidence) -> None:
         """Prove that a validator contradicted itself: two of its signed statements. Pays 10 % of the slash."""
-        proof = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
-        now = self.beacon.epoch()
-        epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
-        ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
-        window = [past for past in self.offenders.get() if self._counts(past, now)]
-        ensure(all(past.stash != proof.offender for past in window), AlreadyPunished)
-        pardoned = self.stake.pardoned[proof.offender]
-        ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
-        era = epoch // self.stake.era_epochs
-        exposed = self.stake.offence_exposure(proof.offender, era)
-        window.append(Offender(proof.offender, epoch, era, exposed.total, 0))
-        ppm = self._deserved(window)
-        amount = self._raise_to(window, len(window) - 1, ppm, origin.account)
-        # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block. Nobody is
-        # paid for those: else who has little at stake would offend after somebody else, and live on the other's slash.
-        if any(past.slashed_ppm < ppm for past in window):
-            self.raised.set(ppm)
-        self.stake.tombstone(proof.offender)
-        self.emit(OffenceProven(proof.offender, proof.kind, proof.at, epoch, ppm, amount, origin.account))
+        self._punish(self.judge(evidence), origin.account)
 
     @call(index=1, weight=WEIGHTS["TrustLock.cancel_slashes"])
     def cancel_slashes(self, origin: Root, offender: AccountId) -> None:
@@ -196,11 +175,46 @@ class TrustLock(Pallet, index=8):
         excused = [replace(past, slashed_ppm=PPM) if past.stash == offender else past for past in window]
         self.offenders.set(tuple(excused))
 
+    @call(index=2, weight=_attach_weight)
+    def attach_evidence(self, origin: Unsigned, proofs: Proofs) -> PostDispatch:
+        """Punish whom the author has evidence of, and pay it the reporter's part. InvalidBlock if one is not good."""
+        author = find_author(self.system.digest.get())
+        if not proofs or author is None:
+            raise InvalidBlock("no evidence, or of nobody's block")
+        weight = _attach_weight(proofs)
+        if not weight.fits(self.room()):
+            raise InvalidBlock("evidence weighs more than the block has room for")
+        for evidence in proofs:
+            self._punish(self.judge(evidence), author)
+        return PostDispatch(actual_weight=weight)
+
+    # ---------------------------------------------------------------------------------------------- what may be asked
+
+    def judge(self, evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> ProvenOffence:
+        """Whom the evidence proves guilty of what; NotAnOffence, EvidenceTooOld or AlreadyPunished."""
+        proof = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
+        now = self.beacon.epoch()
+        epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
+        ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
+        ensure(not self.is_punished(proof.offender), AlreadyPunished)
+        pardoned = self.stake.pardoned[proof.offender]
+        ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
+        return proof
+
+    def is_punished(self, offender: bytes) -> bool:
+        """Whether an offence of the validator is in the window: it is punished once for all that it did."""
+        return any(past.stash == offender for past in self._window())
+
+    def room(self) -> Weight:
+        """What the evidence of the block under construction may weigh."""
+        return Weight(max(0, self.context.mandatory_left), 0)
+
     # ------------------------------------------------------------------------------------------------------------ hook
 
     def migrate(self, found: int) -> Weight:
-        """From a raise with a reporter, and parameters that belong to the stakes now."""
-        return from_copies.migrate_offences(self.overlay)
+        """From a raise with a reporter, and parameters that belong to the stakes now; from exposures to seats."""
+        spent = from_copies.migrate_offences(self.overlay) if found < from_copies.VERSION else Weight()
+        return spent + from_exposures.migrate(self.stake)
 
     def on_initialize(self) -> Weight | None:
         """Raise one earlier offender to what it deserves now, and take one slash that is due."""
@@ -255,15 +269,38 @@ class TrustLock(Pallet, index=8):
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _counts(self, past: Offender, now: int) -> bool:
-        """Whether an offence is of the window; not that of one whose tombstone Root has lifted."""
-        return past.epoch + self.stake.unbonding_epochs >= now and past.stash in self.stake.tombstones
+    def _punish(self, proof: ProvenOffence, reporter: bytes) -> None:
+        """Hold the slash of the offender, have its accomplices raised, and end its candidacy."""
+        epoch = min(proof.epoch, self.beacon.epoch())
+        window = [*self._window(), self._offender(proof, epoch)]
+        ppm = self._deserved(window)
+        amount = self._raise_to(window, len(window) - 1, ppm, reporter)
+        # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block. Nobody is
+        # paid for those: else who has little at stake would offend after somebody else, and live on the other's slash.
+        if any(past.slashed_ppm < ppm for past in window):
+            self.raised.set(ppm)
+        self.stake.tombstone(proof.offender)
+        self.emit(OffenceProven(proof.offender, proof.kind, proof.at, epoch, ppm, amount, reporter))
+
+    def _offender(self, proof: ProvenOffence, epoch: int) -> Offender:
+        """With its share of the votes: stake that left after the election is in no exposure, and votes nevertheless."""
+        seats = self.stake.validators(proof.epoch)
+        weight = sum(seat.weight for seat in seats if seat.stash == proof.offender)
+        total = sum(seat.weight for seat in seats)
+        return Offender(proof.offender, epoch, epoch // self.stake.era_epochs, weight, 0, total)
+
+    def _window(self) -> list[Offender]:
+        """Who offended while stake that stood behind it is unbonding; not who has had its tombstone lifted by Root."""
+        now = self.beacon.epoch()
+        return [
+            past
+            for past in self.offenders.get()
+            if past.epoch + self.stake.unbonding_epochs >= now and past.stash in self.stake.tombstones
+        ]
 
     def _deserved(self, window: list[Offender]) -> int:
-        """What each offender of the window loses, in ppm of its exposure; no less than what some are raised to now."""
-        eras = dict.fromkeys(offender.era for offender in window)
-        total = max(*(self.stake.eras_total[era] for era in eras), *(offender.exposed for offender in window))
-        offending = sum(offender.exposed for offender in window)
+        """What each offender of the window loses, in ppm of its stake; no less than what some are raised to now."""
+        offending, total = sum(past.weight for past in window), max(past.total for past in window)
         deserved = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
         return max(deserved, self.raised.get())
 

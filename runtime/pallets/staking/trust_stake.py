@@ -23,7 +23,6 @@ from runtime.pallets.pots import STAKES, STAKING_REWARDS
 from runtime.pallets.session_keys import KeysProof, SessionKeys
 from runtime.pallets.staking import delegations, eras, from_copies, from_one_set, holdings
 from runtime.pallets.staking.delegations import PoolStep
-from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import (
     COMMISSION_MAX_PPM,
@@ -325,14 +324,6 @@ class TrustStake(StakeLedger, index=7):
         eras.seat_genesis(self, config.get("validators", []))
 
     # ----------------------------------------------------------------------------------------------- what an offence is
-
-    def offence_exposure(self, stash: bytes, era: int) -> Exposure:
-        """The stake behind an offender in an era; its own bond if it was not elected."""
-        exposed = self.eras_exposure[era, stash]
-        if exposed is None:
-            own = self.bonds[stash]
-            return Exposure(own, own)
-        return exposed
 
     def tombstone(self, stash: bytes) -> None:
         """End a validator's candidacy, until Root lifts it."""

@@ -33,6 +33,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.im_online import ImOnline
 from runtime.pallets.staking.eras import TURN_MAX, turn_weight
 from runtime.pallets.staking.stakers import CANDIDATES_MAX
+from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
@@ -54,6 +55,7 @@ GROWING: tuple[Call, ...] = (
     InferenceMarket.post(service=0, units=(UNIT,)),
     Attestations.attach(attestations=()),
     ImOnline.attach(heartbeats=()),
+    TrustLock.attach_evidence(proofs=()),
     TrainingMarket.submit(order=an_order()),
     TrainingMarket.commit_bid(task=bytes(32), device=bytes(32), commitment=bytes(32)),
     TrainingMarket.volunteer(task=bytes(32), device=bytes(32)),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from consensus.parameters import Parameters
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
@@ -25,35 +22,11 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.heartbeats import heartbeat
 from scripts.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, hash_of, named_keys, signed
 from scripts.chains.newcomers import validates
+from settled_chain import SettledChain
 
 EPOCH_BLOCKS = 6
 NEW = [Keys(f"new {number}") for number in range(3)]
 SAVER = Keys("saver")
-
-
-@dataclass
-class PlayedChain:
-    """What the pool reads of a chain, over a market chain of which all is final."""
-
-    market: MarketChain
-    genesis: bytes = GENESIS_HASH
-    parameters: Any = Parameters(epoch_blocks=EPOCH_BLOCKS)  # noqa: RUF009  # it is frozen
-
-    @property
-    def runtime(self) -> Any:
-        return self.market.runtime
-
-    @property
-    def storage(self) -> Any:
-        return SimpleNamespace(id_at=hash_of)
-
-    @property
-    def final(self) -> Any:
-        return SimpleNamespace(state=self.market.state, facts=SimpleNamespace(height=self.market.height))
-
-    def get(self, block: bytes) -> Any:
-        del block
-        return self.final
 
 
 class Stage:
@@ -70,7 +43,7 @@ class Stage:
         self.transport = PlayedTransport("a", "b")
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
-        self.pool = HeartbeatPool(PlayedChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
+        self.pool = HeartbeatPool(SettledChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
 
     def beat(self, who: Keys, number: int | None = None) -> Heartbeat:
         number = self.market.height - 1 if number is None else number

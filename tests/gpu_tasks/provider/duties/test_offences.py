@@ -1,4 +1,4 @@
-"""Reporting double proposals: each offender once, never oneself, and again when the node did not take it."""
+"""Reporting offences: each once, where no author attached it, never oneself, again when the node did not take it."""
 
 import asyncio
 
@@ -59,6 +59,16 @@ def test_each_offender_is_reported_once() -> None:
     assert len(chain.calls) == 2
 
 
+def test_authors_have_until_the_next_step_to_attach_it_for_nothing() -> None:
+    chain = FakeChain(evidence(DAVE), evidence(EVE))
+    accuser = reporter(chain)
+    asyncio.run(accuser.step())
+    assert chain.calls == []
+    chain.tombstones.add(DAVE)
+    asyncio.run(accuser.step())
+    assert chain.calls == [TrustLock.report_offence(evidence=evidence(EVE).evidence)]
+
+
 def test_nobody_accuses_itself() -> None:
     chain = FakeChain(evidence(OWN))
     steps(chain)
@@ -75,20 +85,24 @@ def test_who_was_punished_is_not_reported_again() -> None:
 def test_after_its_tombstone_was_lifted_a_new_offence_is_reported_and_no_old_one() -> None:
     chain = FakeChain(evidence(DAVE))
     accuser = reporter(chain)
-    asyncio.run(accuser.step())
+    for _ in range(2):
+        asyncio.run(accuser.step())
     chain.tombstones.add(DAVE)
     asyncio.run(accuser.step())
     chain.tombstones.clear()
-    asyncio.run(accuser.step())
+    for _ in range(2):
+        asyncio.run(accuser.step())
     assert len(chain.calls) == 1
     chain.found.append(evidence(DAVE, 7))
-    asyncio.run(accuser.step())
+    for _ in range(2):
+        asyncio.run(accuser.step())
     assert chain.calls[1] == TrustLock.report_offence(evidence=evidence(DAVE, 7).evidence)
 
 
 def test_a_report_that_the_node_did_not_take_is_sent_again() -> None:
     chain = FakeChain(evidence(DAVE))
     accuser = reporter(chain)
+    asyncio.run(accuser.step())
     chain.is_away = True
     with pytest.raises(ChainError):
         asyncio.run(accuser.step())

@@ -181,18 +181,18 @@ def test_who_was_forgiven_is_not_raised() -> None:
 
 def test_a_later_report_lowers_nothing_that_is_being_raised() -> None:
     chain = chain_of()
-    last = named_keys(7)[-1].stash
-    chain.block(signed(WHO, TrustStake.delegate(last, 4 * BOND)))
-    until_epoch(chain, 1)
+    fourth = named_keys(7)[3]
     chain.block(
-        *(signed(REPORTER.stash, double(keys)) for keys in (FIRST, SECOND)),
-        signed(REPORTER.stash, double(THIRD, epoch=1)),  # of an era in which much more stood
+        *(signed(REPORTER.stash, double(keys)) for keys in (FIRST, SECOND, THIRD)),
+        *(as_root(TrustStake.lift_tombstone(stash=keys.stash)) for keys in (SECOND, THIRD)),
+        signed(REPORTER.stash, double(fourth)),  # two of seven are left, who deserve less than the three did
     )
     chain.blocks(2)
-    together = 36 * 10**6 // 49
-    assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)][1:] == [together, together]
+    alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
+    said = [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)]
+    assert said == [alone, together, 10**6, 10**6]
     assert [(raised.offender, raised.slashed_ppm) for raised in chain.happened(tl.SlashRaised)] == [
-        (FIRST.stash, together)
+        (FIRST.stash, 10**6)
     ]
 
 

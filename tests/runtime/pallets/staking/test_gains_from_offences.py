@@ -51,6 +51,49 @@ def test_offending_after_somebody_else_and_reporting_it_never_pays() -> None:
     assert owned(chain, bob.stash) - before <= -lost // 2
 
 
+def test_stake_that_left_after_the_election_makes_no_offence_smaller() -> None:
+    """Behind the offenders stands little by then; with their share of the votes they offended."""
+    bonds = (BOND // 10, BOND // 10, *(BOND,) * 5)
+    keys = named_keys(7)
+    chain = MarketChain(keys, [REPORTER, DELEGATOR], epoch_blocks=6, bonds=bonds)
+    for who in keys[:2]:
+        chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=who.stash, value=2 * BOND)))
+    chain.blocks(6 * 20)  # a seat gains an eighth in an era at most
+    leaves = [TrustStake.undelegate(who.stash, 2 * BOND) for who in keys[:2]]
+    chain.block(*(signed(DELEGATOR.stash, leave) for leave in leaves))
+    chain.blocks(6)
+    stake = chain.now()[TrustStake]
+    epoch, weights = stake.beacon.epoch(), {seat.stash: seat.weight for seat in stake.seats.get()}
+    weight, total = weights[keys[0].stash], sum(weights.values())
+    exposed = stake.eras_exposure[epoch, keys[0].stash]
+    assert exposed is not None
+    assert exposed.total == BOND // 10
+    chain.block(*(signed(REPORTER.stash, double(who, epoch=epoch)) for who in keys[:2]))
+    said = [proven.slashed_ppm for proven in chain.happened(OffenceProven)]
+    assert said[0] == 9 * weight**2 * 10**6 // total**2 > 150_000
+    assert said[1] == 36 * weight**2 * 10**6 // total**2
+
+
+@pytest.mark.parametrize("is_earlier_first", [True, False])
+def test_each_offence_is_a_share_of_the_set_of_its_own_epoch_and_of_the_heaviest_together(
+    is_earlier_first: bool,
+) -> None:
+    chain = chain_of(7)
+    alice, bob, *_, last = chain.validators
+    chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=last.stash, value=3 * BOND)))
+    chain.blocks(6 * 4)  # its seat gains an eighth in each era
+    validators = chain.now()[TrustStake].validators
+    light, heavy = (sum(seat.weight for seat in validators(epoch)) for epoch in (2, 4))
+    assert light < heavy
+    reports = [signed(REPORTER.stash, double(alice, epoch=2)), signed(REPORTER.stash, double(bob, epoch=4))]
+    chain.block(*(reports if is_earlier_first else reversed(reports)))
+    alone = light if is_earlier_first else heavy
+    assert [proven.slashed_ppm for proven in chain.happened(tl.OffenceProven)] == [
+        9 * BOND**2 * 10**6 // alone**2,
+        36 * BOND**2 * 10**6 // heavy**2,
+    ]
+
+
 @pytest.mark.parametrize(("part_ppm", "others"), [(100_000, 4), (300_000, 2), (300_000, 4), (500_000, 4)])
 def test_reporting_oneself_costs_half_of_it_however_much_of_others_stands_behind_one(
     part_ppm: int, others: int

@@ -14,9 +14,9 @@ from consensus.signstate import EMPTY, SigningRefusedError, after
 from offending import REPORTER, chain_of, owned, until_taken
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, DoubleProposal
 from runtime.blocks.votes import Ballot, BallotKind, Proposal, ballot_payload, proposal_payload
-from runtime.encoding.types import Root, Unsigned
+from runtime.encoding.types import Root, Signed, Unsigned
 from runtime.frame.call import Call
-from runtime.frame.errors import BadOrigin
+from runtime.frame.errors import BadOrigin, InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.offences import Offence, proven
@@ -117,6 +117,87 @@ def test_each_condition_alone_proves_nothing(evidence: Any) -> None:
 def test_nobody_but_an_account_reports(origin: Root | Unsigned) -> None:
     with pytest.raises(BadOrigin):
         chain_of(4).now().dispatch(reports(TWO_NOTARISED), origin)
+
+
+def attach(*evidence: Any) -> Callable[[Bound], None]:
+    def step(bound: Bound) -> None:
+        bound.dispatch(TrustLock.attach_evidence(proofs=evidence), Unsigned())
+
+    return step
+
+
+def attach_refused(because: type[Exception], *evidence: Any) -> Callable[[Bound], None]:
+    """A step: a block with such an inherent is none, and nobody is punished by it."""
+
+    def step(bound: Bound) -> None:
+        before = bound[TrustLock].offenders.get()
+        with pytest.raises(because), bound.overlay.transaction():
+            attach(*evidence)(bound)
+        assert bound[TrustLock].offenders.get() == before
+
+    return step
+
+
+@pytest.mark.parametrize(("evidence", "kind", "at"), KINDS.values(), ids=KINDS)
+def test_an_author_attaches_each_kind_and_has_the_reporters_part(evidence: Any, kind: Offence, at: int) -> None:
+    chain = chain_of(4)
+    charlie = chain.validators[2]
+    before = owned(chain, charlie.stash)
+    chain.block(attach(evidence), author=charlie)
+    (event,) = chain.happened(tl.OffenceProven)
+    assert (event.offender, event.kind, event.at, event.reporter) == (ALICE.stash, kind, at, charlie.stash)
+    until_taken(chain)
+    (taken,) = chain.happened(SlashTaken)
+    assert abs(owned(chain, charlie.stash) - before - taken.amount // 10) <= 1
+    assert chain.now()[TrustStake].tombstones[ALICE.stash] is not None
+
+
+def test_an_author_attaches_several_and_a_call_brings_what_it_left_out() -> None:
+    chain = chain_of(7)
+    of_bob = ballots(ballot(SKIP), ballot(FINALISE), BOB)
+    chain.block(attach(TWO_NOTARISED, of_bob), signed(REPORTER.stash, double(Keys("charlie"))))
+    assert [proven.offender for proven in chain.happened(tl.OffenceProven)] == [
+        ALICE.stash,
+        BOB.stash,
+        Keys("charlie").stash,
+    ]
+
+
+def test_a_block_with_evidence_that_proves_nothing_new_is_invalid() -> None:
+    chain = chain_of(7)
+    of_bob = ballots(ballot(SKIP), ballot(FINALISE), BOB)
+    chain.block(
+        attach_refused(InvalidBlock),
+        attach_refused(tl.NotAnOffence, of_bob, NOTHING["who never sat"]),
+        attach_refused(tl.AlreadyPunished, of_bob, of_bob),
+        attach(of_bob),
+        attach_refused(tl.AlreadyPunished, of_bob),
+        attach_refused(tl.AlreadyPunished, TWO_NOTARISED, of_bob),
+    )
+    until_epoch(chain, 4)
+    chain.block(attach_refused(tl.EvidenceTooOld, TWO_NOTARISED))
+
+
+@pytest.mark.parametrize("origin", [Root(), Signed(ALICE.stash)])
+def test_nobody_but_an_author_attaches(origin: Root | Signed) -> None:
+    with pytest.raises(BadOrigin):
+        chain_of(4).now().dispatch(TrustLock.attach_evidence(proofs=(TWO_NOTARISED,)), origin)
+
+
+def test_a_block_holds_a_few_proofs_where_it_has_room() -> None:
+    chain = chain_of(4)
+    with pytest.raises(ValueError, match=str(tl.PROOFS_MAX)):
+        chain.runtime.codecs.of(tl.Proofs).encode((TWO_NOTARISED,) * (tl.PROOFS_MAX + 1))
+    full, attached_one = (TrustLock.attach_evidence(proofs=(TWO_NOTARISED,) * count) for count in (tl.PROOFS_MAX, 1))
+    assert full.weight.ref_time < chain.now().mandatory_left / 4
+
+    def crowded(bound: Bound) -> None:
+        left, bound.mandatory_left = bound.mandatory_left, attached_one.weight.ref_time
+        attach(TWO_NOTARISED)(bound)
+        attach_refused(InvalidBlock, ballots(ballot(SKIP), ballot(FINALISE), BOB), double(Keys("charlie")))(bound)
+        bound.mandatory_left = left
+
+    chain.block(crowded)
 
 
 def until_epoch(chain: MarketChain, epoch: int) -> None:

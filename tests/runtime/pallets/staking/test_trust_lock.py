@@ -138,7 +138,7 @@ def test_delegators_share_the_slash_and_leaving_is_no_escape() -> None:
     )
     assert stake_in_all(chain, DELEGATOR.stash) == BOND
     until_taken(chain)
-    ppm = 9 * 4 * 10**6 // 64
+    ppm = 9 * 10**6 // 49  # of the seat with which it offended, which was elected before somebody stood behind it
     assert 0 <= BOND - BOND * ppm // 10**6 - stake_in_all(chain, DELEGATOR.stash) <= 2
     collect = TrustStake.collect(staker=DELEGATOR.stash, validator=alice.stash)
     chain.block(signed(REPORTER.stash, collect))
@@ -247,7 +247,7 @@ def test_evidence_grows_old() -> None:
 
 
 def test_who_offended_counts_for_as_long_as_stake_is_unbonding() -> None:
-    """Not only for as long as there may be evidence; and all of it is a share of the largest stake of their eras."""
+    """Not only for as long as there may be evidence; and all of it is a share of the heaviest of their sets."""
     chain = chain_of(7, **SITS_ON)
     alice, bob = chain.validators[:2]
     chain.block(signed(REPORTER.stash, double(alice)))

@@ -1,0 +1,148 @@
+"""Evidence of offences that waits for an author: what this node saw itself, and what peers pass on.
+
+What always holds: nothing enters that does not prove, by the sets of the best branch, an offence that is not punished
+yet; one proof is kept for each offender, so there are never more than validators whose offences still count; whether
+one may be attached is decided by the pallet alone, on the state that the block under construction starts from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from node.ledger.chain import Chain, ExecutedBlock
+from node.ledger.listener import Listener
+from node.p2p.frames import FrameKind
+from node.p2p.gossip import Gossip
+from node.peers.peers import Peers
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
+from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, DoubleProposal
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.offences import ProvenOffence
+from runtime.pallets.staking.stakers import VALIDATORS_MAX
+from runtime.pallets.staking.trust_lock import PROOFS_MAX, TrustLock
+
+OFFENDERS_MAX = VALIDATORS_MAX
+"""As many as the chain remembers; each needs a seat and a key that really signed twice."""
+Proof = DoubleHeader | DoubleProposal | DoubleBallot
+_LOG = logging.getLogger(__name__)
+
+
+class EvidencePool(Listener):
+    """The evidence of one node, one proof for each offender."""
+
+    def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
+        """`best` names the block on whose state arrivals are judged."""
+        self._chain = chain
+        self._peers = peers
+        self._gossip = gossip
+        self._best = best
+        self._kept: dict[bytes, Proof] = {}
+        self._told_in = -1
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    # --- in
+
+    def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
+        """Keep what this node saw, two headers of one slot, and pass it on."""
+        del author, slot
+        self._submit(DoubleHeader(first, second))
+
+    def on_evidence(self, accused: bytes, evidence: bytes) -> None:
+        """The same for proposals and votes."""
+        del accused
+        self._submit(EVIDENCE.decode(evidence))
+
+    def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
+        """Take a proof from a peer, and pass it on."""
+        if kind is not FrameKind.EVIDENCE:
+            return
+        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers.peer_ids())
+        if targets is None:
+            return
+        try:
+            self._add(_decoded(payload))
+        except PoolRefusalError as refusal:
+            _LOG.debug("evidence of peer %s is not taken: %s", peer, refusal)
+            return
+        self._tell(targets, payload)
+
+    def _submit(self, evidence: Proof) -> None:
+        try:
+            self._add(evidence)
+        except PoolRefusalError as refusal:
+            _LOG.debug("own evidence is not taken: %s", refusal)
+            return
+        self._tell_own(evidence)
+
+    def _add(self, evidence: Proof) -> None:
+        if len(self._kept) >= OFFENDERS_MAX:
+            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many offenders wait")
+        proof = self._judged(evidence)
+        if proof.offender in self._kept:
+            raise PoolRefusalError(ALREADY_KNOWN, "Evidence is already known", "of this offender a proof is kept")
+        self._kept[proof.offender] = evidence
+        _LOG.warning("validator %s offended: %s in epoch %d", proof.offender.hex(), proof.kind.name, proof.epoch)
+
+    def _judged(self, evidence: Proof) -> ProvenOffence:
+        best = self._chain.get(self._best()) or self._chain.final
+        try:
+            return self._chain.runtime.at(best.state)[TrustLock].judge(evidence)
+        except DispatchError as error:
+            raise PoolRefusalError(INVALID, "Invalid Evidence", type(error).__name__) from error
+
+    # --- out
+
+    def inherents(self, bound: Bound) -> Iterable[Call]:
+        """The call that attaches what is good now, as far as there is room, if there is anything."""
+        pallet = bound[TrustLock]
+        chosen: list[Proof] = []
+        for offender in sorted(self._kept):
+            if len(chosen) < PROOFS_MAX and _is_good(pallet, self._kept[offender]):
+                chosen.append(self._kept[offender])
+        while chosen and not TrustLock.attach_evidence(proofs=tuple(chosen)).weight.fits(pallet.room()):
+            chosen.pop()
+        if chosen:
+            yield TrustLock.attach_evidence(proofs=tuple(chosen))
+
+    def on_final(self, blocks: list[ExecutedBlock]) -> None:
+        """Forget what is punished or too old; once an epoch, tell the rest to whoever has come since."""
+        final = blocks[-1]
+        pallet = self._chain.runtime.at(final.state)[TrustLock]
+        for offender, evidence in list(self._kept.items()):
+            if not _is_good(pallet, evidence):
+                del self._kept[offender]
+        epoch = self._chain.parameters.epoch_of(final.facts.height)
+        if epoch > self._told_in:
+            self._told_in = epoch
+            for evidence in self._kept.values():
+                self._tell_own(evidence)
+
+    def _tell_own(self, evidence: Proof) -> None:
+        raw = EVIDENCE.encode(evidence)
+        self._tell(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
+
+    def _tell(self, targets: Iterable[str], raw: bytes) -> None:
+        for target in targets:
+            self._peers.transport.send(target, FrameKind.EVIDENCE, raw)
+
+
+def _is_good(pallet: TrustLock, evidence: Proof) -> bool:
+    try:
+        pallet.judge(evidence)
+    except DispatchError:
+        return False
+    return True
+
+
+def _decoded(raw: bytes) -> Proof:
+    try:
+        return EVIDENCE.decode(raw)
+    except DecodeError as error:
+        raise PoolRefusalError(UNDECODABLE, "Evidence has invalid format", str(error)) from error

@@ -1,0 +1,160 @@
+"""Evidence on its way into a block, over the real staking: judged, passed on, attached once, forgotten."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind, MessageClass, class_of
+from node.p2p.gossip import Gossip
+from node.peers.peers import Peers
+from node.pool.evidence_pool import OFFENDERS_MAX, EvidencePool
+from offending import REPORTER, chain_of
+from played_transport import PlayedTransport
+from runtime.blocks.block import HEADER_BYTES_MAX
+from runtime.blocks.evidence import EVIDENCE, DoubleHeader
+from runtime.encoding.types import Unsigned
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_lock import PROOFS_MAX, OffenceProven, TrustLock
+from scripts.chains.evidence import double, sealed
+from scripts.chains.market_chain import Keys, named_keys, signed
+from settled_chain import SettledChain
+
+KEYS = named_keys(7)
+ALICE, BOB = KEYS[:2]
+
+
+def proof_of(who: Keys, slot: int = 9, epoch: int = 0, signer: Keys | None = None) -> DoubleHeader:
+    first, second = (sealed(who, slot, epoch, parent, signer) for parent in (b"p" * 32, b"q" * 32))
+    return DoubleHeader(first, second)
+
+
+class Stage:
+    """A chain of seven validators, two peers, and a pool."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.market = chain_of(7)
+        self.market.block()
+        self.transport = PlayedTransport("a", "b")
+        network = Peers(self.transport)
+        monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
+        chain: Any = SettledChain(self.market)
+        self.chain = chain
+        self.pool = EvidencePool(chain, network, Gossip(random.Random(1)), lambda: b"")
+
+    def hear(self, raw: bytes, peer: str = "a") -> list[tuple[str, FrameKind, bytes]]:
+        """What is sent when a peer brings it."""
+        before = len(self.transport.sent)
+        self.pool.on_gossip(FrameKind.EVIDENCE, raw, peer)
+        return self.transport.sent[before:]
+
+    def make_block(self, left: int | None = None) -> list[bytes]:
+        """Who is punished in the next block, by what the pool attaches; then it is final."""
+
+        def attach(bound: Bound) -> None:
+            before = bound.mandatory_left
+            bound.mandatory_left = before if left is None else left
+            for call in self.pool.inherents(bound):
+                with bound.overlay.transaction():
+                    bound.dispatch(call, Unsigned())
+            bound.mandatory_left = before
+
+        self.market.block(attach)
+        self.pool.on_final([self.chain.final])
+        return [one.offender for one in self.market.events if isinstance(one, OffenceProven)]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+def test_what_this_node_saw_is_told_to_all_and_attached_and_forgotten(stage: Stage) -> None:
+    evidence = proof_of(ALICE)
+    stage.pool.on_offence(ALICE.stash, 9, evidence.first, evidence.second)
+    stage.pool.on_evidence(BOB.public("session"), EVIDENCE.encode(proof_of(BOB)))
+    raws = [EVIDENCE.encode(proof_of(who)) for who in (ALICE, BOB)]
+    assert stage.transport.sent == [(peer, FrameKind.EVIDENCE, raw) for raw in raws for peer in ("a", "b")]
+    assert sorted(stage.make_block()) == sorted([ALICE.stash, BOB.stash])
+    assert len(stage.pool) == 0
+    assert stage.make_block() == []
+
+
+def test_what_a_peer_brings_goes_on_to_the_others_once(stage: Stage) -> None:
+    raw = EVIDENCE.encode(proof_of(ALICE))
+    assert stage.hear(raw) == [("b", FrameKind.EVIDENCE, raw)]
+    assert stage.hear(raw, "b") == [], "known"
+    assert stage.hear(EVIDENCE.encode(proof_of(ALICE, slot=10))) == [], "of this offender one is kept"
+    assert len(stage.pool) == 1
+    assert stage.make_block() == [ALICE.stash]
+    assert stage.hear(EVIDENCE.encode(proof_of(ALICE, slot=11))) == [], "it is punished"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x01" + bytes(40),
+        EVIDENCE.encode(proof_of(ALICE, signer=BOB)),
+        EVIDENCE.encode(proof_of(REPORTER)),
+        EVIDENCE.encode(proof_of(ALICE, epoch=9)),
+        EVIDENCE.encode(DoubleHeader(sealed(ALICE), sealed(ALICE))),
+    ],
+    ids=["empty", "cut", "signed by another", "never sat", "epoch to come", "one header twice"],
+)
+def test_what_proves_nothing_is_neither_kept_nor_passed_on(raw: bytes, stage: Stage) -> None:
+    assert stage.hear(raw) == []
+    assert len(stage.pool) == 0
+
+
+def test_another_frame_is_not_for_this_pool(stage: Stage) -> None:
+    stage.pool.on_gossip(FrameKind.HEARTBEAT, EVIDENCE.encode(proof_of(ALICE)), "a")
+    assert len(stage.pool) == 0
+
+
+def test_own_evidence_that_proves_nothing_is_told_to_nobody(stage: Stage) -> None:
+    stage.pool.on_evidence(b"", EVIDENCE.encode(proof_of(ALICE, signer=BOB)))
+    assert (stage.transport.sent, len(stage.pool)) == ([], 0)
+
+
+def test_a_block_takes_no_more_than_it_may_and_the_rest_waits(stage: Stage) -> None:
+    for who in KEYS:
+        stage.hear(EVIDENCE.encode(proof_of(who)))
+    assert stage.make_block(left=0) == [], "no room"
+    of_two = TrustLock.attach_evidence(proofs=(proof_of(ALICE),) * 2).weight.ref_time
+    assert len(stage.make_block(left=of_two)) == 2
+    assert [len(stage.make_block()), len(stage.make_block())] == [PROOFS_MAX, len(KEYS) - 2 - PROOFS_MAX]
+
+
+def test_what_a_call_brought_first_is_not_attached(stage: Stage) -> None:
+    stage.hear(EVIDENCE.encode(proof_of(ALICE)))
+    stage.hear(EVIDENCE.encode(proof_of(BOB)))
+    stage.market.block(signed(REPORTER.stash, double(ALICE)))
+    assert stage.make_block() == [BOB.stash]
+
+
+def test_what_waits_is_told_again_in_each_epoch_and_forgotten_when_it_is_too_old(stage: Stage) -> None:
+    stage.hear(EVIDENCE.encode(proof_of(ALICE)))
+    told = []
+    for _ in range(6 * 5):
+        before = len(stage.transport.sent)
+        stage.make_block(left=0)
+        told.append(len(stage.transport.sent) - before)
+    assert [count for count in told if count] == [2] * 4, "in four epochs, to two peers"
+    assert len(stage.pool) == 0
+
+
+def test_the_pool_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OFFENDERS_MAX == 128
+    monkeypatch.setattr("node.pool.evidence_pool.OFFENDERS_MAX", 1)
+    stage.hear(EVIDENCE.encode(proof_of(ALICE)))
+    assert stage.hear(EVIDENCE.encode(proof_of(BOB))) == []
+    assert len(stage.pool) == 1
+
+
+def test_the_largest_proof_fits_into_a_frame_that_is_served_after_consensus() -> None:
+    largest = EVIDENCE.encode(DoubleHeader(bytes(HEADER_BYTES_MAX), bytes(HEADER_BYTES_MAX)))
+    assert len(largest) < MAX_SMALL_PAYLOAD_BYTES
+    assert class_of(FrameKind.EVIDENCE) is MessageClass.GOSSIP

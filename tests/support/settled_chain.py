@@ -1,0 +1,39 @@
+"""What a pool reads of a node's chain, over a market chain of which all is final."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from consensus.parameters import Parameters
+from scripts.chains.market_chain import GENESIS_HASH, MarketChain, hash_of
+
+
+@dataclass
+class SettledChain:
+    """The newest state is that of every block."""
+
+    market: MarketChain
+
+    @property
+    def genesis(self) -> bytes:
+        return GENESIS_HASH
+
+    @property
+    def parameters(self) -> Any:
+        return Parameters(epoch_blocks=self.market.epoch_blocks)
+
+    @property
+    def runtime(self) -> Any:
+        return self.market.runtime
+
+    @property
+    def storage(self) -> Any:
+        return SimpleNamespace(id_at=hash_of)
+
+    @property
+    def final(self) -> Any:
+        return SimpleNamespace(state=self.market.state, facts=SimpleNamespace(height=self.market.height))
+
+    def get(self, block: bytes) -> Any:
+        del block
+        return self.final
