@@ -82,7 +82,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A connection is up. `keys` are the session keys that the peer proved on it."""
+    """A connection is up, or its peer proved others. `keys` are the session keys that it proved."""
 
     peer: bytes
     keys: tuple[bytes, ...]

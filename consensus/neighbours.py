@@ -29,16 +29,15 @@ class Neighbours:
         self._count_voters()
 
     def connect(self, peer: bytes, keys: tuple[bytes, ...]) -> None:
-        """A peer is there, with the session keys that it proved."""
+        """A peer is there, with the session keys that it proved; or it proved others."""
+        self._forget_keys(peer)
         self._keys[peer] = keys
         self._peers_by_key.update(dict.fromkeys(keys, peer))
         self._count_voters()
 
     def disconnect(self, peer: bytes) -> None:
         """A peer is gone."""
-        for key in self._keys.pop(peer, ()):
-            if self._peers_by_key.get(key) == peer:
-                del self._peers_by_key[key]
+        self._forget_keys(peer)
         self._count_voters()
 
     def keys_of(self, peer: bytes) -> tuple[bytes, ...]:
@@ -59,6 +58,11 @@ class Neighbours:
         if self.session is None or self.session not in self._members.index:
             return linked
         return linked | {self.session}
+
+    def _forget_keys(self, peer: bytes) -> None:
+        for key in self._keys.pop(peer, ()):
+            if self._peers_by_key.get(key) == peer:
+                del self._peers_by_key[key]
 
     def _count_voters(self) -> None:
         self.voters = {

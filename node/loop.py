@@ -163,7 +163,7 @@ class Loop:
             self._drain()
 
     def peer_up(self, peer: str, sessions: tuple[bytes, ...]) -> None:
-        """A peer is connected; `sessions` are the session keys that it proved."""
+        """A peer is connected, or shows other keys; `sessions` are those that it proved."""
         self.feed(ev.PeerConnected(peer.encode(), sessions))
         self._standing.tell(peer.encode())
 

@@ -23,6 +23,7 @@ from node.config import Config, Paths
 from node.duty.author import Author
 from node.duty.duty import ValidatorDuty
 from node.duty.heart import Heart
+from node.duty.key_watch import KeyWatch
 from node.duty.seat import hold_keys
 from node.duty.seat_watch import SeatWatch
 from node.duty.validator_keys import ValidatorKeys, follow_only
@@ -41,6 +42,7 @@ from node.peers.network import open_network
 from node.pool.pools import make_pools
 from node.pool.verifier import Verifier
 from node.rpc.supervisor import require_free_port, supervise
+from node.sync.proven_keys import ProvenKeys
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from runtime.cryptography import signatures
@@ -106,6 +108,7 @@ class Node:
             view=view,
             description=description,
             polls=self.monitoring.polls.show,
+            rotate=self.duty.key_watch.rotate if self.duty is not None else None,
         )
         self.loop = self._make_loop()
 
@@ -137,11 +140,14 @@ class Node:
         return Machine(parameters, chain.genesis, chain.epochs, verify, session_of, secrets.randbelow)
 
     def _make_duty(self, keys: ValidatorKeys) -> ValidatorDuty:
-        sessions = [key.pair for key in keys.sessions.values()]
-        watch = SeatWatch(keys, self.chain, self.paths, self.clock)
-        heart = Heart(self.chain, self.pools.heartbeats, sessions, self.clock)
+        network, paths = self.network, self.paths
+        key_watch = KeyWatch(keys, self.chain, paths, network.peers, network.transport.peer_id)
+        watch = SeatWatch(keys, self.chain, paths, self.clock)
+        heart = Heart(self.chain, self.pools.heartbeats, keys.sessions, self.clock)
         figures = SeatFigures(self.chain, keys.sessions, keys.session_of, self.monitoring.metrics)
-        return ValidatorDuty(keys=keys, author=self._make_author(keys), listeners=(watch, heart, figures))
+        return ValidatorDuty(
+            keys=keys, author=self._make_author(keys), key_watch=key_watch, listeners=(key_watch, watch, heart, figures)
+        )
 
     def _make_author(self, keys: ValidatorKeys) -> Author:
         return Author(
@@ -162,6 +168,7 @@ class Node:
             self.feed.answers,
             self.pools.transactions,
             standing,
+            ProvenKeys(self.network.proofs, self.network.peers, self.clock.now_ms, self._on_keys),
             self.pools.attestations,
             self.pools.heartbeats,
             self.pools.evidence,
@@ -223,8 +230,13 @@ class Node:
         async for event in self.network.transport.events:
             if isinstance(event, PeerUp):
                 self.loop.peer_up(event.peer, self.network.proofs.sessions.get(event.peer, ()))
+                if self.duty is not None:
+                    self.duty.key_watch.tell(event.peer)
             else:
                 self.loop.peer_down(event.peer)
+
+    def _on_keys(self, peer: str, sessions: tuple[bytes, ...]) -> None:
+        self.loop.peer_up(peer, sessions)
 
     async def _keep_figures(self) -> None:
         while True:

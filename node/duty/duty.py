@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from node.duty.author import Author
+from node.duty.key_watch import KeyWatch
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.listener import Listener
 
@@ -19,5 +20,6 @@ class ValidatorDuty:
 
     keys: ValidatorKeys
     author: Author
+    key_watch: KeyWatch
     listeners: tuple[Listener, ...] = ()
-    """Its eye on the seats, and its heart."""
+    """Its eyes on keys and seats, and its heart."""

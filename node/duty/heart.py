@@ -7,17 +7,15 @@ epoch, until the final chain has heard it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from node.clock import Clock
-from node.duty.keystore import KeyPair
+from node.duty.signing_key import SigningKey
 from node.duty.tip import is_at_tip
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.pool.heartbeat_pool import HeartbeatPool
 from node.pool.refusal import PoolRefusalError
-from runtime.cryptography import signatures
-from runtime.cryptography.signatures import Scheme
 from runtime.pallets.im_online import Heartbeat, SeenFinal, heartbeat_payload
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -29,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 class Heart(Listener):
     """Beats for the session keys of one node."""
 
-    def __init__(self, chain: Chain, pool: HeartbeatPool, sessions: Sequence[KeyPair], clock: Clock) -> None:
-        """`sessions` are the session keys that this node holds, whether they sit or not."""
+    def __init__(self, chain: Chain, pool: HeartbeatPool, sessions: Mapping[bytes, SigningKey], clock: Clock) -> None:
+        """`sessions` are the session keys that this node holds now, whether they sit or not."""
         self._chain = chain
         self._pool = pool
         self._sessions = sessions
@@ -46,17 +44,16 @@ class Heart(Listener):
         epoch = parameters.epoch_of(final.facts.height)
         self._next = min(final.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(epoch) + 1)
         stake = self._chain.runtime.at(final.state)[TrustStake]
-        for pair in self._sessions:
-            stash = stake.key_owner[pair.public]
+        for session, key in self._sessions.items():
+            stash = stake.key_owner[session]
             candidate = stake.candidates[stash] if stash is not None else None
-            if stash is None or candidate is None or candidate.session_key != pair.public:
+            if stash is None or candidate is None or candidate.session_key != session:
                 continue
             if not stake.was_on_line(stash, epoch):
-                self._beat(SeenFinal(stash, final.facts.height, final.facts.id), pair)
+                self._beat(SeenFinal(stash, final.facts.height, final.facts.id), key)
 
-    def _beat(self, seen: SeenFinal, pair: KeyPair) -> None:
-        payload = heartbeat_payload(self._chain.genesis, seen)
-        signature = signatures.sign(Scheme.ED25519, pair.public, pair.secret, payload)
+    def _beat(self, seen: SeenFinal, key: SigningKey) -> None:
+        signature = key.sign_unrecorded(heartbeat_payload(self._chain.genesis, seen))
         try:
             self._pool.submit(Heartbeat(seen, signature))
         except PoolRefusalError as refusal:

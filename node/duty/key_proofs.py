@@ -12,13 +12,23 @@ from runtime.cryptography import signatures
 from runtime.cryptography.signatures import SEED_BYTES, Scheme
 from runtime.pallets.session_keys import KeysProof, SessionKeys, prove_keys
 
+KEYS_MAX = 64
+"""Keys of one type in a keystore: more are a mistake, and each is looked at in every slot."""
+
 
 def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
-    """Make a session and a VRF key in the keystore; the sign-state of the session key is born with it, before it."""
+    """Make a session and a VRF key in the keystore; the sign-state of the session key is born with it, before it.
+
+    Raises `BadInputError` where the keystore is full.
+    """
+    store = Keystore(paths.keystore)
+    if max(len(store.public_keys(key_type)) for key_type in (SESSION, VRF)) >= KEYS_MAX:
+        raise BadInputError(
+            f"{store.folder} holds {KEYS_MAX} keys of one type: move those away that are in no set any more"
+        )
     session, vrf = (KeyPair.from_seed(secrets.token_bytes(SEED_BYTES)) for _ in range(2))
     # It has signed nothing: the file may begin now, wherever the chain is.
     SignStateFile.create(paths.sign_state(session.public), genesis, session.public)
-    store = Keystore(paths.keystore)
     store.insert(VRF, vrf.seed)
     store.insert(SESSION, session.seed)
     return SessionKeys(session.public, vrf.public)

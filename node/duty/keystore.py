@@ -68,6 +68,13 @@ class Keystore:
         names = sorted(path.name for path in self.folder.glob(f"{prefix}*")) if self.folder.is_dir() else []
         return [bytes.fromhex(name[len(prefix) :]) for name in names if len(name) == len(prefix) + 64]
 
+    def changed_at(self) -> int:
+        """When a key came or went last, in nanoseconds; 0 where there is no folder yet."""
+        try:
+            return self.folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def pair(self, key_type: bytes, public: bytes) -> KeyPair | None:
         """The key with that public half, or None.
 

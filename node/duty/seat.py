@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from genesis import dev_accounts
 from node.config import Config, Paths
 from node.durable import move_durably
+from node.duty.key_proofs import KEYS_MAX
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
@@ -21,8 +22,6 @@ from node.errors import BadInputError
 from node.ledger.chain import Chain
 from runtime.pallets.staking.trust_stake import TrustStake
 
-KEYS_MAX = 64
-"""Keys of one type in a keystore: more are a mistake, and each is looked at in every slot."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -34,20 +33,21 @@ def hold_keys(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | Non
         raise BadInputError(
             "the validators after the last final block are not known: the database is damaged, purge-chain"
         )
+    store = Keystore(paths.keystore)
     if config.dev_account is not None:
         seeds = (dev_accounts.key_seed(config.dev_account, kind) for kind in (dev_accounts.SESSION, dev_accounts.VRF))
         session, vrf = (KeyPair.from_seed(seed) for seed in seeds)
-        sessions, vrf_keys = [session], [vrf]
+        sessions, vrf_keys = [session, *stored(store, SESSION)], [vrf, *stored(store, VRF)]
     else:
-        store = Keystore(paths.keystore)
-        sessions, vrf_keys = _stored(store, SESSION), _stored(store, VRF)
+        sessions, vrf_keys = stored(store, SESSION), stored(store, VRF)
         if not sessions:
             raise BadInputError(
                 f"--validator needs a session key, and {store.folder} has none: insert one with "
                 "`ogpu-node key insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
             )
     _take_over(paths, chain)
-    sessions = _by_use(chain, sessions)
+    pairs = {pair.public: pair for pair in sessions}
+    sessions = [pairs[public] for public in by_use(chain, pairs)]
     held = [SigningKey(pair, _sign_state(config, paths, chain, pair.public)) for pair in sessions]
     keys = ValidatorKeys(chain.genesis, chain.epochs, held, vrf_keys)
     keys.final_height = chain.final.facts.height
@@ -63,20 +63,21 @@ def named(chain: Chain, sessions: Iterable[bytes]) -> set[bytes]:
     return {seat.session_key for seat in seats} & set(sessions)
 
 
-def _by_use(chain: Chain, sessions: list[KeyPair]) -> list[KeyPair]:
-    """Those that sit or are elected first, then those that are registered: a hello proves the first few."""
-    stake = chain.runtime.at(chain.final.state)[TrustStake]
-    seated = named(chain, [pair.public for pair in sessions])
+def by_use(chain: Chain, sessions: Iterable[bytes]) -> list[bytes]:
+    """Those that sit or are elected first, then those that are registered: peers are shown the first few."""
+    stake, sessions = chain.runtime.at(chain.final.state)[TrustStake], list(sessions)
+    seated = named(chain, sessions)
 
-    def is_registered(pair: KeyPair) -> bool:
-        owner = stake.key_owner[pair.public]
+    def is_registered(session: bytes) -> bool:
+        owner = stake.key_owner[session]
         candidate = None if owner is None else stake.candidates[owner]
-        return candidate is not None and candidate.session_key == pair.public
+        return candidate is not None and candidate.session_key == session
 
-    return sorted(sessions, key=lambda pair: (pair.public not in seated, not is_registered(pair)))
+    return sorted(sessions, key=lambda session: (session not in seated, not is_registered(session)))
 
 
-def _stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
+def stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
+    """All keys of a type in a keystore. Raises `BadInputError`."""
     found = store.public_keys(key_type)
     if len(found) > KEYS_MAX:
         raise BadInputError(

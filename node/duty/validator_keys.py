@@ -6,7 +6,7 @@ What always holds: a header or vote of an epoch is signed with the key that sits
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from consensus.signstate import EMPTY, HeaderRecord, SigningRefusedError, SignState, record_payload
 from consensus.validators import Epochs
@@ -59,10 +59,33 @@ class ValidatorKeys:
         member = self.seat(epoch)
         return None if member is None else member.session
 
+    # --- what peers are shown
+
+    def shown(self) -> tuple[bytes, ...]:
+        """The session keys that peers are shown: the first few, in the order of `arrange`."""
+        return tuple(self.sessions)[:PROOFS_MAX]
+
     def prove_peer(self, peer_id: str) -> bytes:
         """The proof for peers that the node with these keys is called `peer_id`."""
-        pairs = [(key.pair.public, key.pair.secret) for key in self.sessions.values()]
-        return prove(pairs[:PROOFS_MAX], self._genesis, peer_id)
+        pairs = [self.sessions[session].pair for session in self.shown()]
+        return prove([(pair.public, pair.secret) for pair in pairs], self._genesis, peer_id)
+
+    # --- keys that come while the node runs
+
+    def take_up(self, key: SigningKey) -> None:
+        """Hold another session key from now on."""
+        self.sessions.setdefault(key.pair.public, key)
+
+    def take_up_vrf(self, pair: KeyPair) -> None:
+        """Hold another VRF key from now on."""
+        self._vrf_keys.setdefault(pair.public, pair)
+
+    def arrange(self, order: Sequence[bytes]) -> None:
+        """Put the session keys into an order, of which peers are shown the first ones; it names all of them."""
+        arranged = {session: self.sessions[session] for session in order}
+        assert len(arranged) == len(self.sessions), "no key is lost"
+        self.sessions.clear()  # in place: others look at this very table
+        self.sessions.update(arranged)
 
     # --- what was signed
 

@@ -1,7 +1,8 @@
 """The node's answers to the RPC process: submissions, proofs, blocks too old for its copy, a look inside.
 
-What always holds: a request changes nothing but what `Submit`, `SubmitMany` and `SubmitAttestation` hand to the pools;
-what cannot be answered is a `PoolRefusalError` with the code that the client is shown.
+What always holds: a request changes nothing but what `Submit`, `SubmitMany` and `SubmitAttestation` hand to the pools,
+and the keystore to which `RotateKeys` adds; what cannot be answered is a `PoolRefusalError` with the code that the
+client is shown.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from node.errors import BadInputError
 from node.feed import messages as feed
 from node.feed.view import NodeView
 from node.ledger.listener import Listener
@@ -16,20 +18,27 @@ from node.p2p.transport import PeerInfo
 from node.pool.refusal import PoolRefusalError, Refusal
 from runtime.blocks.block import BLOCK
 from runtime.blocks.evidence import EVIDENCE, DoubleHeader
+from runtime.encoding.codec import codec
+from runtime.pallets.session_keys import KeysProof, SessionKeys
 
 OFFENCES_KEPT = 64
 PROOF_KEYS_MAX = 1_024  # 35 us each
 INVALID_PARAMS = -32602
 STATE_DISCARDED = 4003
+NO_KEYS = -32000
+ACCOUNT_BYTES = 32
+Rotate = Callable[[bytes], tuple[SessionKeys, KeysProof]]
+"""Makes new keys for an account."""
 
 
 class Answers(Listener):
     """Answers requests; keeps what it hears of offences for whoever wants to report them."""
 
-    def __init__(self, view: NodeView, polls: Callable[[], list[feed.Value]]) -> None:
-        """`polls` shows the last polls."""
+    def __init__(self, view: NodeView, polls: Callable[[], list[feed.Value]], rotate: Rotate | None = None) -> None:
+        """`polls` shows the last polls; `rotate` makes new keys, None for a node that only follows."""
         self._view = view
         self._polls = polls
+        self._rotate = rotate
         self._offences: deque[dict[str, feed.Value]] = deque(maxlen=OFFENCES_KEPT)
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
@@ -41,7 +50,7 @@ class Answers(Listener):
         """Keep that too."""
         self._offences.append({"author": accused, "evidence": evidence})
 
-    async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901  # one case for each request
+    async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901, PLR0912  # one case for each request
         """Answer a request of the RPC process.  Raises `PoolRefusalError`."""
         view = self._view
         match request:
@@ -70,6 +79,8 @@ class Answers(Listener):
                 return self._prove(block, keys)
             case feed.Inspect(_, topic):
                 return self._inspect(topic)
+            case feed.RotateKeys(_, owner):
+                return self._rotated(owner)
 
     # --- inside
 
@@ -112,6 +123,17 @@ class Answers(Listener):
         if proof is None:
             raise PoolRefusalError(STATE_DISCARDED, "State already discarded", f"for 0x{block.hex()}")
         return list(proof)
+
+    def _rotated(self, owner: bytes) -> feed.Value:
+        if self._rotate is None:
+            raise PoolRefusalError(NO_KEYS, "No keys", "this node only follows the chain: start it with --validator")
+        if len(owner) != ACCOUNT_BYTES:
+            raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"an account has {ACCOUNT_BYTES} bytes")
+        try:
+            keys, proof = self._rotate(owner)
+        except BadInputError as error:
+            raise PoolRefusalError(NO_KEYS, "No keys", str(error)) from error
+        return [codec(SessionKeys).encode(keys), codec(KeysProof).encode(proof)]
 
     def _inspect(self, topic: str) -> feed.Value:
         match topic:

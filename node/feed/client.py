@@ -128,6 +128,11 @@ class FeedClient:
         """What the node says about itself: "consensus", "polls", "pool" or "network"."""
         return await self._question(feed.Inspect(next(self._numbers), topic))
 
+    async def rotate_keys(self, owner: bytes) -> tuple[bytes, bytes]:
+        """New session and VRF keys of the node, and the proof that the account may register them, in SCALE."""
+        answer = await self._question(feed.RotateKeys(next(self._numbers), owner))
+        return cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", answer)))
+
     async def submit_attestation(self, attestation: bytes) -> bytes:
         """Hand a signed attestation to the node -> its id."""
         return cast("bytes", await self._question(feed.SubmitAttestation(next(self._numbers), attestation)))

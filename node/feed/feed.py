@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from node.feed.answers import Answers
+from node.feed.answers import Answers, Rotate
 from node.feed.messages import Value
 from node.feed.readers import Readers
 from node.feed.server import FeedServer
@@ -34,10 +34,16 @@ class Feed:
 
 
 def make_feed(
-    *, socket: Path, readers: Readers, view: NodeView, description: NodeDescription, polls: Callable[[], list[Value]]
+    *,
+    socket: Path,
+    readers: Readers,
+    view: NodeView,
+    description: NodeDescription,
+    polls: Callable[[], list[Value]],
+    rotate: Rotate | None,
 ) -> Feed:
-    """The feed of one node; `polls` shows the last polls."""
+    """The feed of one node; `polls` shows the last polls, `rotate` makes new keys of a validator."""
     stream = Stream(view, description, readers.publish, is_read=lambda: len(readers) > 0)
-    answers = Answers(view, polls)
+    answers = Answers(view, polls, rotate)
     server = FeedServer(socket, readers, stream.opening, answers.answer)
     return Feed(stream=stream, answers=answers, server=server)

@@ -260,19 +260,28 @@ class NextNonce:
     nonce: int
 
 
+@dataclass(frozen=True, slots=True)
+class RotateKeys:
+    """Make new session and VRF keys, take them up -> [keys, proof that the account may register them], in SCALE."""
+
+    kind: ClassVar[int] = 28
+    request_id: int
+    owner: bytes
+
+
 ToRpc: TypeAlias = (
     FeedHello | Snapshot | Reverse | ImportedBlock | NodeStatus | ExtrinsicStatus | RequestResult | Refused
 )
 Request: TypeAlias = (
     Submit | SubmitMany | Prove | Pending | ListPeers | BlockAt | IdAt | CertificateAt | HandoffsFrom | Inspect
-    | SubmitAttestation | NextNonce
+    | SubmitAttestation | NextNonce | RotateKeys
 )  # fmt: skip
 Frame: TypeAlias = ToRpc | Request
 
 FRAMES: tuple[type[Frame], ...] = (
     FeedHello, Snapshot, Reverse, ImportedBlock, NodeStatus, ExtrinsicStatus, RequestResult, Refused,
     Submit, Prove, Pending, ListPeers, BlockAt, IdAt, CertificateAt, HandoffsFrom, Inspect, SubmitAttestation,
-    SubmitMany, NextNonce,
+    SubmitMany, NextNonce, RotateKeys,
 )  # fmt: skip
 _NONE = type(None)
 _SHAPES: dict[str, tuple[type, ...]] = {

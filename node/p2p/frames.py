@@ -49,6 +49,7 @@ class FrameKind(IntEnum):
     BLOCK = 21
     EVIDENCE = 22
     STATUS = 23
+    KEYS = 24
     TX = 32
     ATTESTATION = 33
     HEARTBEAT = 34
@@ -83,6 +84,7 @@ _CLASS_OF_KIND: Final[dict[FrameKind, MessageClass]] = {
             FrameKind.GET_CERTS,
             FrameKind.BLOCK,
             FrameKind.STATUS,
+            FrameKind.KEYS,
         ),
         MessageClass.CONSENSUS,
     ),

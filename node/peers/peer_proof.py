@@ -56,8 +56,10 @@ class PeerProofs:
     def accepts(self, peer_id: str, role: Role, proof: bytes) -> bool:
         """Judge a peer's hello (the transport's `OnHello`) and remember the keys that it proved."""
         self._forget(peer_id)
-        if role is not Role.VALIDATOR:
-            return True
+        return role is not Role.VALIDATOR or self.renew(peer_id, proof)
+
+    def renew(self, peer_id: str, proof: bytes) -> bool:
+        """Remember the keys that a validator proves now, in place of those before, which stay if this is no proof."""
         try:
             claimed = _PROOFS.decode(proof)
         except DecodeError:
@@ -65,6 +67,7 @@ class PeerProofs:
         keys = tuple(dict.fromkeys(each.session for each in claimed))
         if not keys or len(keys) != len(claimed) or not all(self._holds(each, peer_id) for each in claimed):
             return False
+        self._forget(peer_id)
         self.sessions[peer_id] = keys
         for session in keys:
             self._newest[session] = peer_id

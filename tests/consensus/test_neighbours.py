@@ -23,6 +23,16 @@ def test_a_validator_that_connects_anew_keeps_its_vote_when_the_old_connection_e
     assert neighbours.voters == {}
 
 
+def test_a_peer_that_proves_other_keys_counts_for_those_alone() -> None:
+    neighbours = begun()
+    neighbours.connect(b"a", (KEYS[1], KEYS[2]))
+    neighbours.connect(b"a", (KEYS[2], KEYS[3]))
+    assert neighbours.voters == {KEYS[2]: b"a", KEYS[3]: b"a"}
+    neighbours.connect(b"b", (KEYS[3],))
+    neighbours.connect(b"a", (KEYS[2],))
+    assert neighbours.voters == {KEYS[2]: b"a", KEYS[3]: b"b"}, "another's key stays the other's"
+
+
 def test_a_peer_with_this_nodes_own_key_is_not_polled() -> None:
     neighbours = begun(KEYS[0])
     neighbours.connect(b"copy", (KEYS[0],))

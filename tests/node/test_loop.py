@@ -15,7 +15,9 @@ from consensus import events as ev
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
 from handed_history import handed_on
 from loop_stage import Stage, about_to_import
+from node.config import Paths
 from node.duty.duty import ValidatorDuty
+from node.duty.key_watch import KeyWatch
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
@@ -25,7 +27,9 @@ from node.loop import OWN_VOTES_BURST, TURN_SECONDS
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.messages import GET_HANDOFFS, HANDOFFS, STATUS, GetHandoffs, PeerStatus, encode_answer
+from node.peers.peers import Peers
 from node.pool.verifier import Verdicts
+from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.blocks.votes import Ballot, BallotKind, SignedBallot, ballot_payload
 from runtime.cryptography import signatures
@@ -35,7 +39,9 @@ from runtime.cryptography.signatures import Scheme
 @pytest.fixture
 def alice(tmp_path: Path) -> Stage:
     maker = Maker(tmp_path / "alice")
-    return Stage(maker.chain, ValidatorDuty(keys=maker.validator, author=maker.author), tmp_path)
+    peers, paths = Peers(PlayedTransport()), Paths(tmp_path / "alice", "dev")
+    watch = KeyWatch(maker.validator, maker.chain, paths, peers, PlayedTransport.peer_id)
+    return Stage(maker.chain, ValidatorDuty(keys=maker.validator, author=maker.author, key_watch=watch), tmp_path)
 
 
 def keys_of(stage: Stage) -> ValidatorKeys:

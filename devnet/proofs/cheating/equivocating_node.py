@@ -1,11 +1,13 @@
 """`python -m devnet.proofs.cheating.equivocating_node ...`: `ogpu-node` that proposes twice in each of its slots.
 
-The second block leaves out the reference to the newest final block, so it is another block and as valid as the first;
-it is sealed past the sign-state file, which would refuse it. For development networks only.
+With `--twice-from EPOCH` it begins in that epoch. The second block leaves out the reference to the newest final block,
+so it is another block and as valid as the first; it is sealed past the sign-state file, which would refuse it. For
+development networks only.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import replace
 from typing import Any
@@ -24,14 +26,15 @@ from runtime.pallets.timestamp import Timestamp
 class TwiceAuthor(Author):
     """Builds the honest block, and announces a twin of it."""
 
-    def __init__(self, peers: Peers, **parts: Any) -> None:
+    def __init__(self, peers: Peers, first_epoch: int, **parts: Any) -> None:
         super().__init__(**parts)
         self._peers = peers
+        self._first_epoch = first_epoch
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """As `Author`; the twin goes out at once."""
         facts = super().build(request)
-        if facts is not None and request.final_ref is not None:
+        if facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
             self._peers.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))
         return facts
 
@@ -47,9 +50,12 @@ class TwiceAuthor(Author):
 class EquivocatingNode(service.Node):
     """A node with that author."""
 
+    first_epoch = 0
+
     def _make_author(self, keys: ValidatorKeys) -> Author:
         return TwiceAuthor(
             self.network.peers,
+            self.first_epoch,
             chain=self.chain,
             keys=keys,
             pool=self.pools.transactions,
@@ -69,6 +75,10 @@ def _sealed(keys: ValidatorKeys, epoch: int, genesis: bytes, header: Header) -> 
 
 def main() -> None:
     """Run the node."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--twice-from", type=int, default=0)
+    options, of_the_node = parser.parse_known_args()
+    EquivocatingNode.first_epoch, sys.argv[1:] = options.twice_from, of_the_node
     print("EQUIVOCATING: proposes twice in each slot. For development networks only.", file=sys.stderr)
     service.Node = EquivocatingNode  # type: ignore[misc]  # what `service.run` makes
     cli.main()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from devnet.launcher import processes, programs
-from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
 from devnet.proofs.elections.watching import Watched
 from genesis import dev_accounts
-from runtime.blocks.evidence import EVIDENCE, DoubleHeader
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -95,11 +92,23 @@ class Director:
         """Ask to be let out of jail."""
         await asyncio.to_thread(self.wallet, "unjail", "--from", f"//{self.member(stash).name}", "--yes")
 
-    def start_equivocating(self, stash: bytes) -> None:
-        """From now on its node proposes twice in each of its slots."""
+    def restart_equivocating(self, stash: bytes, epoch: int) -> None:
+        """From an epoch on its node proposes twice in each of its slots."""
         process = node_process(self.net, self.member(stash))
         processes.stop(process)
-        processes.start(replace(process, module=EQUIVOCATING))
+        arguments = (*process.arguments, "--twice-from", str(epoch))
+        processes.start(replace(process, module=EQUIVOCATING, arguments=arguments))
+
+    def restart_honest(self, stash: bytes) -> None:
+        """Its node is itself again."""
+        process = node_process(self.net, self.member(stash))
+        processes.stop(process)
+        processes.start(process)
+
+    async def is_convicted(self, stash: bytes) -> bool:
+        """Whether somebody is tombstoned: an author had the evidence of the nodes that saw both blocks."""
+        at = await self.client.finalized()
+        return await self.client.read(TrustStake.tombstones, stash, at=at) is not None
 
     async def least(self) -> bytes:
         """Who of those that are elected has the least behind it."""
@@ -107,25 +116,6 @@ class Director:
         elected = self.watched.sets[max(self.watched.sets)]
         behind = {stash: await self._behind(stash, at) for stash in elected}
         return min(elected, key=lambda stash: (behind[stash], stash))
-
-    async def offence_of(self, stash: bytes) -> DoubleHeader:
-        """The newest two headers by which the node has seen somebody propose twice.  Raises `DevnetError`."""
-        pairs = await self.client.rpc.call("ogpu_inspect", "offences")
-        key = dev_accounts.key(self.member(stash).name, dev_accounts.SESSION)
-        seen = [pair for pair in pairs if pair["author"] == "0x" + key.hex()]
-        if not seen:
-            raise DevnetError(f"{self.member(stash).name} was to propose twice, and nobody has seen it")
-        newest = max((pair for pair in seen if "slot" in pair), key=lambda pair: int(pair["slot"]))
-        evidence = EVIDENCE.decode(bytes.fromhex(newest["evidence"][2:]))
-        assert isinstance(evidence, DoubleHeader), "what has a slot"
-        return evidence
-
-    async def report(self, evidence: DoubleHeader) -> None:
-        """Report an offence."""
-        headers = {"first": "0x" + evidence.first.hex(), "second": "0x" + evidence.second.hex()}
-        said = json.dumps({"DoubleHeader": headers})
-        words = ("call", "TrustLock.report_offence", said, "--from", f"//{SAVER}", "--yes")
-        await asyncio.to_thread(self.wallet, *words)
 
     async def stake_of(self, stash: bytes) -> int:
         """What is bonded and behind somebody."""

@@ -10,7 +10,7 @@ from node.feed.client import RequestRefusedError
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.pool_errors import json_error
-from node.rpc.registry import Hex, method, subscription
+from node.rpc.registry import Hex, Safety, method, subscription
 from runtime.cryptography.hashing import blake2_256
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
@@ -48,6 +48,18 @@ class AuthorMethods:
     async def pending(self) -> Json:
         """What waits in the pool."""
         return [to_hex(item) for item in await self.blocks.node.pending()]
+
+    @method("author_rotateKeysWithOwner", safety=Safety.UNSAFE)
+    async def rotate_keys(self, owner: Hex) -> Json:
+        """New session and VRF keys, which the node takes up; gives them with the proof that the account registers.
+
+        As `ogpu-node key rotate` prints them: what it gives may be saved for `ogpu-wallet set-keys FILE`.
+        """
+        try:
+            keys, proof = await self.blocks.node.rotate_keys(owner)
+        except RequestRefusedError as error:
+            raise json_error(error) from None
+        return {"keys": to_hex(keys), "proof": to_hex(proof)}
 
     @subscription(
         "author_submitAndWatchExtrinsic",

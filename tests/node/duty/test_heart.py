@@ -14,6 +14,7 @@ from genesis import dev_accounts
 from loop_stage import SetClock
 from node.duty.heart import BEATS, Heart
 from node.duty.keystore import KeyPair
+from node.duty.signing_key import SigningKey
 from node.pool.refusal import INVALID, PoolRefusalError
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.pallets.im_online import Heartbeat, heartbeat_payload
@@ -52,7 +53,8 @@ class Stage:
             parameters=self.chain.parameters, genesis=self.chain.genesis,
             runtime=SimpleNamespace(at=lambda _: self.bound), rules=self.chain.rules,
         )  # fmt: skip
-        self.heart = Heart(played, self.pool, [OLD_KEY, OTHER, KEY], self.clock)  # type: ignore[arg-type]
+        held = {pair.public: SigningKey(pair, None) for pair in (OLD_KEY, OTHER, KEY)}
+        self.heart = Heart(played, self.pool, held, self.clock)  # type: ignore[arg-type]
 
     def final(self, height: int, *, seconds_late: int = 1) -> None:
         """A block becomes final, so long after its slot."""
@@ -123,5 +125,5 @@ def test_on_a_chain_of_its_own_it_need_not_beat(tmp_path: Path) -> None:
     block = maker.make()
     maker.chain.finalise((block.facts.id,), maker.certify(block))
     pool, clock = HeldPool(), SetClock(maker.chain.final.facts.slot * 1_000)
-    Heart(maker.chain, pool, [maker.session], clock).on_final([maker.chain.final])  # type: ignore[arg-type]
+    Heart(maker.chain, pool, maker.validator.sessions, clock).on_final([maker.chain.final])  # type: ignore[arg-type]
     assert pool.beats == []

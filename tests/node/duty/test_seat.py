@@ -15,8 +15,9 @@ from consensus.parameters import Parameters
 from genesis import dev_accounts
 from loop_stage import SetClock
 from node.config import Config, Paths
+from node.duty.key_proofs import KEYS_MAX
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
-from node.duty.seat import KEYS_MAX, hold_keys, named
+from node.duty.seat import hold_keys, named
 from node.duty.seat_watch import SeatWatch
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys

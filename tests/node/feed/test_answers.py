@@ -9,11 +9,14 @@ import pytest
 
 from block_maker import Maker
 from consensus.certificates import CERTIFICATE
+from node.errors import BadInputError
 from node.feed import messages as feed
 from node.feed.answers import OFFENCES_KEPT, PROOF_KEYS_MAX, Answers
 from node.pool.refusal import PoolRefusalError
 from runtime.blocks.block import HEADER
 from runtime.blocks.evidence import EVIDENCE, DoubleHeader
+from runtime.encoding.codec import codec
+from runtime.pallets.session_keys import KeysProof, SessionKeys
 
 
 def answers() -> Answers:
@@ -42,6 +45,29 @@ async def test_a_certificate_comes_with_its_header_and_without_the_blocks_body(t
     for height in (0, 1, 2):
         assert await asked.answer(feed.CertificateAt(1, height)) == expected
     assert await asked.answer(feed.CertificateAt(1, 3)) is None
+
+
+@pytest.mark.trio
+async def test_new_keys_are_made_for_an_account_by_a_node_that_has_keys() -> None:
+    keys, proof = SessionKeys(b"s" * 32, b"v" * 32), KeysProof(b"1" * 64, b"2" * 80)
+    asked: list[bytes] = []
+
+    def rotate(owner: bytes) -> tuple[SessionKeys, KeysProof]:
+        asked.append(owner)
+        if len(asked) > 1:
+            raise BadInputError("the keystore is full")
+        return keys, proof
+
+    validator = Answers(answers()._view, list, rotate)
+    encoded = [codec(SessionKeys).encode(keys), codec(KeysProof).encode(proof)]
+    assert await validator.answer(feed.RotateKeys(1, b"o" * 32)) == encoded
+    for answering, owner, why in (
+        (validator, b"o" * 32, "full"), (validator, b"short", "32 bytes"), (answers(), b"o" * 32, "--validator")
+    ):  # fmt: skip
+        with pytest.raises(PoolRefusalError) as refused:
+            await answering.answer(feed.RotateKeys(1, owner))
+        assert why in refused.value.data
+    assert asked == [b"o" * 32] * 2
 
 
 @pytest.mark.trio
