@@ -109,8 +109,8 @@ CHAIN = click.option(
 def rotate(base_path: Path | None, chain: str, owner: str) -> None:
     """Make new session and VRF keys for this node, and show them with their proof.
 
-    Then restart the node, and register them: `ogpu-wallet set-keys FILE`, or `validate FILE PROVIDER_KEY` at first.
-    Keep the old keys: they sign until the next set that is elected.
+    A node that runs takes them up by itself. Then register them: `ogpu-wallet set-keys FILE`, or `validate FILE
+    PROVIDER_KEY` at first. Keep the old keys: they sign until the next set that is elected.
     """
     spec = chosen_spec(chain, dev=False)
     paths, genesis = Paths(base_path or default_base_path(), spec.id), genesis_of(spec)
