@@ -6,6 +6,7 @@ In reading order:
 * `cheating`: the providers and the node that cheat
 * `cheat_judgement`: what must have become of a cheat and of everybody else, judged from the final chain
 * `elections`: sets change on real nodes, each reckoned anew
+* `seats`: an operator takes a seat, changes keys, moves, and leaves, as the documents say
 * `equivocation`: a validator proposes twice
 * `crash_strikes`: the ways in which nodes are killed and lose their files
 * `crash`: these strikes under load, judged

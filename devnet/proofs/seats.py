@@ -1,0 +1,315 @@
+"""`python -m devnet.proofs.seats`: an operator takes a seat, changes keys, moves, and leaves, as the documents say.
+
+A devnet of four validators on four seats, epochs of ten blocks. The commands of "Become a validator" are read out of
+docs/operators.md; those of "New keys", "Another machine" and "Leave" are made as its words say. Bars: the newcomer
+sits and seals a block; with new keys its node, which is not restarted, seals with them; after the move the new machine
+seals, and no two signatures contradict each other; after it has left and waited its money is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from devnet.launcher import layout, processes, programs
+from devnet.launcher import lifecycle as network
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.processes import Process
+from devnet.measuring import report
+from devnet.measuring.report import Report
+from genesis import dev_accounts
+from genesis.parameters import CONSENSUS
+from runtime.blocks.digest import DIGEST_ITEM, find_author
+from runtime.cryptography.ss58 import encode as ss58
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.staking.stakers import Seat
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+
+FOLDER = report.FOLDER / "seats"
+DOCUMENT = Path("docs/operators.md")
+MEMBERS, SEATS = 4, 4
+SAVER, NEWCOMER, MOVED = "Alice", "Newcomer", "Moved"
+OWN = (NEWCOMER, MOVED)
+"""The operator's two machines."""
+STAKE = "12000"
+"""oGPU, as people type it: more than any of the four has."""
+GIVEN = "14000"
+ASKS_NOTHING = ("candidates",)
+STEP_SECONDS = 240.0
+"""For each step at most: the longest is to leave, and to wait for the money, eight epochs."""
+
+
+@dataclass(slots=True)
+class Operator:
+    """Who reads the documents: an account that saves, and up to two machines."""
+
+    net: Devnet
+    client: ChainClient
+    tell: Callable[[str], None]
+    began: float
+
+    @property
+    def stash(self) -> bytes:
+        """The account that bonds."""
+        return dev_accounts.stash(NEWCOMER)
+
+    async def types(self, command: str) -> str:
+        """One command of the documents, with this network's names in it; gives what it prints."""
+        self.tell(f"$ {command}")
+        line, _, target = command.partition(" > ")
+        words = shlex.split(line)
+        if words[0] == "ogpu-wallet":
+            at, sure = ("--url", self.net.members[0].rpc_url), () if words[1] in ASKS_NOTHING else ("--yes",)
+            said = await asyncio.to_thread(programs.run, words[0], *at, *words[1:], *sure, keyring=self.net.keyring)
+        else:
+            said = await asyncio.to_thread(_node_command, words[1:])
+        if target:
+            await asyncio.to_thread(Path(target).write_text, said, "utf-8")
+        return said
+
+    def machine(self, name: str) -> Process:
+        """A node with a base path of its own, as the documents start it."""
+        member = self.net.member(name)
+        return Process(name, processes.NODE, tuple(self._arguments(member)), self.net.home(member))
+
+    def _arguments(self, member: NodeLayout) -> list[str]:
+        return [*self.net.node_command(member), "--validator"]
+
+    async def until(self, what: str, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Look once a second. DevnetError where it takes too long."""
+        end = time.monotonic() + STEP_SECONDS
+        while not await holds():
+            if time.monotonic() > end:
+                raise DevnetError(f"not within {STEP_SECONDS:.0f} s: {what}")
+            await asyncio.sleep(1)
+        self.tell(f"  {time.monotonic() - self.began:5.0f} s: {what}")
+
+    async def seat(self, epochs_ahead: int = 0) -> Seat | None:
+        """The newcomer's seat in the epoch of the last final block, or of one that comes."""
+        at = await self.client.finalized()
+        starts = await self.client.read(TrustStake.set_starts, at=at)
+        epoch = await self.epoch(at) + epochs_ahead
+        first = max(start for start in starts if start <= epoch)
+        return next((s for s in await self.client.read(TrustStake.sets, first, at=at) if s.stash == self.stash), None)
+
+    async def epoch(self, at: bytes) -> int:
+        """Of a block."""
+        height: int = await self.client.read(System.number, at=at)
+        return max(0, height - 1) // CONSENSUS[layout.FAST].epoch_blocks
+
+    async def has_sealed_since(self, height: int) -> bool:
+        """Whether a final block above a height is the newcomer's."""
+        at = await self.client.finalized()
+        top: int = await self.client.read(System.number, at=at)
+        return any([await self._author(number) == self.stash for number in range(height + 1, top + 1)])
+
+    async def height(self) -> int:
+        """Of the last final block."""
+        number: int = await self.client.read(System.number, at=await self.client.finalized())
+        return number
+
+    # --- what is waited for
+
+    async def has_seat(self) -> bool:
+        """Whether the newcomer sits."""
+        return await self.seat() is not None
+
+    async def has_no_seat(self) -> bool:
+        """Whether it does not, now and in the next epoch."""
+        return await self.seat() is None and await self.seat(1) is None
+
+    async def sits_with_other_keys(self, before: Seat | None, epochs_ahead: int = 0) -> bool:
+        """Whether its seat has another session key than before."""
+        seat = await self.seat(epochs_ahead)
+        return before is not None and seat is not None and seat.session_key != before.session_key
+
+    async def has_caught_up(self, name: str) -> bool:
+        """Whether a machine has the last final block, or nearly."""
+        try:
+            async with await ChainClient.connect(self.net.member(name).rpc_url) as own:
+                reached: int = await own.read(System.number, at=await own.finalized())
+        except (WalletError, OSError):
+            return False
+        return reached + 2 >= await self.height()
+
+    async def may_withdraw(self) -> bool:
+        """Whether the epoch has come in which what was unstaked is free."""
+        at = await self.client.finalized()
+        chunks = await self.client.read(TrustStake.unlocking, self.stash, at=at)
+        epoch = await self.epoch(at)
+        return all(chunk.until_epoch <= epoch for chunk in chunks)
+
+    async def free(self) -> int:
+        """What the newcomer may spend, in grains."""
+        info = await self.client.read(System.account, self.stash, at=await self.client.finalized())
+        return int(info.data.free)
+
+    async def _author(self, number: int) -> bytes | None:
+        block = await self.client.rpc.call("chain_getBlockHash", number)
+        header = await self.client.rpc.call("chain_getHeader", block)
+        return find_author(tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"]))
+
+
+def main() -> int:
+    """Run it; 0 if every bar held."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    net = layout.create(FOLDER, MEMBERS, any_ports=True, seats=SEATS, is_fast=True)
+    for name in (NEWCOMER, MOVED):
+        net, _ = layout.add_full_node(net, name, any_ports=True)
+    of_genesis = replace(net, members=net.members[:MEMBERS])
+    observer = Process(
+        "observer",
+        "devnet.measuring.observer",
+        (str(net.folder), str(net.folder / "seen.json")),
+        net.folder / "observer",
+    )
+    began = time.monotonic()
+    with network.running(of_genesis):
+        try:
+            processes.start(observer)
+            facts = asyncio.run(_play(net, began))
+        finally:
+            processes.stop(observer, *(Process(name, processes.NODE, (), net.folder / name.lower()) for name in OWN))
+    facts["conflicts"] = json.loads((net.folder / "seen.json").read_text(encoding="utf-8"))["conflicts"]
+    facts["seconds"] = round(time.monotonic() - began)
+    facts["failures"] = [f"conflicting signatures: {text}" for text in facts["conflicts"]]
+    report.write("seats", facts)
+    for failure in facts["failures"]:
+        print(f"FAILED {failure}")
+    print(_line(facts))
+    return 1 if facts["failures"] else 0
+
+
+async def _play(net: Devnet, began: float) -> Report:
+    """All four, one after the other; DevnetError where one does not come to its end."""
+    async with await ChainClient.connect(net.members[0].rpc_url) as client:
+        operator = Operator(net, client, lambda text: print(text, flush=True), began)
+        return {
+            "became": await _become(operator),
+            "rotated": await _change_keys(operator),
+            "moved": await _move(operator),
+            "left": await _leave(operator),
+        }
+
+
+async def _become(operator: Operator) -> Report:
+    await operator.types(f"ogpu-wallet send {ss58(operator.stash)} {GIVEN} --from //{SAVER}")
+    first = operator.machine(NEWCOMER)
+    said = {
+        "chain.json": str(operator.net.chain_spec), "DIR": str(operator.net.home(operator.net.member(NEWCOMER))),
+        "ADDRESS_OF_THE_STASH": ss58(operator.stash), "keys.json": str(operator.net.folder / "keys.json"),
+        "1000": STAKE, "PROVIDER_ACCOUNT": ss58(dev_accounts.key(NEWCOMER, dev_accounts.PROVIDER)),
+        "gpu": f"//{NEWCOMER}",
+    }  # fmt: skip
+    for command in documented("Become a validator"):
+        if command.startswith("ogpu-node --chain"):
+            operator.tell(f"$ {command}")
+            processes.start(first)
+        else:
+            await operator.types(" ".join(said.get(word, word) for word in command.split()))
+    return await _seated_and_sealing(operator, first)
+
+
+async def _change_keys(operator: Operator) -> Report:
+    """On the machine, with its node running; and once from afar."""
+    first, before = operator.machine(NEWCOMER), await operator.seat()
+    pid = processes.running(first)
+    keys = await _new_keys(operator, NEWCOMER, "new_keys.json")
+    await operator.types(f"ogpu-wallet set-keys {keys} --from //{NEWCOMER}")
+    await operator.until("its seat has the new keys", lambda: operator.sits_with_other_keys(before))
+    facts = await _seated_and_sealing(operator, first)
+    if processes.running(first) != pid:
+        raise DevnetError(f"{NEWCOMER} did not run on: it was process {pid}")
+    async with await ChainClient.connect(operator.net.member(NEWCOMER).rpc_url) as own:
+        given = await own.rpc.call("author_rotateKeysWithOwner", "0x" + operator.stash.hex())
+    afar = operator.net.folder / "afar.json"
+    afar.write_text(json.dumps(given), encoding="utf-8")
+    await operator.types(f"ogpu-wallet set-keys {afar} --from //{NEWCOMER} --dry-run")
+    return facts
+
+
+async def _move(operator: Operator) -> Report:
+    before, second = await operator.seat(), operator.machine(MOVED)
+    keys = await _new_keys(operator, MOVED, "moved.json")
+    processes.start(second)
+    await operator.until("the new machine has caught up", lambda: operator.has_caught_up(MOVED))
+    await operator.types(f"ogpu-wallet set-keys {keys} --from //{NEWCOMER}")
+    await operator.until("the new keys are elected", lambda: operator.sits_with_other_keys(before, 1))
+    processes.stop(operator.machine(NEWCOMER))
+    operator.tell("  the old machine is stopped")
+    await operator.until("its seat has the keys of the new machine", lambda: operator.sits_with_other_keys(before))
+    return await _seated_and_sealing(operator, second)
+
+
+async def _leave(operator: Operator) -> Report:
+    await operator.types(f"ogpu-wallet chill --from //{NEWCOMER}")
+    await operator.until("it has no seat", operator.has_no_seat)
+    processes.stop(operator.machine(MOVED))
+    await operator.types(f"ogpu-wallet unstake all --from //{NEWCOMER}")
+    await operator.until("its money has waited", operator.may_withdraw)
+    await operator.types(f"ogpu-wallet withdraw --from //{NEWCOMER}")
+    free = await operator.free()
+    if free < (int(GIVEN) - 1) * GRAINS_PER_OGPU:
+        raise DevnetError(f"{NEWCOMER} has {free / GRAINS_PER_OGPU} oGPU of {GIVEN}")
+    return {"free": free}
+
+
+async def _new_keys(operator: Operator, name: str, file: str) -> Path:
+    home, keys = operator.net.home(operator.net.member(name)), operator.net.folder / file
+    where = f"--chain {operator.net.chain_spec} --base-path {home}"
+    await operator.types(f"ogpu-node key rotate {where} --owner {ss58(operator.stash)} > {keys}")
+    return keys
+
+
+async def _seated_and_sealing(operator: Operator, machine: Process) -> Report:
+    await operator.until("it has a seat", operator.has_seat)
+    height = await operator.height()
+    await operator.until("it has sealed a block", lambda: operator.has_sealed_since(height))
+    if "takes its seat" not in machine.log.read_text(encoding="utf-8"):
+        raise DevnetError(f"{machine.log} does not say that the node takes its seat")
+    return {"from": height, "seconds": round(time.monotonic() - operator.began)}
+
+
+def documented(title: str) -> list[str]:
+    """The commands in the block that follows a title in the document for operators, without their comments."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    block = text[text.index(f"**{title}.**") :].split("```sh\n", 1)[1].split("```", 1)[0]
+    return [line.split("  #")[0].strip() for line in block.splitlines() if line.strip()]
+
+
+def _node_command(words: list[str]) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", processes.NODE, *words],
+        capture_output=True, text=True, env=processes.source_path(), check=False,
+    )  # fmt: skip
+    if ran.returncode:
+        raise DevnetError(f"ogpu-node {' '.join(words)}: {ran.stderr}")
+    return ran.stdout
+
+
+def _line(facts: Report) -> str:
+    after = [facts[step]["seconds"] for step in ("became", "rotated", "moved")]
+    return (
+        f"seats: by the words of {DOCUMENT} {NEWCOMER} sat and sealed after {after[0]} s, with new keys and the same "
+        f"process after {after[1]} s, on another machine after {after[2]} s, had left and its money free after "
+        f"{facts['seconds']} s; {len(facts['conflicts'])} conflicting signatures, {len(facts['failures'])} failures"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except DevnetError as failure:
+        sys.exit(f"seats: {failure}")

@@ -1,0 +1,23 @@
+"""What `make seats` reads out of the documents."""
+
+import pytest
+
+from devnet.proofs.seats import ASKS_NOTHING, documented
+
+
+def test_the_way_to_a_seat_is_five_commands() -> None:
+    commands = [command.split() for command in documented("Become a validator")]
+    assert [words[:2] for words in commands] == [
+        ["ogpu-node", "key"],
+        ["ogpu-node", "--chain"],
+        ["ogpu-wallet", "stake"],
+        ["ogpu-wallet", "validate"],
+        ["ogpu-wallet", "candidates"],
+    ]
+    assert commands[-1][1] in ASKS_NOTHING
+    assert all("#" not in words for words in commands), "comments are left out"
+
+
+def test_a_title_that_is_gone_is_no_empty_list() -> None:
+    with pytest.raises(ValueError, match="substring"):
+        documented("Become a bank")
