@@ -1,24 +1,46 @@
-"""What agreement sends: messages and bytes of each node for each final block, with 4, 16 and 128 validators.
+"""What agreement costs: messages, bytes and signature checks of each node for a block, with 4, 16 and 128 validators.
 
-Run: python -m benchmarks.traffic            about two minutes, nearly all of it for 128
+Run: python -m benchmarks.traffic            about four minutes, nearly all of it for 128
 
-A calm network of the simulator in which everybody is connected to everybody, with the delays of a wide area. Counted
-is what consensus says, as encoded on the wire, each copy to each peer; blocks and the frames around messages are not.
-The first seconds, in which peers tell each other whom they reach, are counted apart.
+A calm network of the simulator in which everybody is connected to everybody, with the delays of a wide area: once with
+one set, once with sets that change, as the chain's do, every `EPOCH_BLOCKS`; then a handoff is weighed too. Counted is
+what consensus says, as encoded on the wire, each copy to each peer; blocks and the frames around messages are not. The
+first seconds, in which peers tell each other whom they reach, are counted apart.
 """
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 
 from benchmarks.figures import Figures, report
+from consensus.handoffs import HANDOFF, Handoff, follow
+from consensus.parameters import DEVNET
 from consensus.wire import MESSAGE, Message, NeedCerts, Vote
+from devnet.simulation.elections import SetChange
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.packets import Packet
+from devnet.simulation.packets import HandoffsAsked, HandoffsSent, Packet
 from devnet.simulation.scenario import START_MS, WAN, Scenario, make_world
 from devnet.simulation.world import World
 
 SIZES = (4, 16, 128)
 SETTLING_SECONDS = 5
 COUNTED_SECONDS = 10
+EPOCH_BLOCKS = 6
+SPARE_SHARE = 8
+"""One candidate without a seat for so many with one."""
+
+
+class CheckMeter:
+    """Counts signature checks."""
+
+    def __init__(self, verify: Callable[[bytes, bytes, bytes], bool]) -> None:
+        self._verify = verify
+        self.checks = 0
+
+    def __call__(self, key: bytes, payload: bytes, signature: bytes) -> bool:
+        """Check one."""
+        self.checks += 1
+        return self._verify(key, payload, signature)
 
 
 class Meter:
@@ -47,32 +69,72 @@ def measure() -> Figures:
     """Every size, each with a seed that never changes."""
     figures: Figures = {}
     for size in SIZES:
-        figures |= of_size(size, COUNTED_SECONDS)
+        figures |= of_one_set(size, COUNTED_SECONDS)
+        figures |= of_changing_sets(size, COUNTED_SECONDS)
     return figures
 
 
-def of_size(size: int, seconds: int) -> Figures:
-    """One network."""
-    world = make_world(Scenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0), seed=1)
-    for node in world.nodes:
-        node.start()
-    starting = Meter(world)
-    settled_ms = START_MS + 1_000 * SETTLING_SECONDS
-    world.run_until(settled_ms)
-    before = max(world.final_at)
-    meter = Meter(world)
-    world.run_until(settled_ms + 1_000 * seconds)
-    shares = size * (max(world.final_at) - before)
+def of_one_set(size: int, seconds: int) -> Figures:
+    """One network whose validators sit for ever."""
+    scenario = Scenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0)
+    _, starting, meter, checks, blocks = _counted(scenario, seconds)
+    shares = size * blocks
     telling, votes = NeedCerts.__name__, Vote.__name__
     return {
         f"n{size}_messages_per_block": round(meter.messages.total() / shares, 1),
         f"n{size}_bytes_per_block": round(meter.bytes.total() / shares),
         f"n{size}_votes_per_block": round(meter.messages[votes] / shares, 1),
         f"n{size}_vote_bytes_per_block": round(meter.bytes[votes] / shares),
+        f"n{size}_signature_checks_per_block": round(checks / shares, 1),
         f"n{size}_state_messages_per_block": round(meter.messages[telling] / shares, 2),
         f"n{size}_state_messages_at_start": round((starting.messages - meter.messages)[telling] / size, 1),
         f"n{size}_state_bytes_at_start": round((starting.bytes - meter.bytes)[telling] / size),
     }
+
+
+def of_changing_sets(size: int, seconds: int) -> Figures:
+    """One network whose set changes every few blocks; and the handoff from the first set to the second."""
+    spares = max(1, size // SPARE_SHARE)
+    scenario = Scenario(
+        "sets", size, delay_ms=WAN, clock_offset_max_ms=0, change=SetChange.CUT, spares=spares, unequal=True,
+        parameters=replace(DEVNET, epoch_blocks=EPOCH_BLOCKS),
+    )  # fmt: skip
+    world, _, meter, checks, blocks = _counted(scenario, seconds)
+    shares, handoff = (size + spares) * blocks, _first_handoff(world)
+    follower = CheckMeter(world.verify)
+    follow(world.epochs(0).validators, handoff, world.parameters, world.genesis_hash, follower)
+    return {
+        f"n{size}_sets_messages_per_block": round(meter.messages.total() / shares, 1),
+        f"n{size}_sets_bytes_per_block": round(meter.bytes.total() / shares),
+        f"n{size}_sets_signature_checks_per_block": round(checks / shares, 1),
+        f"n{size}_handoff_bytes": len(HANDOFF.encode(handoff)),
+        f"n{size}_handoff_signature_checks": follower.checks,
+    }
+
+
+def _counted(scenario: Scenario, seconds: int) -> tuple[World[SimulatedNode], Meter, Meter, int, int]:
+    """A network, what it sent from its start and since it settled, and its checks and final blocks since then."""
+    world = make_world(scenario, seed=1)
+    world.verify = checks = CheckMeter(world.verify)
+    for node in world.nodes:
+        node.start()
+    starting = Meter(world)
+    settled_ms = START_MS + 1_000 * SETTLING_SECONDS
+    world.run_until(settled_ms)
+    height, before, meter = max(world.final_at), checks.checks, Meter(world)
+    world.run_until(settled_ms + 1_000 * seconds)
+    return world, starting, meter, checks.checks - before, max(world.final_at) - height
+
+
+def _first_handoff(world: World[SimulatedNode]) -> Handoff:
+    """As somebody serves it who was there."""
+    answers: list[Packet] = []
+    setattr(world, World.send.__name__, lambda _sender, _receiver, packet: answers.append(packet))
+    asked, answering = world.nodes[:2]
+    answering.receive(asked, HandoffsAsked(0))
+    (answer,) = answers
+    assert isinstance(answer, HandoffsSent)
+    return answer.handoffs[0].handoff
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ from devnet.simulation.scenario import (
     run,
 )
 
+HANDOFFS_LEAST = 200
+"""Of who joins by them alone: epochs that it was not there."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 0 if every bar holds."""
@@ -156,8 +159,8 @@ def edges(size: int) -> Iterator[Scenario]:
         quiet_s=90, parameters=tiny,
     )  # fmt: skip
     yield Scenario(
-        f"{name}-joiner", size, change=SetChange.CUT, spares=1, unequal=True, joiners=1, storm=LATE_MIX, storm_s=120,
-        quiet_s=20, parameters=tiny,
+        f"{name}-joiner", size, change=SetChange.CUT, spares=1, unequal=True, rekey=True, joiners=1, storm=LATE_MIX,
+        storm_s=1_000, quiet_s=20, parameters=replace(DEVNET, epoch_blocks=3), handoffs_least=HANDOFFS_LEAST,
     )  # fmt: skip
 
 

@@ -60,6 +60,8 @@ class Scenario:
     rekey: bool = False
     edges: tuple[str, ...] = ()
     joiners: int = 0
+    handoffs_least: int = 0
+    """That each joiner has followed in the end."""
     real_signatures: bool = False
     encodes: bool = False
     parameters: Parameters = field(default=DEVNET)
@@ -274,6 +276,9 @@ def judge(world: World[SimulatedNode], scenario: Scenario, seed: int, at_healing
     behind = max(world.final_at) - min(node.disk.final.height for node in honest)
     if (scenario.late or scenario.joiners) and behind > LATE_BEHIND_MAX:
         failures.append(f"who joined late is {behind} blocks behind")
+    for joiner in world.nodes:
+        if isinstance(joiner, Joiner) and joiner.followed < scenario.handoffs_least:
+            failures.append(f"who joined by handoffs followed {joiner.followed}")
     failures += [f"a handoff was refused: {reason}" for reason in findings.refused_handoffs]
     return ScenarioOutcome(
         scenario.name, seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,

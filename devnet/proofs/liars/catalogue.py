@@ -7,6 +7,7 @@ from typing import Final
 from devnet.proofs.liars import (
     certificates,
     delivery,
+    handed_sets,
     heads,
     holes,
     other_chain,
@@ -19,8 +20,8 @@ from devnet.proofs.liars import (
 from devnet.proofs.liars.lie import Lie, Noticed
 
 KINDS: Final = (
-    values.LIES, readers.LIES, holes.LIES, certificates.LIES, other_chain.LIES, heads.LIES, statuses.LIES,
-    delivery.LIES, shapes.LIES, stores.LIES,
+    values.LIES, readers.LIES, holes.LIES, certificates.LIES, handed_sets.LIES, other_chain.LIES, heads.LIES,
+    statuses.LIES, delivery.LIES, shapes.LIES, stores.LIES,
 )  # fmt: skip
 LIES: Final[dict[str, Lie]] = {lie.name: lie for kind in KINDS for lie in kind}
 UNPROVABLE: Final = tuple(name for name, lie in LIES.items() if lie.noticed is Noticed.UNPROVABLE)

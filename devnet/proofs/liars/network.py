@@ -39,7 +39,7 @@ class ProviderAtWork:
 def fresh(folder: Path) -> tuple[Devnet, dict[str, int]]:
     """Four validators with providers in an emptied folder, not started; and at which port each store is asked."""
     shutil.rmtree(folder, ignore_errors=True)
-    net = layout.create(folder, VALIDATORS, providers=True, any_ports=True)
+    net = layout.create(folder, VALIDATORS, providers=True, any_ports=True, is_fast=True)  # sets to hand on
     spec = load_spec(net.chain_spec.read_bytes())
     assert spec.patch is not None  # presets are for people
     doors = {member.name: one_free_port() for member in net.members}
