@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from contextlib import suppress
@@ -19,6 +20,8 @@ from node.errors import BadInputError, DatabaseError
 from node.ledger.storage import Storage
 from runtime.blocks.block import block_id
 from wallet.asking import require_agreement
+from wallet.errors import WalletError
+from wallet.rpc import RpcConnection
 
 
 @click.command("build-spec")
@@ -88,8 +91,12 @@ def _refuse_running(paths: Paths) -> None:
 
 @click.command("chain-info")
 @chain_options
-def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
-    """Print the last final block in the database, as JSON."""
+@click.option("--url", metavar="URL", help="Ask the node that runs at this JSON-RPC address, ws://127.0.0.1:9944 say.")
+def chain_info(chain: str | None, dev: bool, base_path: Path | None, url: str | None) -> None:
+    """Print number and hash of the last final block, as JSON: of a stopped node's database, or of a node that runs."""
+    if url is not None:
+        click.echo(json.dumps(asyncio.run(_asked(url))))
+        return
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
     if not paths.database.exists():
         raise BadInputError(
@@ -101,3 +108,17 @@ def chain_info(chain: str | None, dev: bool, base_path: Path | None) -> None:
     finally:
         storage.close()
     click.echo(json.dumps(info))
+
+
+async def _asked(url: str) -> dict[str, object]:
+    """What a node says of its last final block, believed as it is: it is one's own."""
+    try:
+        node = await RpcConnection.open(url)
+        try:
+            block = await node.call("chain_getFinalizedHead")
+            header = await node.call("chain_getHeader", block)
+        finally:
+            await node.close()
+        return {"finalized_number": int(header["number"], 16), "finalized_hash": block}
+    except WalletError as error:
+        raise BadInputError(str(error)) from error

@@ -45,7 +45,17 @@ class StatusLine:
         if not peers and not self._is_alone():
             _LOG.warning("no peers: this node hears of no block; check --bootnodes, the port and the firewall")
         if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:
-            _LOG.warning("nothing became final for %d slots: too few validators are heard, or this node lags", lag)
+            _LOG.warning("nothing became final for %d slots: %s", lag, self._why_not_final())
+
+    def _why_not_final(self) -> str:
+        checkpoint = self._view.chain.rules.checkpoint
+        if checkpoint is None or self._view.machine.final.height >= checkpoint.height:
+            return "too few validators are heard, or this node lags"
+        return (
+            f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()} is not reached. Where this log says that "
+            "peers sent another block than that, its hash may be wrong: ask a second source; if it is right, those peers "
+            "follow another history: give other --bootnodes"
+        )
 
     def _lag_slots(self, now_ms: int) -> int:
         """Slots since that of the last final block, or since the start of this node if that was later."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from consensus.headers import TrustedBlock
 from node.clock import Clock
 from node.monitoring.status_line import INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
 
@@ -25,13 +26,16 @@ class SetClock(Clock):
         return self.set_ms
 
 
-def seen(clock: SetClock, peers: int, validators: int = 4, proven: int = 0) -> Any:
+def seen(
+    clock: SetClock, peers: int, validators: int = 4, proven: int = 0, checkpoint: TrustedBlock | None = None
+) -> Any:
     """A node with so many peers, final at the slot at which the clock stands now."""
     block = SimpleNamespace(height=7, slot=clock.set_ms // SLOT_MS)
     return SimpleNamespace(
         machine=SimpleNamespace(best=block, final=block, gadget_round=(0, 9)),
         chain=SimpleNamespace(
             parameters=SimpleNamespace(slot_ms=SLOT_MS, heartbeat_slots=1),
+            rules=SimpleNamespace(checkpoint=checkpoint),
             epochs=lambda _: SimpleNamespace(validators=SimpleNamespace(members=range(validators))),
         ),
         network=SimpleNamespace(transport=SimpleNamespace(peers=lambda: range(peers))),
@@ -74,3 +78,17 @@ def test_f2_finality_that_stands_still_is_a_warning(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         line.write_if_due()
     assert caplog.messages == ["nothing became final for 12 slots: too few validators are heard, or this node lags"]
+
+
+@pytest.mark.parametrize("height", [7, 8])
+def test_below_a_checkpoint_it_says_that_the_checkpoint_may_be_wrong(
+    height: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SetClock()
+    line = StatusLine(seen(clock, 3, checkpoint=TrustedBlock(height, b"c" * 32)), clock)
+    clock.set_ms += (LAG_SLOTS_MAX + 2) * SLOT_MS
+    with caplog.at_level(logging.WARNING):
+        line.write_if_due()
+    (message,) = caplog.messages
+    named = f"#{height} 0x{'63' * 32} is not reached" in message and "ask a second source" in message
+    assert named == (height == 8), "it is reached by block 7"
