@@ -51,10 +51,10 @@ class StatusLine:
         checkpoint = self._view.chain.rules.checkpoint
         if checkpoint is None or self._view.machine.final.height >= checkpoint.height:
             return "too few validators are heard, or this node lags"
+        named = f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()}"
         return (
-            f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()} is not reached. Where this log says that "
-            "peers sent another block than that, its hash may be wrong: ask a second source; if it is right, those peers "
-            "follow another history: give other --bootnodes"
+            f"{named} is not reached. Where this log says that peers sent another block than that, its hash may be "
+            "wrong: ask a second source; if it is right, those peers follow another history: give other --bootnodes"
         )
 
     def _lag_slots(self, now_ms: int) -> int:
