@@ -6,7 +6,7 @@ What always holds: asking never changes a node; a node that does not answer is s
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
 from devnet.launcher.layout import Devnet, NodeLayout
+from genesis import dev_accounts
+from runtime.cryptography.ss58 import encode as ss58
 
 ASK_SECONDS_MAX = 2.0
 FIGURES = {
@@ -23,6 +25,7 @@ FIGURES = {
     "pool": "ready",
     "units": "units",
     "attested": "attested",
+    "stake": "stake",
     "seat": "seat",
     "next": "next_seat",
 }
@@ -43,8 +46,12 @@ class MemberStatus:
     ready: int
     units: int  # in work
     attested: int  # attestations in the final chain
+    stash: str  # the account that bonds, of a validator
+    stake: int  # bonded by it and behind it, in oGPU
     seat: int  # what its seat weighs, in oGPU; 0 without one
     next_seat: int  # the same in the next epoch
+    is_jailed: bool
+    queue: int  # its place among those that have no seat and none in the next epoch, by stake; 0: it does not wait
     starts_at: int  # Unix time of the process's start; 0 while it does not answer
     rpc: str
 
@@ -62,7 +69,7 @@ async def ask_all(net: Devnet) -> list[MemberStatus]:
     """Where each node stands, in the order of the members."""
     timeout = aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        return list(await asyncio.gather(*(_ask(session, member) for member in net.members)))
+        return _queued(list(await asyncio.gather(*(_ask(session, member) for member in net.members))))
 
 
 def answers(port: int) -> bool:
@@ -88,11 +95,23 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
         ready=figures.get("substrate_ready_transactions_number", 0),
         units=figures.get("ogpu_open_units", 0),
         attested=figures.get("ogpu_attestations", 0),
+        stash=ss58(dev_accounts.stash(member.name)) if member.is_validator else "",
+        stake=figures.get("ogpu_stake", 0),
         seat=figures.get("ogpu_seat", 0),
         next_seat=figures.get("ogpu_next_seat", 0),
+        is_jailed=bool(figures.get("ogpu_jailed", 0)),
+        queue=0,
         starts_at=figures.get("substrate_process_start_time_seconds", 0),
         rpc=member.rpc_url,
     )
+
+
+def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
+    """With the places of those who wait: an election that has room takes the one with the most stake first."""
+    waiting = [each for each in standing if each.is_up and each.stake and not each.is_jailed]
+    waiting = [each for each in waiting if not each.seat and not each.next_seat]
+    places = {each.name: place for place, each in enumerate(sorted(waiting, key=lambda each: -each.stake), 1)}
+    return [replace(each, queue=places.get(each.name, 0)) for each in standing]
 
 
 async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[str, int]:
@@ -143,7 +162,15 @@ def as_table(standing: list[MemberStatus], beside: dict[str, MemberProcesses], t
 def _state(status: MemberStatus) -> str:
     if not status.is_up:
         return "[red]down"
-    return ("sits" if status.seat else "waits") if status.is_validator else "follows"
+    if not status.is_validator:
+        return "follows"
+    if status.is_jailed:
+        return "[red]in jail" + (", sits" if status.seat else "")
+    if status.seat:
+        return "sits" if status.next_seat else "sits, leaves"
+    if status.next_seat:
+        return "is elected"
+    return f"waits, no. {status.queue}" if status.queue else "waits"
 
 
 def _figures(status: MemberStatus) -> list[str]:

@@ -59,6 +59,8 @@ class Metrics:
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
         self.seat = gauge("ogpu_seat", "What this node's seat weighs, in oGPU; 0 without one").labels(**chain)
         self.next_seat = gauge("ogpu_next_seat", "The same in the next epoch, once its set is known").labels(**chain)
+        self.stake = gauge("ogpu_stake", "Bonded by and behind this node's candidate, in oGPU").labels(**chain)
+        self.jailed = gauge("ogpu_jailed", "Whether this node's candidate is in jail").labels(**chain)
         self.validators = gauge("ogpu_validators", "Seats of the set in office").labels(**chain)
         self.missed_slots = counter("ogpu_missed_slots", "Own slots between final blocks that hold no block")
         self.missed_votes = counter("ogpu_missed_votes", "Certificates of final blocks that lack this node's vote")

@@ -47,6 +47,14 @@ class SeatFigures(Listener):
             own = sum(seat.weight for seat in seats if seat.session_key in self._sessions)
             gauge.set(own / GRAINS_PER_OGPU)
         self._metrics.validators.set(len(stake.validators(epoch)))
+        self._show_stake(stake)
+
+    def _show_stake(self, stake: TrustStake) -> None:
+        """Of the candidates that have registered a key of this node."""
+        owners = dict.fromkeys(stake.key_owner[session] for session in self._sessions)
+        own = [stash for stash in owners if stash is not None and stake.candidates[stash] is not None]
+        self._metrics.stake.set(sum(stake.behind(stash) for stash in own) / GRAINS_PER_OGPU)
+        self._metrics.jailed.set(any(stake.jailed[stash] is not None for stash in own))
 
     def _count_slots(self, block: ExecutedBlock) -> None:
         """Own slots between two final blocks, in the epoch of the later one."""

@@ -55,7 +55,7 @@ def offer(
             "commission_min": percent_text(floor),
             "bond": Grains(bond),
             "validator_bond_min": Grains(least),
-            "elected_from": view.time.era_text(view.time.era + 1),
+            "elected_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
             **view.present_facts(),
             "can_go_wrong": RISK_OF_BOND,
         }
@@ -81,7 +81,7 @@ def set_keys(session: WalletSession, node_keys: str, sender: str, sending: Sendi
         facts = {
             "session_key": named.keys.session,
             "vrf_key": named.keys.vrf,
-            "hold_from": view.time.era_text(view.time.era + 2),
+            "hold_from": view.time.era_text(await view.look(_open_era)),
             "until_then": "the old keys sign: keep them where they are",
             **view.present_facts(),
         }
@@ -103,7 +103,7 @@ def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
         facts = {
             "bond": Grains(await view.staked(payer.account, payer.account)),
             "behind_you": f"{pool.delegators} delegators, who earn nothing from the next era on",
-            "not_elected_from": view.time.era_text(view.time.era + 1),
+            "not_elected_from": view.time.era_text(await view.look(_open_era)),
             **view.present_facts(),
         }
         return PlannedCall(TrustStake.chill(), facts)
@@ -129,6 +129,12 @@ def unjail(session: WalletSession, sender: str, sending: SendingOptions) -> None
         return PlannedCall(TrustStake.unjail(), facts)
 
     make(session, sender, sending, plan)
+
+
+def _open_era(bound: Bound) -> int:
+    """The first era whose validators are not elected yet: what is done now counts in it."""
+    stake = bound[TrustStake]
+    return (stake.elected_to.get() + 1) // stake.era_epochs
 
 
 def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:

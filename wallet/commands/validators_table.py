@@ -47,6 +47,8 @@ OUTLOOKS = {
     Why.MUST_STAY: "must stay for now",
 }
 """How somebody would fare if the next election were now."""
+SHORT_OF_STAKE = (Why.OUT_RANKED, Why.WAITS, Why.ELECTED)
+"""Whom more stake helps: nobody who is off line, in jail or may not be elected at all."""
 ASSUMPTION = (
     "expected return a year: what the chain pays on all stake behind a validator, its commission taken off (the higher "
     "one where one is announced), if each goes on to make the part of the blocks that it made in the last era, with "
@@ -177,7 +179,8 @@ def _for_people(row: dict[str, Any], time: ChainTime) -> dict[str, Any]:
 
 
 def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) -> dict[str, Any]:
-    lacks = None if each.elected else BareGrains(0 if last_seat is None else max(0, last_seat + 1 - each.total))
+    lacks = BareGrains(0 if last_seat is None else max(0, last_seat + 1 - each.total))
+    is_short = not each.elected and chance.why in SHORT_OF_STAKE
     return {
         "stash": Account(each.stash),
         "name": name_text(each.name) or None,
@@ -186,7 +189,7 @@ def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) ->
         "provider_key": Account(each.provider_key),
         "in_office": each.in_office,
         "elected": each.elected,
-        "to_be_elected": None if each.tombstoned else lacks,
+        "to_be_elected": lacks if is_short else None,
         "outlook": OUTLOOKS[chance.why],
         "weight": BareGrains(chance.weight),
         "own": BareGrains(each.own),

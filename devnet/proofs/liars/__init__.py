@@ -5,10 +5,9 @@ In reading order:
 * `lie`: what a lie is: a name, what is said instead of the truth, to whom, and what they must say of it
 * `heads`: wrong chains and rules, and heads that stand still
 * `certificates`: wrong answers to which block is final
-* `handed_sets`: wrong answers to who sits
 * `holes`: proofs that prove nothing
 * `values`: wrong values, plain and in proofs
-* `other_chain`: another chain, whole and in order
+* `validators`: wrong answers to who sits: another chain, other handoffs
 * `statuses`: forged statuses of what was sent
 * `delivery`: true answers, badly delivered
 * `shapes`: answers that are none

@@ -7,20 +7,19 @@ from typing import Final
 from devnet.proofs.liars import (
     certificates,
     delivery,
-    handed_sets,
     heads,
     holes,
-    other_chain,
     readers,
     shapes,
     statuses,
     stores,
+    validators,
     values,
 )
 from devnet.proofs.liars.lie import Lie, Noticed
 
 KINDS: Final = (
-    values.LIES, readers.LIES, holes.LIES, certificates.LIES, handed_sets.LIES, other_chain.LIES, heads.LIES,
+    values.LIES, readers.LIES, holes.LIES, certificates.LIES, validators.LIES, heads.LIES,
     statuses.LIES, delivery.LIES, shapes.LIES, stores.LIES,
 )  # fmt: skip
 LIES: Final[dict[str, Lie]] = {lie.name: lie for kind in KINDS for lie in kind}

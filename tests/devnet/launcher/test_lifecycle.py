@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.status import MemberStatus
+from standing_member import ALICE
 
 GOAL = 100
 
@@ -27,7 +29,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devnet:
 
 def standing_at(finals: Iterator[int], monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask_all(net: Devnet) -> list[MemberStatus]:
-        return [MemberStatus("Alice", True, True, True, 0, next(finals), 0, 0, 0, 0, 0, 0, 0, "")]
+        return [replace(ALICE, final=next(finals))]
 
     monkeypatch.setattr(lifecycle, "ask_all", ask_all)
 

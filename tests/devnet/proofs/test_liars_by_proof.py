@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from certified_blocks import BOB, CertifiedChain, payment
-from devnet.proofs.liars import certificates, holes, other_chain
+from devnet.proofs.liars import certificates, holes, validators
 from devnet.proofs.liars.catalogue import LIES
 from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, settled
 from node.rpc.block_reads import header_json
@@ -123,11 +123,11 @@ def test_a_false_proof_shows_nothing(scene: Scene, name: str) -> None:
 
 def test_the_other_chain_is_whole_and_in_order(scene: Scene) -> None:
     """So nothing but the pinned genesis hash tells it from the right one."""
-    name, genesis = "chain_of_strangers", other_chain.GENESIS
+    name, genesis = "chain_of_strangers", validators.GENESIS
     assert scene.told(name, "chain_getBlockHash", [0], None) == genesis
     header = header_of(scene.told(name, "chain_getHeader", [genesis], None))
     proof = proof_of(scene.told(name, "state_getReadProof", [["0x00"], genesis], None))
     true = scene.chain.root()
     root = trust_root(bytes.fromhex(genesis[2:]), header, proof, scene.chain.chain.runtime, true.parameters)
-    assert len(root.first_set.members) == other_chain.MEMBERS
+    assert len(root.first_set.members) == validators.MEMBERS
     assert root.genesis != true.genesis

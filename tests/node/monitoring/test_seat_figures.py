@@ -11,6 +11,7 @@ from genesis import dev_accounts
 from node.ledger.chain import ExecutedBlock
 from node.monitoring.metrics import Metrics
 from node.monitoring.seat_figures import GAP_SLOTS_MAX, SeatFigures
+from runtime.pallets.staking.trust_stake import TrustStake
 
 BOB = dev_accounts.key("Bob", dev_accounts.SESSION)
 
@@ -40,6 +41,15 @@ class Stage:
 def test_who_sits_sees_its_weight_now_and_next(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     assert (stage.of("ogpu_seat"), stage.of("ogpu_next_seat"), stage.of("ogpu_validators")) == (10_000, 10_000, 1)
+
+
+def test_a_candidate_sees_its_stake_and_whether_it_is_in_jail(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    assert (stage.of("ogpu_stake"), stage.of("ogpu_jailed")) == (10_000, 0)
+    stake = stage.maker.chain.runtime.at(stage.maker.chain.final.state)[TrustStake]
+    stake.jailed[stake.seats.get()[0].stash] = 1
+    stage.figures._show_stake(stake)
+    assert (stage.of("ogpu_stake"), stage.of("ogpu_jailed")) == (10_000, 1)
 
 
 def test_who_does_not_sit_sees_nothing(tmp_path: Path) -> None:

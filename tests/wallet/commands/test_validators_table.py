@@ -77,16 +77,19 @@ def test_slashes_in_words(held: int, taken: int, tombstoned: bool, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("changed", "last_seat", "lacks"),
+    ("is_elected", "last_seat", "why", "lacks"),
     [
-        ({}, 500, None),
-        ({"elected": False}, 500, 391),
-        ({"elected": False}, 100, 0),
-        ({"elected": False}, None, 0),
-        ({"elected": False, "tombstoned": True}, 500, None),
+        (True, 500, Why.WAITS, None),
+        (False, 500, Why.WAITS, 391),
+        (False, 500, Why.OUT_RANKED, 391),
+        (False, 100, Why.OUT_RANKED, 0),
+        (False, None, Why.ELECTED, 0),
+        *((False, 500, why, None) for why in (Why.OFF_LINE, Why.JAILED, Why.TOMBSTONED, Why.TOO_SMALL)),
     ],
 )
-def test_what_a_candidate_lacks_to_be_elected(changed: Any, last_seat: int | None, lacks: int | None) -> None:
-    row = table._offer_row(replace(SUMMARY, **changed), last_seat, Chance(WHO, 109, 7, Why.WAITS))
+def test_what_a_candidate_lacks_to_be_elected_where_stake_is_what_it_lacks(
+    is_elected: bool, last_seat: int | None, why: Why, lacks: int | None
+) -> None:
+    row = table._offer_row(replace(SUMMARY, elected=is_elected), last_seat, Chance(WHO, 109, 7, why))
     assert row["to_be_elected"] == lacks
-    assert (row["outlook"], row["weight"]) == ("waits: sets change slowly", 7)
+    assert (row["outlook"], row["weight"]) == (table.OUTLOOKS[why], 7)

@@ -1,0 +1,51 @@
+"""What `ogpu-devnet status` says of seats: who sits, who leaves, who waits and in which place, who is in jail."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from devnet.launcher.status import MemberProcesses, _queued, _state, as_json, as_table
+from standing_member import ALICE
+
+WAITING = replace(ALICE, name="Bob", seat=0, next_seat=0)
+
+
+def test_who_waits_is_placed_by_stake_and_nobody_else_is() -> None:
+    standing = [
+        ALICE,
+        replace(WAITING, name="little", stake=5),
+        replace(WAITING, name="much", stake=50),
+        replace(WAITING, name="jailed", stake=70, is_jailed=True),
+        replace(WAITING, name="elected", stake=80, next_seat=80),
+        replace(WAITING, name="none", stake=0),
+        replace(WAITING, name="down", stake=60, is_up=False),
+    ]
+    assert {each.name: each.queue for each in _queued(standing) if each.queue} == {"much": 1, "little": 2}
+
+
+def test_each_state_has_its_words() -> None:
+    cases = {
+        "sits": ALICE,
+        "sits, leaves": replace(ALICE, next_seat=0),
+        "is elected": replace(WAITING, next_seat=5),
+        "waits, no. 2": replace(WAITING, queue=2),
+        "waits": WAITING,
+        "[red]in jail": replace(WAITING, is_jailed=True),
+        "[red]in jail, sits": replace(ALICE, is_jailed=True),
+        "follows": replace(WAITING, is_validator=False),
+        "[red]down": replace(ALICE, is_up=False),
+    }
+    assert {words: _state(status) for words, status in cases.items()} == {words: words for words in cases}
+
+
+def test_the_table_and_the_json_show_stake_and_seats() -> None:
+    beside = {"Alice": MemberProcesses(0, None)}
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(as_table([ALICE], beside, "devnet"))
+    text = console.export_text()
+    assert all(word in text for word in ("stake", "seat", "next", "100", "90"))
+    (shown,) = as_json([ALICE], beside)
+    assert (shown["stash"], shown["stake"], shown["is_jailed"], shown["queue"]) == ("5alice", 100, False, 0)
