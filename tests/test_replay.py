@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "23b2696d3f991445735a46981139a735c5e1be88f11e76de3aca192b8860616b"
+KEPT_DIGEST = "69cf07474226354211ca2c5fa8701ca949063fbf88af139d4008eec80af75a25"
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from node.duty.tip import is_at_tip
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
+from runtime.pallets.staking.trust_stake import TrustStake
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,12 +31,14 @@ class SeatWatch(Listener):
         self._clock = clock
         self._seat = keys.seat(self._epoch())
         self._refused: set[bytes] = set()
+        self._jailed: set[bytes] = set()
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Begin what may be begun; tell of a seat that was taken or laid down."""
         is_waiting = any(key.file is None for key in self._keys.sessions.values())
         if is_waiting and is_at_tip(self._chain, blocks[-1].facts, self._clock.now_ms()):
             self._begin_sign_states()
+        self._tell_of_jail(blocks[-1])
         epoch = self._epoch()
         seat = self._keys.seat(epoch)
         if seat is not None and (self._seat is None or seat.session != self._seat.session):
@@ -43,6 +46,17 @@ class SeatWatch(Listener):
         elif seat is None and self._seat is not None:
             _LOG.info("has no seat in epoch %d: it follows the chain", epoch)
         self._seat = seat
+
+    def _tell_of_jail(self, final: ExecutedBlock) -> None:
+        stake = self._chain.runtime.at(final.state)[TrustStake]
+        owners = dict.fromkeys(stake.key_owner[session] for session in self._keys.sessions)
+        jailed = {stash for stash in owners if stash is not None and stake.jailed[stash] is not None}
+        for stash in jailed - self._jailed:
+            _LOG.warning(
+                "the candidate 0x%s is in jail: it gave no sign of life for too long, and no election seats it until "
+                "`ogpu-wallet unjail`", stash.hex(),
+            )  # fmt: skip
+        self._jailed = jailed
 
     def _begin_sign_states(self) -> None:
         waiting = [session for session, key in self._keys.sessions.items() if key.file is None]

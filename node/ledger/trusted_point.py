@@ -88,12 +88,14 @@ class TrustedPoint:
         if age_ms <= self._period_ms:
             self._is_told = False
             return
-        said = self._expired(facts, age_ms)
         if self._is_live:
-            raise TrustExpiredHereError(said)
+            raise TrustExpiredHereError(self._expired(facts, age_ms))
         if not self._is_told:
             self._is_told = True
-            _LOG.warning("%s (on a chain for development this is only told)", said)
+            _LOG.warning(
+                "the last final block here is %s old, more than the trusting period of %s (a node of a live chain "
+                "would stop; this one is for development)", _hours(age_ms), _hours(self._period_ms),
+            )  # fmt: skip
 
     def _expired(self, facts: BlockFacts, age_ms: int) -> str:
         named = "the checkpoint" if 0 < facts.height == self.height else "the last final block here"

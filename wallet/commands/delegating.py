@@ -38,6 +38,7 @@ def delegate(session: WalletSession, validator: str, amount: int, sender: str, s
             "delegation_min": Grains(least),
             "commission": None if commission is None else percent_text(commission),
             **view.joining_facts(),
+            **await view.seat_fact(behind),
             "can_go_wrong": RISK_OF_STAKE,
         }
         return PlannedCall(TrustStake.delegate(validator=behind, value=amount), facts, moves=amount)
@@ -72,6 +73,7 @@ def redelegate(
             "behind_it_afterwards": Grains(staked[1] + value),
             "delegation_min": Grains(least),
             **view.joining_facts(),
+            **await view.seat_fact(there),
             "can_go_wrong": RISK_OF_MOVING,
         }
         return PlannedCall(TrustStake.redelegate(source=here, target=there, value=value), facts)

@@ -69,6 +69,18 @@ class StakingView:
             **self.present_facts(),
         }
 
+    async def seat_fact(self, validator: bytes) -> dict[str, Any]:
+        """That a validator has no seat, now or in the epochs whose validators are elected; nothing where it has."""
+
+        def is_seated(bound: Bound) -> bool:
+            stake = bound[TrustStake]
+            epochs = (self.time.epoch, stake.elected_to.get())
+            return any(seat.stash == validator for epoch in epochs for seat in stake.validators(epoch))
+
+        if await self.look(is_seated):
+            return {}
+        return {"seat": "none: it earns nothing until an election gives it one (`ogpu-wallet candidates` says how far)"}
+
     def present_facts(self) -> dict[str, Any]:
         """What time it is."""
         return {"now": self.time.present_text}

@@ -55,7 +55,7 @@ def offer(
             "commission_min": percent_text(floor),
             "bond": Grains(bond),
             "validator_bond_min": Grains(least),
-            "elected_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
+            "may_sit_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
             **view.present_facts(),
             "can_go_wrong": RISK_OF_BOND,
         }
@@ -81,7 +81,7 @@ def set_keys(session: WalletSession, node_keys: str, sender: str, sending: Sendi
         facts = {
             "session_key": named.keys.session,
             "vrf_key": named.keys.vrf,
-            "hold_from": view.time.era_text(await view.look(_open_era)),
+            "hold_from": f"{view.time.era_text(await view.look(_open_era))}, or later if this is not soon in a block",
             "until_then": "the old keys sign: keep them where they are",
             **view.present_facts(),
         }
@@ -103,7 +103,8 @@ def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
         facts = {
             "bond": Grains(await view.staked(payer.account, payer.account)),
             "behind_you": f"{pool.delegators} delegators, who earn nothing from the next era on",
-            "not_elected_from": view.time.era_text(await view.look(_open_era)),
+            "no_seat_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
+            "until_then": "a seat that you have goes on: keep the node running until its log says that it has none",
             **view.present_facts(),
         }
         return PlannedCall(TrustStake.chill(), facts)

@@ -178,6 +178,12 @@ def _for_people(row: dict[str, Any], time: ChainTime) -> dict[str, Any]:
     }
 
 
+def _outlook(chance: Chance) -> str:
+    """A seat may outlast the reason for which it would go: nobody may take its place yet."""
+    stays = chance.weight and chance.why not in (Why.ELECTED, Why.MUST_STAY)
+    return OUTLOOKS[chance.why] + (", must stay for now" if stays else "")
+
+
 def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) -> dict[str, Any]:
     lacks = BareGrains(0 if last_seat is None else max(0, last_seat + 1 - each.total))
     is_short = not each.elected and chance.why in SHORT_OF_STAKE
@@ -190,7 +196,7 @@ def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) ->
         "in_office": each.in_office,
         "elected": each.elected,
         "to_be_elected": lacks if is_short else None,
-        "outlook": OUTLOOKS[chance.why],
+        "outlook": _outlook(chance),
         "weight": BareGrains(chance.weight),
         "own": BareGrains(each.own),
         "total": BareGrains(each.total),

@@ -45,12 +45,12 @@ def following(
 
 
 def absent(old: dict[bytes, int], standings: dict[bytes, Footing], ended: int) -> set[bytes]:
-    """Who of the set goes to jail: silent for two whole epochs, while less than a third of the weight is there."""
+    """Who of the set goes to jail: silent for two whole epochs, longest first, while less than a third is there."""
     inside = {stash for stash in old if standings[stash].is_jailed}
     found: set[bytes] = set()
-    for stash in sorted(old):
-        standing = standings[stash]
-        silent = ended + 1 - max(standing.heard, standing.seated_since)
+    signs = {stash: max(standings[stash].heard, standings[stash].seated_since) for stash in old}
+    for stash in sorted(old, key=lambda each: (signs[each], each)):
+        silent = ended + 1 - signs[stash]
         locked = sum(old[each] for each in inside | found | {stash})
         if silent >= JAIL_EPOCHS and stash not in inside and 3 * locked < sum(old.values()):
             found.add(stash)

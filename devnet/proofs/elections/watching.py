@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from devnet.measuring.latency import percentile, slot_of
 from devnet.proofs.elections.recount import Footing, following
+from runtime.blocks.digest import DIGEST_ITEM, FinalRef, consensus_logs
+from runtime.encoding.codec import codec
+from runtime.pallets.staking.presence import CertificateHead
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -84,9 +87,9 @@ class Watched:
         """Compare the set that an epoch's first block elects with one that is reckoned from the state before it."""
         epoch = (height - 1) // self.epoch_blocks
         before, after = await self._hash(client, height - 1), await self._hash(client, height)
-        expected, jailed = following(
-            self.sets[epoch], await self._standings(client, before, self.sets[epoch]), self.seats, epoch - 1
-        )
+        voted = await self._voted(client, before, after, epoch - 1)
+        standings = await self._standings(client, before, self.sets[epoch], voted)
+        expected, jailed = following(self.sets[epoch], standings, self.seats, epoch - 1)
         found = await self._elected(client, after, epoch + 1)
         self.sets[epoch + 1] = found
         self.jailed |= jailed
@@ -94,13 +97,32 @@ class Watched:
         if found != expected:
             self.wrong.append(f"the set of epoch {epoch + 1}: {_told(found)}, and reckoned {_told(expected)}")
 
-    async def _standings(self, client: ChainClient, at: bytes, old: dict[bytes, int]) -> dict[bytes, Footing]:
+    async def _voted(self, client: ChainClient, before: bytes, first: bytes, ended: int) -> dict[bytes, int]:
+        """Whom certificates of the epoch that ended, or of the one before it, show: the epoch after that of the vote.
+
+        Those of its blocks, and the one that the `first` block of the next epoch brings.
+        """
+        present = await client.read(TrustStake.present, at=before)
+        bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_votes, at=before)}
+        header = await client.rpc.call("chain_getHeader", "0x" + first.hex())
+        digest = tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
+        for log in consensus_logs(digest):
+            if isinstance(log, FinalRef):
+                head, _ = codec(CertificateHead).decode_from(log.certificate, 0)
+                known = int.from_bytes(bits.get(head.epoch, b""), "little")
+                bits[head.epoch] = (known | int.from_bytes(head.signers, "little")).to_bytes(16, "little")
+        voted: dict[bytes, int] = {}
+        for epoch in (ended - 1, ended):
+            for place, stash in enumerate(sorted(self.sets.get(epoch, {}))):
+                if int.from_bytes(bits[epoch], "little") >> place & 1:
+                    voted[stash] = epoch + 1
+        return voted
+
+    async def _standings(
+        self, client: ChainClient, at: bytes, old: dict[bytes, int], voted: dict[bytes, int]
+    ) -> dict[bytes, Footing]:
         candidates = {key[-32:] for key in await client.entries(TrustStake.candidates, at=at)}
         everybody = sorted(candidates | old.keys())
-        seats = await client.read(TrustStake.seats, at=at)
-        present = await client.read(TrustStake.present, at=at)
-        bits = int.from_bytes(present.bits, "little")
-        voted = {seat.stash: present.epoch + 1 for place, seat in enumerate(seats) if bits >> place & 1}
         found = {}
         for stash in everybody:
             pool = await client.read(TrustStake.pools, stash, at=at)

@@ -81,9 +81,11 @@ def outlook(stake: StakeLedger, ended: int) -> tuple[Chance, ...]:
 def _why(stash: bytes, contest: Contest, result: Mapping[bytes, int], sitting: set[bytes], wanted: set[bytes]) -> Why:
     if stash in wanted:
         return Why.ELECTED if stash in result else Why.WAITS
+    if stash in contest.unable:
+        return contest.unable[stash]
     if stash in result and stash in sitting:
         return Why.MUST_STAY
-    return contest.unable.get(stash, Why.OUT_RANKED if stash in contest.ranked else Why.NOT_OFFERED)
+    return Why.OUT_RANKED if stash in contest.ranked else Why.NOT_OFFERED
 
 
 def _contest(stake: StakeLedger, ended: int) -> Contest:
@@ -145,11 +147,15 @@ def _note_newcomers(stake: StakeLedger, first: int, old: Seats, following: Seats
 
 
 def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> None:
-    """Whoever of the set gave no sign for too long goes to jail, while those in jail weigh less than a third of it."""
+    """Whoever of the set gave no sign for too long goes to jail, while those in jail weigh less than a third of it.
+
+    Who has been away longest goes first: so whoever is only just too late is not locked up in place of somebody else.
+    """
     total = sum(each.weight for each in old)
     inside = sum(each.weight for each in old if each.stash in stake.jailed)
-    for each in old:
-        last_sign = max(stake.heard[each.stash], stake.seated_since[each.stash])
+    signs = {each.stash: max(stake.heard[each.stash], stake.seated_since[each.stash]) for each in old}
+    for each in sorted(old, key=lambda each: (signs[each.stash], each.stash)):
+        last_sign = signs[each.stash]
         is_absent = ended + 1 - last_sign >= stake.jail_epochs
         if not is_absent or each.stash in stake.jailed or JAIL_SHARE * (inside + each.weight) >= total:
             continue

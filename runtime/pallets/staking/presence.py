@@ -4,8 +4,6 @@ A certificate holds the votes of those whom its maker heard first, at the will o
 somebody is there, and nobody is punished for a block or a vote that is missing.
 """
 
-from collections.abc import Iterable
-
 from runtime.blocks.digest import FinalRef, consensus_logs, find_author
 from runtime.encoding.codec import U8, U32, Annotated, Bounded, DecodeError, codec, struct
 from runtime.encoding.types import Hash
@@ -30,33 +28,54 @@ _HEAD = codec(CertificateHead)
 
 def note(stake: SeatLedger) -> None:
     """Note the author of the block, and whose votes its certificate holds."""
-    digest, epoch = stake.system.digest.get(), stake.beacon.epoch()
-    author = find_author(digest)
+    epoch = stake.beacon.epoch()
+    author = find_author(stake.system.digest.get())
     if author is not None:
         stake.note_heard(author, epoch)
-    _note_bits(stake, epoch, (log for log in consensus_logs(digest) if isinstance(log, FinalRef)))
+    _note_votes(stake, epoch)
 
 
 def settle(stake: SeatLedger) -> None:
-    """In an epoch's first block, before its set is in office: write down who of the last one was seen."""
-    present = stake.present.get()
-    if present.bits:
-        for place, seat in enumerate(stake.seats.get()):
-            if _has(present.bits, place):
-                stake.note_heard(seat.stash, present.epoch)
+    """In an epoch's first block, before its set is in office: write down who of the last one was seen.
+
+    Where finality lags, all certificates of an epoch may come with its last block's, in this very block: they count
+    before anybody is judged absent. What comes later still is of the set before: written down an epoch late.
+    """
+    ended = stake.present.get().epoch
+    _note_votes(stake, ended)
+    _write_down(stake, ended, stake.present.get().bits)
+    if ended:
+        _write_down(stake, ended - 1, stake.late_votes.get())
+    stake.late_votes.set(b"")
     stake.present.set(Presence(stake.beacon.epoch()))
 
 
-def _note_bits(stake: SeatLedger, epoch: int, references: Iterable[FinalRef]) -> None:
-    for reference in references:
-        try:
-            head, _ = _HEAD.decode_from(reference.certificate, 0)
-        except DecodeError:  # chains without consensus, in tests and tools, carry none
+def _note_votes(stake: SeatLedger, epoch: int) -> None:
+    """Add the votes of the block's certificate to those of its own epoch: this one, or the one before."""
+    present = stake.present.get()
+    for log in consensus_logs(stake.system.digest.get()):
+        head = _head_of(log.certificate) if isinstance(log, FinalRef) else None
+        if head is None or present.epoch != epoch:
             continue
-        # The certificate of an epoch's last block comes with the next epoch, whose members have other places.
-        present = stake.present.get()
-        if head.epoch == epoch == present.epoch:
+        if head.epoch == epoch:
             stake.present.set(Presence(epoch, _union(present.bits, head.signers)))
+        elif head.epoch + 1 == epoch:
+            stake.late_votes.set(_union(stake.late_votes.get(), head.signers))
+
+
+def _head_of(certificate: bytes) -> CertificateHead | None:
+    """None for what is none: chains without consensus, in tests and tools, carry none."""
+    try:
+        head, _ = _HEAD.decode_from(certificate, 0)
+    except DecodeError:
+        return None
+    return head
+
+
+def _write_down(stake: SeatLedger, epoch: int, bits: bytes) -> None:
+    for place, seat in enumerate(stake.validators(epoch) if bits else ()):
+        if _has(bits, place):
+            stake.note_heard(seat.stash, epoch)
 
 
 def _has(bits: bytes, place: int) -> bool:

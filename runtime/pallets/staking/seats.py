@@ -96,6 +96,9 @@ class SeatLedger(Pallet):
     present: StorageValue[Presence] = StorageValue(
         default=Presence(), doc="Whose votes this epoch's certificates hold."
     )
+    late_votes: StorageValue[Annotated[bytes, Bounded(BITMAP_BYTES_MAX)]] = StorageValue(
+        default=b"", doc="Whose votes certificates hold that are of the epoch before, by the places of its set."
+    )
     jailed: StorageMap[AccountId, EraIndex | None] = StorageMap(
         doc="Whom no election seats until it asks to be let out, and since which era."
     )

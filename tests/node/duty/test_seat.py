@@ -166,6 +166,21 @@ def test_at_the_tip_a_key_that_no_set_names_gets_its_sign_state(tmp_path: Path) 
     assert SignStateFile.load(paths.sign_state(key.pair.public), chain.genesis, key.pair.public) is not None
 
 
+def test_who_is_in_jail_reads_it_in_the_log_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
+    watch, keys = watched(chain, paths, "Bob")
+    watch.on_final([chain.final])
+    assert "in jail" not in caplog.text
+    bound = chain.runtime.at(chain.final.state)
+    bound[TrustStake].key_owner[next(iter(keys.sessions))] = STASH
+    bound[TrustStake].jailed[STASH] = 1
+    played: Any = SimpleNamespace(runtime=SimpleNamespace(at=lambda _: bound))
+    watch._chain = played
+    for _ in range(2):
+        watch._tell_of_jail(chain.final)
+    assert caplog.text.count("ogpu-wallet unjail") == 1
+
+
 def test_behind_the_tip_none_is_begun(tmp_path: Path) -> None:
     chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
     watch, keys = watched(chain, paths, "Bob", seconds_late=60)

@@ -90,12 +90,12 @@ PLANS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
         ("validate", "//Bob", KEYS[2], "--from", "//Bob"),
         {
             "session_key": KEYS[0], "vrf_key": KEYS[1], "provider_key": KEYS[2], "commission": "5 %", "bond": "20",
-            "commission_min": "5 %", "validator_bond_min": "10", "elected_from": "era 2 (", "now": "epoch 0",
+            "commission_min": "5 %", "validator_bond_min": "10", "may_sit_from": "era 2 (", "now": "epoch 0",
         },
     ),
     "chill": (
         ("chill", "--from", "//Bob"),
-        {"bond": "20", "behind_you": "0 delegators", "not_elected_from": "era 2 (epoch 2, about ", "now": "epoch 0"},
+        {"bond": "20", "behind_you": "0 delegators", "no_seat_from": "era 2 (epoch 2, about ", "now": "epoch 0"},
     ),
 }  # fmt: skip
 REFUSALS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -194,7 +194,7 @@ def test_tables_of_validators_and_candidates(staked: tuple[Path, str]) -> None:
     assert (offers[BOB]["elected"], offers[BOB]["to_be_elected"]) == (False, None), "it is off line: no stake helps"
     assert offers[BOB]["session_key"] == KEYS[0]
     assert (offers[ALICE]["elected"], offers[ALICE]["to_be_elected"]) == (True, None)
-    assert (offers[ALICE]["outlook"], offers[ALICE]["weight"]["ogpu"]) == ("must stay for now", "10000")
+    assert (offers[ALICE]["outlook"], offers[ALICE]["weight"]["ogpu"]) == ("off line, must stay for now", "10000")
     assert (offers[BOB]["outlook"], offers[BOB]["weight"]["ogpu"]) == ("off line", "0"), "this chain has seen no node"
     assert set(OUTLOOKS) == set(Why), "each has words"
 

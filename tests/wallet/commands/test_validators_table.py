@@ -92,4 +92,7 @@ def test_what_a_candidate_lacks_to_be_elected_where_stake_is_what_it_lacks(
 ) -> None:
     row = table._offer_row(replace(SUMMARY, elected=is_elected), last_seat, Chance(WHO, 109, 7, why))
     assert row["to_be_elected"] == lacks
-    assert (row["outlook"], row["weight"]) == (table.OUTLOOKS[why], 7)
+    stays = "" if why is Why.ELECTED else ", must stay for now"
+    assert (row["outlook"], row["weight"]) == (table.OUTLOOKS[why] + stays, 7)
+    gone = table._offer_row(SUMMARY, last_seat, Chance(WHO, 109, 0, why))
+    assert gone["outlook"] == table.OUTLOOKS[why]

@@ -151,6 +151,27 @@ def test_nobody_is_jailed_for_the_time_before_it_sat(heard_in: int, sits_since: 
     assert len(list(stake.jailed.items())) == is_jailed
 
 
+def test_who_was_away_longest_goes_to_jail_first() -> None:
+    """There is room for one of four: the first by account is only just too late."""
+    stake = chain_of(4).now()[TrustStake]
+    old = stake.seats.get()
+    for seat in old:
+        stake.heard[seat.stash] = 10
+    stake.heard[old[0].stash], stake.heard[old[2].stash] = 5, 4
+    elections._jail_the_absent(stake, old, 9)
+    assert [stash for stash, _ in stake.jailed.items()] == [old[2].stash]
+
+
+def test_who_is_in_jail_is_said_to_be_also_while_it_must_stay() -> None:
+    chain = chain_of(4)
+    silent = chain.validators[1]
+    chain.absent = frozenset([silent.stash])
+    stake = until_epoch(chain, 2)
+    assert stake.seat_of(silent.stash) is not None
+    (chance,) = (each for each in elections.outlook(stake, 1) if each.stash == silent.stash)
+    assert (chance.why, chance.weight > 0) == (Why.JAILED, True)
+
+
 def test_jail_is_for_who_must_stay_and_stays_below_a_third() -> None:
     chain = chain_of(4)
     silent = chain.validators[1:3]

@@ -26,6 +26,7 @@ def bound() -> Bound:
     for seat in now[TrustStake].seats.get():
         del now[TrustStake].heard[seat.stash]
     now[TrustStake].present.set(Presence(1))
+    now[TrustStake].late_votes.set(b"")
     return now
 
 
@@ -66,9 +67,36 @@ def test_votes_of_all_certificates_of_the_epoch_are_written_down_at_its_end(boun
 
 
 @pytest.mark.parametrize(
-    "bad", [b"", b"not a certificate", certificate(b"\x01", epoch=0), certificate(b"\x01", epoch=2)]
+    "bad", [b"", b"not a certificate", certificate(b"\x01", epoch=0), certificate(b"\x01", epoch=2), certificate(b"")]
 )
 def test_what_is_no_certificate_of_this_epoch_shows_nobody(bound: Bound, bad: bytes) -> None:
     note(bound, bad)
     presence.settle(bound[TrustStake])
     assert heard(bound) == []
+
+
+def test_the_certificate_that_comes_with_the_next_epochs_first_block_counts_before_anybody_is_judged(
+    bound: Bound,
+) -> None:
+    """Where finality comes once an epoch, with its last block, it is the only one."""
+    stake = bound[TrustStake]
+    stake.system.digest.set((consensus_item(FinalRef(1, bytes(32), certificate(b"\x06"))),))
+    presence.settle(stake)
+    assert heard(bound) == [1, 2]
+
+
+def test_one_that_comes_later_still_is_written_down_an_epoch_late_for_the_set_that_it_is_of(bound: Bound) -> None:
+    stake = bound[TrustStake]
+    note(bound, certificate(b"\x03", epoch=0))
+    note(bound, certificate(b"\x08", epoch=0))
+    seats = stake.validators(0)
+    stake.seats.set(seats[1:])  # somebody has left since, and all others have other places
+    presence.settle(stake)
+    stake.seats.set(seats)
+    signed = [place for place, seat in enumerate(seats) if stake.was_on_line(seat.stash, 0)]
+    assert (signed, heard(bound)) == ([0, 1, 3], []), "in epoch 0, which says nothing of epoch 1"
+    assert stake.late_votes.get() == b""
+    note(bound, certificate(b"\x10", epoch=0))
+    presence.settle(stake)
+    presence.settle(stake)
+    assert not stake.was_on_line(seats[0].stash, 1)
