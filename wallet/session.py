@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the rules of the chain take half a second to import, and ke
 
 PASSWORD_BYTES_MAX = 1024
 SENT_FOLDER = "sent"
+WAIT_SECONDS = 15.0
 EXIT_INPUT = 2
 EXIT_FAILED = 1
 
@@ -60,11 +62,28 @@ class WalletSession:
             async with await self.connect() as client:
                 await body(client)
 
-        explained(lambda: asyncio.run(main()))
+        explained(lambda: asyncio.run(self._telling_of_waits(main())))
 
     def run_connecting(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what connects by itself, with `connect`, maybe several times; errors end the program with a sentence."""
-        explained(lambda: asyncio.run(body()))
+        explained(lambda: asyncio.run(self._telling_of_waits(body())))
+
+    async def _telling_of_waits(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Do it; now and then say that it is not done yet, and what it waits for."""
+
+        async def tell() -> None:
+            for turn in count(1):
+                await asyncio.sleep(WAIT_SECONDS)
+                note(
+                    f"not done after {turn * WAIT_SECONDS:.0f} s: {self.url} is slow to answer, or no new block has "
+                    "become final; nothing is lost by ending this (what was sent stays sent)"
+                )
+
+        telling = asyncio.create_task(tell())
+        try:
+            await doing
+        finally:
+            telling.cancel()
 
     async def connect(self) -> ChainClient:
         """The node, held to its proofs; the caller closes it."""
