@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from consensus.handoffs import seats_of
 from consensus.parameters import Parameters
 from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
 from runtime.frame.api import Apis
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, trust_root
@@ -71,6 +73,19 @@ class ProvedChain:
         if self._newest is None or view.height > self._newest.header.number:
             self._newest = view.block
             self.descend_from(view.height, view.block_id)
+
+    async def require_validators(self, view: ProvedView) -> None:
+        """See that the state of a block that is trusted seats whom the handoffs lead to; else they are forgotten.
+
+        Whose stake is out may hand on to anybody, and certify any block, a true one too. RpcError where the node does
+        not keep that state any more.
+        """
+        said = await view.read(TrustStake.seats)
+        followed = seats_of(await self._sets.of(self.root.parameters.epoch_of(view.height)))
+        if said != followed:
+            self._sets.forget()
+        with about(self._url, f"who validates at block 0x{view.block_id.hex()}"):
+            require(said == followed, "the state of that block seats others than the handoffs lead to")
 
     def descend_from(self, number: int, block: bytes) -> None:
         """Believe no final block above this one that does not descend from it; see `_require_descent`."""

@@ -57,6 +57,12 @@ class KnownSets:
         assert found is not None, "it was reached"
         return found
 
+    def forget(self) -> None:
+        """They are of another history: ask for all of them again, the next time too."""
+        self._table, self._older = SetTable(self._root.first_set), None
+        if self._file is not None:
+            self._file.remove()
+
     def _from_genesis(self) -> SetTable:
         """For epochs from before what the file holds."""
         if self._older is None:

@@ -63,6 +63,11 @@ class SetsFile:
         except (FileNotFoundError, WalletError, DecodeError, ValueError):
             return None
 
+    def remove(self) -> None:
+        """Hold nothing."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
     def keep(self, table: SetTable) -> None:
         """Write the newest sets down, as many as it may hold."""
         runs: list[Run] = []

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from consensus.validators import Validator, ValidatorSet
 from played_node import PlayedNode, served
 from runtime.blocks.block import block_id
 from small_chain import FIRST_SLOT
 from wallet import verified
 from wallet.errors import WalletError
 from wallet.proved.refutation import NodeRefutedError
+from wallet.proved.sets_file import SETS_FILE, SetsFile
 from wallet.proved.trusting import (
     DAY_MS,
     RENEWED_AFTER_MS,
@@ -28,6 +30,7 @@ from wallet.proved.trusting import (
     read_seen,
     renew,
 )
+from wallet.proved.view import STATE_IS_GONE, ProvedView
 from wallet.rpc import RpcError
 from wallet.trust import Trust
 from wallet.verified import VerifiedClient
@@ -155,5 +158,50 @@ def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: pytest.M
         client.rpc.call = call  # type: ignore[method-assign]  # a node that goes back
         await client.begin(Trust(tmp_path / "keys", checkpoint=block_id(node.chain.head)), lambda _: None)
         assert await client.height(await client.finalized()) == height + 1
+
+    absent(tmp_path, monkeypatch, back)
+
+
+def test_a_checkpoint_whose_state_seats_others_than_the_handoffs_is_refused_and_the_handoffs_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old keys may hand on to anybody and certify a true block: its state knows who sat."""
+
+    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+        clock[0] -= 20 * DAY_MS
+        trust = Trust(tmp_path / "keys", checkpoint=block_id(node.chain.head))
+        await client.begin(trust, lambda _: None)
+        assert client._proved is not None
+        sets = client._proved._sets
+        forged = Validator(b"f" * 32, b"s" * 32, b"v" * 32, 1)
+
+        async def of(epoch: int) -> ValidatorSet:
+            return ValidatorSet(epoch, (forged,))
+
+        (tmp_path / "keys" / SETS_FILE).write_bytes(b"followed")
+        sets._file = SetsFile(tmp_path / "keys", node.chain.genesis_hash)
+        monkeypatch.setattr(sets, "of", of)
+        view = ProvedView(client.rpc.url, client.rpc.call, client.apis, (await client._proved.newest()).block)
+        with pytest.raises(NodeRefutedError, match="seats others than the handoffs lead to"):
+            await client._proved.require_validators(view)
+        assert not (tmp_path / "keys" / SETS_FILE).exists()
+
+    absent(tmp_path, monkeypatch, back)
+
+
+def test_where_the_state_of_the_checkpoint_is_gone_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+        clock[0] -= 20 * DAY_MS
+        told: list[str] = []
+        honest = client.rpc.call
+
+        async def call(method: str, *parameters: Any) -> Any:
+            if method == "state_getReadProof" and parameters[-1] != "0x" + node.chain.genesis_hash.hex():
+                raise RpcError(4003, STATE_IS_GONE)
+            return await honest(method, *parameters)
+
+        client.rpc.call = call  # type: ignore[method-assign]  # a node that dropped it
+        await client.begin(Trust(tmp_path / "keys", checkpoint=block_id(node.chain.head)), told.append)
+        assert any("is taken from the handoffs alone" in note for note in told)
 
     absent(tmp_path, monkeypatch, back)
