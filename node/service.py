@@ -74,7 +74,8 @@ class Node:
         verifier = Verifier()
         self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock, config.checkpoint)
         self.chain = self.ledger.chain
-        keys = hold_keys(config, self.paths, self.chain)
+        age_ms = self.clock.now_ms() - spec.start_time * 1_000 if spec.start_time else 0
+        keys = hold_keys(config, self.paths, self.chain, age_ms)
         self.machine = self._make_machine(keys)
         prove_peer = keys.prove_peer if keys is not None else None
         self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer, self.chain.is_seated)

@@ -22,11 +22,16 @@ from node.errors import BadInputError
 from node.ledger.chain import Chain
 from runtime.pallets.staking.trust_stake import TrustStake
 
+LAUNCH_MS = 3_600_000
+"""So long after a chain's beginning its first validators may start for the first time without being asked."""
 _LOG = logging.getLogger(__name__)
 
 
-def hold_keys(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | None:
-    """The keys of this validator; None for a node that only follows.  Raises `BadInputError`."""
+def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> ValidatorKeys | None:
+    """The keys of this validator; None for a node that only follows.  Raises `BadInputError`.
+
+    `age_ms` is how long ago the chain began, where its specification says so: an empty database does not know.
+    """
     if not config.is_validator:
         return None
     if chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1)) is None:
@@ -48,7 +53,8 @@ def hold_keys(config: Config, paths: Paths, chain: Chain) -> ValidatorKeys | Non
     _take_over(paths, chain)
     pairs = {pair.public: pair for pair in sessions}
     sessions = [pairs[public] for public in by_use(chain, pairs)]
-    held = [SigningKey(pair, _sign_state(config, paths, chain, pair.public)) for pair in sessions]
+    has_begun = chain.final.facts.height > 0 or age_ms > LAUNCH_MS
+    held = [SigningKey(pair, _sign_state(config, paths, chain, pair.public, has_begun=has_begun)) for pair in sessions]
     keys = ValidatorKeys(chain.genesis, chain.epochs, held, vrf_keys)
     keys.final_height = chain.final.facts.height
     _check_vrf(chain, sessions, vrf_keys, paths)
@@ -101,21 +107,20 @@ def _take_over(paths: Paths, chain: Chain) -> None:
     move_durably(paths.only_sign_state, paths.sign_state(session))
 
 
-def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes) -> SignStateFile | None:
+def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, has_begun: bool) -> SignStateFile | None:
     """The record of a key; None where it may not be begun yet."""
     path = paths.sign_state(session)
     file = SignStateFile.load(path, chain.genesis, session)
     if file is not None:
         return file
     is_named = bool(named(chain, [session]))
-    has_begun = chain.final.facts.height > 0
     if config.init_sign_state or (is_named and not has_begun):
         return SignStateFile.create(path, chain.genesis, session)
     # A new file on a chain that has begun may forget votes of the open round; only a person knows if there are any.
     if is_named:
         raise BadInputError(
-            f"{path} is missing, but this chain is at block {chain.final.facts.height} and the key sits: "
-            "what it has signed is not known, and signing twice is slashed. "
+            f"{path} is missing, but this chain has begun (it is at block {chain.final.facts.height} here) and the "
+            "key sits: what it has signed is not known, and signing twice is slashed. "
             "Restore the file; or, if this key has never signed on this chain, "
             "start once with --init-sign-state; or run without --validator"
         )

@@ -17,7 +17,7 @@ from loop_stage import SetClock
 from node.config import Config, Paths
 from node.duty.key_proofs import KEYS_MAX
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
-from node.duty.seat import hold_keys, named
+from node.duty.seat import LAUNCH_MS, hold_keys, named
 from node.duty.seat_watch import SeatWatch
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
@@ -120,6 +120,19 @@ def test_a_key_that_sits_on_a_chain_that_has_begun_needs_its_sign_state(tmp_path
     assert keys is not None
     assert keys.final_height == 1
     assert keys.seat(0) is not None
+
+
+def test_with_an_empty_database_the_chains_age_says_whether_a_key_may_have_signed(tmp_path: Path) -> None:
+    """A validator of the genesis on a new machine, without its sign-states: block 0 is all that it knows."""
+    paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
+    settings = config(tmp_path, account="Alice")
+    with pytest.raises(BadInputError, match=r"has begun \(it is at block 0 here\)"):
+        hold_keys(settings, paths, chain, LAUNCH_MS + 1)
+    assert not paths.sign_states.exists()
+    keys = hold_keys(settings, paths, chain, LAUNCH_MS)
+    assert keys is not None
+    assert keys.seat(0) is not None, "it is being launched"
+    assert hold_keys(settings, paths, chain, 10 * LAUNCH_MS) is not None, "its record is there"
 
 
 def test_the_file_of_a_node_that_knew_one_key_becomes_that_of_its_key(tmp_path: Path) -> None:
