@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.gpu import serving, troubles, verdict
+from benchmarks.gpu.batches import batched
 from benchmarks.gpu.drawn_requests import drawn_requests
 from benchmarks.gpu.exactness import wrong_batches, wrong_products
 from benchmarks.machine import machine
@@ -70,6 +71,9 @@ async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report
     _tell("arithmetic")
     found, wrong = _arithmetic()  # in this thread, which has loaded PyTorch: its profiler works in no other
     failures += wrong
+    _tell("batches")
+    rates, wrong = batched(("numpy", VISIBLE))
+    failures += wrong
     speeds = {backend: worker.figures for backend, worker in served.items()}
     report: Report = {
         "machine": machine(),
@@ -79,6 +83,7 @@ async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report
         "tokens_compared": tokens,
         "troubles": said,
         "arithmetic": found,
+        "batches": rates,
     }
     return report, failures, verdict.line(hardware, speeds, tokens, len(failures))
 

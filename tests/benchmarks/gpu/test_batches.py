@@ -1,0 +1,27 @@
+"""Batched decoding, as `make gpu` measures it, between the two backends that every machine has."""
+
+import pytest
+
+from benchmarks.gpu import batches
+from benchmarks.gpu.batches import batched
+from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
+from gpu_tasks.workloads.textgen_int8.transformer import Loaded
+
+
+def test_backends_decode_the_same_tokens_in_batches_and_have_a_rate_each() -> None:
+    rates, wrong = batched(("numpy", "reference"), (1, 3))
+    assert wrong == []
+    assert [sorted(figures) for figures in rates.values()] == [["tokens_per_second_at_1", "tokens_per_second_at_3"]] * 2
+    assert all(rate > 0 for figures in rates.values() for rate in figures.values())
+
+
+def test_a_backend_that_decodes_another_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = batches._decoded
+
+    def other(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
+        texts, seconds = true(model, prompts)
+        return texts + (model.use.name == "reference"), seconds
+
+    monkeypatch.setattr(batches, "_decoded", other)
+    _, wrong = batched(("numpy", "reference"), (2,))
+    assert wrong == ["batch of 2: reference decodes other tokens than numpy"]
