@@ -24,7 +24,10 @@ PORT = click.IntRange(0, 65535)
 COMMANDS = {
     "build-spec": ("chain_commands:build_spec", "Print the chain specification."),
     "purge-chain": ("chain_commands:purge_chain", "Remove the chain's database; keys and sign-state stay."),
-    "chain-info": ("chain_commands:chain_info", "Print the last final block in the database, as JSON."),
+    "chain-info": (
+        "chain_commands:chain_info",
+        "Print number and hash of the last final block, as JSON: of a stopped node's database, or of a node that runs.",
+    ),
     "genesis": ("chain_commands:genesis", "Look at the genesis of a chain specification."),
     "key": ("key_commands:key", "Make, look at and store keys."),
 }
