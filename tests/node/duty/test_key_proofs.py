@@ -66,3 +66,21 @@ def test_what_is_not_held_is_not_proved(tmp_path: Path) -> None:
     session = store.insert(SESSION, b"1" * 32)
     with pytest.raises(BadInputError, match="does not hold both keys"):
         prove_stored(store, SessionKeys(session, b"x" * 32), GENESIS, OWNER)
+
+
+def test_a_crash_between_the_keys_leaves_no_session_key_without_its_vrf_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, insert, stored = Paths(tmp_path, "dev"), Keystore.insert, list[bytes]()
+
+    def cut(store: Keystore, key_type: bytes, seed: bytes) -> bytes:
+        if stored:
+            raise OSError(5, "power cut")
+        stored.append(key_type)
+        return insert(store, key_type, seed)
+
+    monkeypatch.setattr(Keystore, "insert", cut)
+    with pytest.raises(OSError, match="power cut"):
+        new_keys(paths, GENESIS)
+    assert stored == [VRF]
+    assert Keystore(paths.keystore).public_keys(SESSION) == []

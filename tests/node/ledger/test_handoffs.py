@@ -19,6 +19,8 @@ from runtime.cryptography import signatures
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
+from scripts.chains.newcomers import validates
 
 EPOCHS = 2
 
@@ -103,3 +105,18 @@ def test_the_next_set_is_handed_on_and_not_the_one_that_goes(maker: Maker) -> No
     ended = handed_on(chain.parameters, replace(header, number=chain.parameters.boundary(2)), certificate, bound)
     assert ended is not None
     assert (ended[0], HANDOFF.decode(ended[1]).seats) == (2, (other,))
+
+
+def test_who_is_elected_counts_as_seated_an_epoch_before_it_sits() -> None:
+    new = Keys("new")
+    market = MarketChain(named_keys(4), [new], epoch_blocks=6)
+    market.block(
+        signed(new.stash, TrustStake.bond(value=BOND)), signed(new.stash, validates(new)),
+        lambda bound: bound[TrustStake].note_heard(new.stash, 0),
+    )  # fmt: skip
+    answers = []
+    while market.height <= 6:
+        answers.append(new.public("session") in EpochTable(market.runtime, market.state, lambda _: None).seated())
+        market.block()
+    answers.append(new.public("session") in EpochTable(market.runtime, market.state, lambda _: None).seated())
+    assert answers == [False] * 6 + [True], "elected in the first block of epoch 1, for epoch 2"

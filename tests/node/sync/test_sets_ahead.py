@@ -191,3 +191,16 @@ def test_resting_peers_are_bounded(joiner: Joiner, monkeypatch: pytest.MonkeyPat
         joiner.ahead.forget_peer(b"%d" % number)
     assert len(joiner.ahead._resting) == 4
     assert joiner.ahead._owed == {}
+
+
+def test_who_is_asked_again_may_answer_late_both_times(joiner: Joiner) -> None:
+    handoffs, sets = history(joiner.chain, SETS[:2])
+    joiner.claim(PEER, 2)
+    assert joiner.asks() == [(PEER, 0)]
+    joiner.now_ms += PATIENCE_MS
+    assert joiner.asks() == []
+    joiner.now_ms += REST_MS
+    assert joiner.asks() == [(PEER, 0)]
+    assert joiner.answer(PEER, *handoffs) == 2
+    assert joiner.answer(PEER, *handoffs) == 0
+    assert (joiner.ahead.newest, joiner.peers.penalties) == (sets[-1], 0)

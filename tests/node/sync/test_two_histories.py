@@ -185,3 +185,9 @@ def test_the_longest_answer_fits_into_a_message() -> None:
     longest = HANDOFFS.encode((b"x" * HANDOFF_BYTES_MAX,) * HANDOFFS_PER_ANSWER_MAX)
     assert len(longest) <= max_payload_bytes(FrameKind.HANDOFFS)
     assert HANDOFF_BYTES_MAX * HANDOFFS_PER_ANSWER_MAX <= ANSWER_BYTES_MAX
+
+
+def test_the_newest_set_that_it_was_told_is_compared_too(joiner: Joiner, maker: Maker) -> None:
+    followed(joiner, [("Alice",), ("Bob",)])
+    with pytest.raises(NodeError, match="two histories: in epoch 2"):
+        catch_up(joiner, maker, joiner.chain.parameters.boundary(1))

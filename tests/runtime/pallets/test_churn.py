@@ -74,6 +74,9 @@ CASES = {
     "four, one of them another": Case(
         dict.fromkeys("abcd", 100), dict.fromkeys("bcde", 90), {"b": 90, "c": 90, "d": 90, "e": 90}, seats=4
     ),
+    "beside tombstones those who are left count for the least": Case(
+        dict.fromkeys("abcdef", 100), dict.fromkeys("abg", 100), {"a": 100, "b": 100, "g": 66}, tombstoned="def"
+    ),
     "the only one stays": Case({"a": 100}, {"b": 100}, {"a": 100, "b": 33}, seats=2),
     "the only one stays in its seat": Case({"a": 100}, {"b": 100}, {"a": 100}, seats=1),
     "a tombstoned member goes beside the cut": Case(

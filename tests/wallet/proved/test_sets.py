@@ -174,6 +174,9 @@ def test_it_holds_the_newest_sets_and_what_it_left_out_is_followed_again(
     assert ask(again, 6) == set_of(6, CHANGING[6])
     assert ask(again, 4) == set_of(4, CHANGING[4])
     assert node.asked == [(0, 2), (2, 2)]
+    kept = SetsFile(tmp_path, GENESIS).load()
+    assert kept is not None
+    assert (kept.first, kept.newest.epoch) == (5, 7), "older ones do not push out the newest"
     monkeypatch.setattr(sets_file, "FILE_BYTES_MAX", 1_200)
     SetsFile(tmp_path, GENESIS).keep(table)
     assert (tmp_path / SETS_FILE).stat().st_size <= 1_200
@@ -208,3 +211,10 @@ def test_a_table_is_the_runs_of_its_sets(epochs: list[tuple[int, ...]], first: i
 def test_what_is_no_table_is_refused(runs: list[tuple[int, tuple[int, ...]]], newest: int) -> None:
     with pytest.raises(ValueError, match=r"sets|set has"):
         SetTable.of_runs([(first, set_of(0, people).members if people else ()) for first, people in runs], newest)
+
+
+def test_how_long_the_newest_set_sat_is_kept_too(tmp_path: Path) -> None:
+    ask(known(walk([FOUR] * 8), tmp_path), 6)
+    node = walk([FOUR] * 8)
+    assert ask(known(node, tmp_path), 6) == set_of(6, FOUR)
+    assert node.asked == []

@@ -1,6 +1,7 @@
 """Elections: who sits when, by stake, signs of life, jail and the cut; what is kept, what answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.session import Session
 from runtime.pallets.staking import elections
 from runtime.pallets.staking import staking_events as ev
+from runtime.pallets.staking.seats import Overhang
 from runtime.pallets.staking.stakers import Seat, Why
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
@@ -275,3 +277,50 @@ def test_an_election_that_would_make_no_set_keeps_the_old_one() -> None:
     chain.block(share)
     stake = until_epoch(chain, 1)
     assert stake.validators(2) == stake.validators(1)
+
+
+def test_who_comes_sits_since_the_first_epoch_of_its_set_and_is_known_since_its_election() -> None:
+    chain = chain_of()
+    chain.block(*offers(NEW), heard(NEW))
+    stake = until_epoch(chain, 1)
+    assert stake.seated_since[NEW.stash] == 2
+    assert stake.known_since(NEW.stash) == chain.height
+
+
+def test_the_last_era_of_an_overhang_is_answered_for_as_its_others_are() -> None:
+    stake = chain_of().now()[TrustStake]
+    stash = stake.seats.get()[0].stash
+    stake.overhangs[stash] = (Overhang(since=1, first=4, last=6),)
+    assert [stake.answering_era(stash, era) for era in range(3, 8)] == [2, 1, 1, 1, 6]
+
+
+def test_of_many_overhangs_the_newest_are_remembered() -> None:
+    stake = chain_of().now()[TrustStake]
+    heavy = replace(stake.seats.get()[0], weight=2 * BOND)
+    for era in range(1, 13, 2):
+        elections._note_overhangs(stake, era * stake.era_epochs, (heavy,))
+    assert [overhang.last for overhang in stake.overhangs[heavy.stash]] == [5, 7, 9, 11]
+
+
+def test_who_sits_and_changes_both_keys_sits_with_both_in_the_next_set() -> None:
+    chain = chain_of()
+    alice = chain.validators[1]
+
+    def change(bound: Bound) -> None:
+        candidate = bound[TrustStake].candidates[alice.stash]
+        assert candidate is not None
+        session, vrf = alice.public("second session"), alice.public("second vrf")
+        bound[TrustStake].set_candidate(alice.stash, replace(candidate, session_key=session, vrf_key=vrf))
+
+    chain.block(change)
+    seat = until_epoch(chain, 1).seat_in(alice.stash, 2)
+    assert seat is not None
+    assert (seat.session_key, seat.vrf_key) == (alice.public("second session"), alice.public("second vrf"))
+
+
+def test_who_is_in_jail_since_an_election_before_counts_for_the_third() -> None:
+    chain = chain_of(4)
+    chain.absent = frozenset(one.stash for one in chain.validators[1:3])
+    until_epoch(chain, 5)
+    assert len(chain.happened(ev.Jailed)) == 1
+    assert len(list(chain.now()[TrustStake].jailed.items())) == 1, "a second one would be half of the weight"

@@ -100,3 +100,9 @@ def test_one_that_comes_later_still_is_written_down_an_epoch_late_for_the_set_th
     presence.settle(stake)
     presence.settle(stake)
     assert not stake.was_on_line(seats[0].stash, 1)
+
+
+def test_a_bitmap_that_is_shorter_than_the_set_shows_nobody_of_the_rest(bound: Bound) -> None:
+    note(bound, certificate(b"\x81"))
+    presence.settle(bound[TrustStake])
+    assert heard(bound) == [0, 7]
