@@ -10,6 +10,7 @@ In reading order:
 * `latency`: from the start of a slot to accepted, and to final
 * `load`: transfers, as many as go
 * `observer`: a peer that only listens, and finds conflicting signatures
+* `observing`: that peer as a process beside a devnet
 * `vote_records`: votes that were sent, beside the sign-states of who sent them
 * `report`: the JSON that each leaves behind
 * `timeline`: the lines that each prints as it goes

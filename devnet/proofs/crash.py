@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import shutil
 import sys
@@ -24,10 +23,10 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.launcher.processes import Process
 from devnet.measuring.final_blocks import Observed, blocks_of_all, lost_finals
 from devnet.measuring.latency import measure
 from devnet.measuring.load import Load, transfers
+from devnet.measuring.observing import observer_of, seen_by_observer
 from devnet.measuring.report import Report, write
 from devnet.measuring.vote_records import missing_records
 from devnet.proofs.crash_strikes import BACK_SECONDS, KINDS, Struck, deal
@@ -44,12 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     shutil.rmtree(options.folder, ignore_errors=True)
     net = layout.create(options.folder, VALIDATORS, any_ports=True)
-    observer = Process(
-        "observer",
-        "devnet.measuring.observer",
-        (str(net.folder), str(net.folder / "seen.json")),
-        net.folder / "observer",
-    )
+    observer = observer_of(net)
     print(f"crash: {options.kills} strikes, seed {options.seed}", flush=True)
     started = time.monotonic()
     with network.running(net):
@@ -140,7 +134,7 @@ async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> R
 
 def _judge_signatures(net: Devnet, above: int) -> Report:
     """What the observer saw: each vote is in its voter's own record, and who has voted for blocks above a height."""
-    seen = json.loads((net.folder / "seen.json").read_text(encoding="utf-8"))
+    seen = seen_by_observer(net)
     votes = seen.pop("votes")
     awake = {voter for voter, _, _, _, height, _ in votes if height > above}
     names = [member.name for member in net.members]

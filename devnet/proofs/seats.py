@@ -25,6 +25,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.measuring import report
+from devnet.measuring.observing import observer_of, seen_by_observer
 from devnet.measuring.report import Report
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
@@ -169,12 +170,7 @@ def main() -> int:
     for name in (NEWCOMER, MOVED):
         net, _ = layout.add_full_node(net, name, any_ports=True)
     of_genesis = replace(net, members=net.members[:MEMBERS])
-    observer = Process(
-        "observer",
-        "devnet.measuring.observer",
-        (str(net.folder), str(net.folder / "seen.json")),
-        net.folder / "observer",
-    )
+    observer = observer_of(net)
     began = time.monotonic()
     with network.running(of_genesis):
         try:
@@ -182,7 +178,7 @@ def main() -> int:
             facts = asyncio.run(_play(net, began))
         finally:
             processes.stop(observer, *(Process(name, processes.NODE, (), net.folder / name.lower()) for name in OWN))
-    facts["conflicts"] = json.loads((net.folder / "seen.json").read_text(encoding="utf-8"))["conflicts"]
+    facts["conflicts"] = seen_by_observer(net)["conflicts"]
     facts["seconds"] = round(time.monotonic() - began)
     facts["failures"] = [f"conflicting signatures: {text}" for text in facts["conflicts"]]
     report.write("seats", facts)

@@ -49,8 +49,7 @@ class SeatWatch(Listener):
 
     def _tell_of_jail(self, final: ExecutedBlock) -> None:
         stake = self._chain.runtime.at(final.state)[TrustStake]
-        owners = dict.fromkeys(stake.key_owner[session] for session in self._keys.sessions)
-        jailed = {stash for stash in owners if stash is not None and stake.jailed[stash] is not None}
+        jailed = {stash for stash in stake.owners(self._keys.sessions) if stake.jailed[stash] is not None}
         for stash in jailed - self._jailed:
             _LOG.warning(
                 "the candidate 0x%s is in jail: it gave no sign of life for too long, and no election seats it until "

@@ -51,8 +51,7 @@ class SeatFigures(Listener):
 
     def _show_stake(self, stake: TrustStake) -> None:
         """Of the candidates that have registered a key of this node."""
-        owners = dict.fromkeys(stake.key_owner[session] for session in self._sessions)
-        own = [stash for stash in owners if stash is not None and stake.candidates[stash] is not None]
+        own = [stash for stash in stake.owners(self._sessions) if stake.candidates[stash] is not None]
         self._metrics.stake.set(sum(stake.behind(stash) for stash in own) / GRAINS_PER_OGPU)
         self._metrics.jailed.set(any(stake.jailed[stash] is not None for stash in own))
 

@@ -14,6 +14,7 @@ In reading order:
 * `arrivals`: extrinsics that wait to be judged, those of each source in turn
 * `manners`: what each peer's refused extrinsics cost, and who is not listened to for it; pure
 * `entrance`: the two stages of the way in: before a signature is checked and after it
+* `spreading`: messages of one kind, taken from peers and passed on
 * `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
 * `attestation_pool`: the same for execution attestations
 * `heartbeat_pool`: the same for signs of life

@@ -32,11 +32,11 @@ from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PoolRefusalError
+from node.pool.spreading import Spreading, decoded
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519
-from runtime.encoding.codec import DecodeError
 from runtime.encoding.types import Unsigned, Weight
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, InvalidBlock
@@ -64,8 +64,7 @@ class AttestationPool(Listener):
     def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
         self._chain = chain
-        self._peers = peers
-        self._gossip = gossip
+        self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip)
         self._best = best
         self._kept: dict[OrderKey, _Kept] = {}
         self._bytes = 0
@@ -77,30 +76,16 @@ class AttestationPool(Listener):
 
     def submit(self, raw: bytes) -> bytes:
         """Take one from this node's user -> its hash; raises `PoolRefusalError`."""
-        attestation_id = blake2_256(raw)
         self._add(raw)
-        self._tell(self._gossip.on_own(attestation_id, self._peers.peer_ids()), raw)
-        return attestation_id
+        self._spreading.tell(raw)
+        return blake2_256(raw)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take one from a peer, and pass it on."""
-        if kind is not FrameKind.ATTESTATION:
-            return
-        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers.peer_ids())
-        if targets is None:
-            return
-        try:
-            self._add(payload)
-        except PoolRefusalError as refusal:
-            _LOG.debug("an attestation of peer %s is not taken: %s", peer, refusal)
-            return
-        self._tell(targets, payload)
+        self._spreading.hear(kind, payload, peer, self._add)
 
     def _add(self, raw: bytes) -> None:
-        try:
-            signed = decode_attestation(raw)
-        except DecodeError as error:
-            raise PoolRefusalError(UNDECODABLE, "Attestation has invalid format", str(error)) from error
+        signed = decoded(decode_attestation, raw, "Attestation")
         place = order_key(signed)
         if place in self._kept:
             why = "one is kept for this place in the race, or this step of the slot"
@@ -214,10 +199,6 @@ class AttestationPool(Listener):
         kept = self._kept.pop(place, None)
         if kept is not None:
             self._bytes -= kept.size
-
-    def _tell(self, targets: Iterable[str], raw: bytes) -> None:
-        for target in targets:
-            self._peers.transport.send(target, FrameKind.ATTESTATION, raw)
 
 
 class _UndoError(Exception):

@@ -15,10 +15,9 @@ from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PoolRefusalError
+from node.pool.spreading import Spreading, decoded
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, DoubleProposal
-from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
@@ -38,8 +37,7 @@ class EvidencePool(Listener):
     def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
         self._chain = chain
-        self._peers = peers
-        self._gossip = gossip
+        self._spreading = Spreading(FrameKind.EVIDENCE, peers, gossip)
         self._best = best
         self._kept: dict[bytes, Proof] = {}
         self._told_in = -1
@@ -61,17 +59,7 @@ class EvidencePool(Listener):
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take a proof from a peer, and pass it on."""
-        if kind is not FrameKind.EVIDENCE:
-            return
-        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers.peer_ids())
-        if targets is None:
-            return
-        try:
-            self._add(_decoded(payload))
-        except PoolRefusalError as refusal:
-            _LOG.debug("evidence of peer %s is not taken: %s", peer, refusal)
-            return
-        self._tell(targets, payload)
+        self._spreading.hear(kind, payload, peer, lambda raw: self._add(decoded(EVIDENCE.decode, raw, "Evidence")))
 
     def _submit(self, evidence: Proof) -> None:
         try:
@@ -79,7 +67,7 @@ class EvidencePool(Listener):
         except PoolRefusalError as refusal:
             _LOG.debug("own evidence is not taken: %s", refusal)
             return
-        self._tell_own(evidence)
+        self._spreading.tell(EVIDENCE.encode(evidence))
 
     def _add(self, evidence: Proof) -> None:
         if len(self._kept) >= OFFENDERS_MAX:
@@ -122,15 +110,7 @@ class EvidencePool(Listener):
         if epoch > self._told_in:
             self._told_in = epoch
             for evidence in self._kept.values():
-                self._tell_own(evidence)
-
-    def _tell_own(self, evidence: Proof) -> None:
-        raw = EVIDENCE.encode(evidence)
-        self._tell(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
-
-    def _tell(self, targets: Iterable[str], raw: bytes) -> None:
-        for target in targets:
-            self._peers.transport.send(target, FrameKind.EVIDENCE, raw)
+                self._spreading.tell(EVIDENCE.encode(evidence))
 
 
 def _is_good(pallet: TrustLock, evidence: Proof) -> bool:
@@ -139,10 +119,3 @@ def _is_good(pallet: TrustLock, evidence: Proof) -> bool:
     except DispatchError:
         return False
     return True
-
-
-def _decoded(raw: bytes) -> Proof:
-    try:
-        return EVIDENCE.decode(raw)
-    except DecodeError as error:
-        raise PoolRefusalError(UNDECODABLE, "Evidence has invalid format", str(error)) from error

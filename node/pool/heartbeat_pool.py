@@ -15,10 +15,10 @@ from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError
-from runtime.cryptography.hashing import blake2_256
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PoolRefusalError
+from node.pool.spreading import Spreading, decoded
 from runtime.cryptography.signatures import verify_ed25519
-from runtime.encoding.codec import Codec, DecodeError, codec
+from runtime.encoding.codec import Codec, codec
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 from runtime.pallets.im_online import HEARTBEATS_MAX, Heartbeat, ImOnline, heartbeat_payload
@@ -37,8 +37,7 @@ class HeartbeatPool(Listener):
     def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
         self._chain = chain
-        self._peers = peers
-        self._gossip = gossip
+        self._spreading = Spreading(FrameKind.HEARTBEAT, peers, gossip)
         self._best = best
         self._kept: dict[bytes, Heartbeat] = {}
 
@@ -53,22 +52,11 @@ class HeartbeatPool(Listener):
         kept = self._kept.get(stash)
         if kept is None or self._epoch(kept.seen.number) < self._epoch(heartbeat.seen.number):
             self._add(heartbeat)
-        raw = HEARTBEAT.encode(self._kept[stash])
-        self._tell(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
+        self._spreading.tell(HEARTBEAT.encode(self._kept[stash]))
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take one from a peer, and pass it on."""
-        if kind is not FrameKind.HEARTBEAT:
-            return
-        targets = self._gossip.on_message(blake2_256(payload), peer, self._peers.peer_ids())
-        if targets is None:
-            return
-        try:
-            self._add(_decoded(payload))
-        except PoolRefusalError as refusal:
-            _LOG.debug("a heartbeat of peer %s is not taken: %s", peer, refusal)
-            return
-        self._tell(targets, payload)
+        self._spreading.hear(kind, payload, peer, lambda raw: self._add(decoded(HEARTBEAT.decode, raw, "Heartbeat")))
 
     def _add(self, heartbeat: Heartbeat) -> None:
         """Cheap checks come before the state is read, and that before the signature."""
@@ -135,14 +123,3 @@ class HeartbeatPool(Listener):
 
     def _epoch(self, height: int) -> int:
         return self._chain.parameters.epoch_of(height)
-
-    def _tell(self, targets: Iterable[str], raw: bytes) -> None:
-        for target in targets:
-            self._peers.transport.send(target, FrameKind.HEARTBEAT, raw)
-
-
-def _decoded(raw: bytes) -> Heartbeat:
-    try:
-        return HEARTBEAT.decode(raw)
-    except DecodeError as error:
-        raise PoolRefusalError(UNDECODABLE, "Heartbeat has invalid format", str(error)) from error

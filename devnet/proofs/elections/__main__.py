@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import shutil
 import sys
 import time
@@ -23,9 +22,9 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.launcher.processes import Process
 from devnet.measuring import report
 from devnet.measuring.final_blocks import blocks_of_all
+from devnet.measuring.observing import observer_of, seen_by_observer
 from devnet.measuring.report import Report
 from devnet.proofs.elections.scenes import Director
 from devnet.proofs.elections.terms import terms_of
@@ -52,12 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     net = layout.create(FOLDER, MEMBERS, any_ports=True, seats=SEATS, is_fast=True)
     net, _ = layout.add_full_node(net, WATCHER, any_ports=True)
-    observer = Process(
-        "observer",
-        "devnet.measuring.observer",
-        (str(net.folder), str(net.folder / "seen.json")),
-        net.folder / "observer",
-    )
+    observer = observer_of(net)
     started = time.monotonic()
     with network.running(net):
         try:
@@ -65,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             facts = asyncio.run(_play(net, max(EPOCHS, options.epochs)))
         finally:
             processes.stop(observer)
-    facts["conflicts"] = json.loads((net.folder / "seen.json").read_text(encoding="utf-8"))["conflicts"]
+    facts["conflicts"] = seen_by_observer(net)["conflicts"]
     facts["seconds"] = round(time.monotonic() - started)
     facts["failures"] = _failures(facts)
     report.write("elections", facts)

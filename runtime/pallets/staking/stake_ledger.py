@@ -9,6 +9,8 @@ Always:
 * No two candidates share a key, and a session key that has sat is nobody else's for ever.
 """
 
+from collections.abc import Iterable
+
 from runtime.cryptography.signatures import is_safe_public_key
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, BlockNumber
@@ -210,6 +212,11 @@ class StakeLedger(SeatLedger):
     def behind(self, validator: bytes) -> int:
         """All stake behind a validator."""
         return self.bonds[validator] + self.pools[validator].stake.value
+
+    def owners(self, sessions: Iterable[bytes]) -> tuple[bytes, ...]:
+        """The stashes to which session keys belong, each once."""
+        found = dict.fromkeys(self.key_owner[session] for session in sessions)
+        return tuple(stash for stash in found if stash is not None)
 
     def commission_of(self, validator: bytes) -> int | None:
         """What a candidate asks now, in millionths."""

@@ -194,7 +194,7 @@ class TrustLock(Pallet, index=8):
         """Whom the evidence proves guilty of what; NotAnOffence, EvidenceTooOld or AlreadyPunished."""
         proof = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
         now = self.beacon.epoch()
-        epoch = min(proof.epoch, now)  # the offender wrote it: an epoch that lies ahead counts as now
+        epoch = self._counted_epoch(proof)
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
         ensure(not self.is_punished(proof.offender), AlreadyPunished)
         pardoned = self.stake.pardoned[proof.offender]
@@ -271,7 +271,7 @@ class TrustLock(Pallet, index=8):
 
     def _punish(self, proof: ProvenOffence, reporter: bytes) -> None:
         """Hold the slash of the offender, have its accomplices raised, and end its candidacy."""
-        epoch = min(proof.epoch, self.beacon.epoch())
+        epoch = self._counted_epoch(proof)
         window = [*self._window(), self._offender(proof, epoch)]
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, reporter)
@@ -281,6 +281,10 @@ class TrustLock(Pallet, index=8):
             self.raised.set(ppm)
         self.stake.tombstone(proof.offender)
         self.emit(OffenceProven(proof.offender, proof.kind, proof.at, epoch, ppm, amount, reporter))
+
+    def _counted_epoch(self, proof: ProvenOffence) -> int:
+        """The offender wrote it: one that lies ahead counts as now."""
+        return min(proof.epoch, self.beacon.epoch())
 
     def _offender(self, proof: ProvenOffence, epoch: int) -> Offender:
         """With its share of the votes: stake that left after the election is in no exposure, and votes nevertheless."""

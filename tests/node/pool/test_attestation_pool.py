@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,29 +33,10 @@ from scripts.chains.market_chain import (
     named_keys,
     terms,
 )
+from settled_chain import SettledChain
 
 ROOT = b"R" * 32
 ENCODE = encode_attestation
-
-
-@dataclass
-class PlayedChain:
-    """What the pool reads of a chain, over a market chain."""
-
-    market: MarketChain
-    genesis: bytes = GENESIS_HASH
-
-    @property
-    def runtime(self) -> Any:
-        return self.market.runtime
-
-    @property
-    def final(self) -> Any:
-        return SimpleNamespace(state=self.market.state, facts=SimpleNamespace(height=self.market.height))
-
-    def get(self, block: bytes) -> Any:
-        del block
-        return self.final
 
 
 class Stage:
@@ -73,7 +54,7 @@ class Stage:
         self.transport = PlayedTransport("a", "b")
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
-        self.pool = AttestationPool(PlayedChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
+        self.pool = AttestationPool(SettledChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
 
     def attested(self, racer: Keys, **changed: Any) -> SignedAttestation:
         return attestation(racer, self.unit_id, self.unit, ROOT, **changed)
