@@ -103,3 +103,11 @@ def test_more_proofs_than_a_hello_holds_are_refused() -> None:
     many = [KeyPair.from_seed(bytes([number]) * 32) for number in range(PROOFS_MAX + 1)]
     with pytest.raises(ValueError, match=str(PROOFS_MAX)):
         prove([(pair.public, pair.secret) for pair in many], GENESIS, "me")
+
+
+def test_who_lost_its_key_to_another_peer_takes_nothing_along_when_it_goes() -> None:
+    known = proofs()
+    assert known.accepts("old", Role.VALIDATOR, prove_as("old"))
+    assert known.accepts("new", Role.VALIDATOR, prove_as("new"))
+    assert known.accepts("old", Role.FULL, b"")
+    assert known.is_validator("new")

@@ -200,3 +200,11 @@ def test_what_is_signed_says_all_of_it(stash: bytes, number: int, block: bytes) 
     others = (replace(seen, stash=NEW.stash), replace(seen, number=number ^ 1), replace(seen, block=hash_of(7)))
     assert all(heartbeat_payload(hash_of(0), other) != payload for other in others if other != seen)
     assert heartbeat_payload(hash_of(1), seen) != payload
+
+
+def test_in_the_first_epoch_nobody_has_seen_block_zero() -> None:
+    """Its hash is known before the chain begins."""
+    chain = MarketChain(named_keys(8), [NEW], {"TrustStake.elections": 1}, epoch_blocks=EPOCH_BLOCKS)
+    chain.block(*offers(NEW))
+    chain.block()
+    chain.block(refuses((beat(NEW, 0),), "another epoch"), attach(beat(NEW, 1)))

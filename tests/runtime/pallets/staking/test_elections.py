@@ -12,7 +12,8 @@ from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.seats import Overhang
 from runtime.pallets.staking.stakers import Seat, Why
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed
+from scripts.chains.evidence import double
+from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed, tolerant
 from scripts.chains.newcomers import validates
 
 NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
@@ -324,3 +325,34 @@ def test_who_is_in_jail_since_an_election_before_counts_for_the_third() -> None:
     until_epoch(chain, 5)
     assert len(chain.happened(ev.Jailed)) == 1
     assert len(list(chain.now()[TrustStake].jailed.items())) == 1, "a second one would be half of the weight"
+
+
+def test_what_left_long_before_bears_what_a_seat_does_whose_owner_must_stay() -> None:
+    chain = chain_of(4)
+    leaver = chain.validators[1]
+    chain.block(signed(leaver.stash, TrustStake.chill()), signed(leaver.stash, TrustStake.unbond(value=BOND)))
+    until_epoch(chain, 5)
+    chain.block(signed(SAVER.stash, double(leaver, epoch=5)))
+    until_epoch(chain, 7)
+    while not chain.happened(ev.Withdrawn):
+        chain.block(tolerant(signed(leaver.stash, TrustStake.withdraw_unbonded())))
+    (withdrawn,) = chain.happened(ev.Withdrawn)
+    assert withdrawn.amount == BOND - BOND * 9 // 16, "of the quarter that its seat has of the votes"
+
+
+def test_jail_says_since_which_era() -> None:
+    chain = chain_of(4)
+    chain.absent = frozenset([chain.validators[1].stash])
+    until_epoch(chain, 4)
+    (jailed,) = chain.happened(ev.Jailed)
+    assert (jailed.stash, jailed.era) == (chain.validators[1].stash, 2), "its second epoch without a sign was epoch 1"
+    assert chain.now()[TrustStake].jailed[jailed.stash] == jailed.era
+
+
+def test_who_offers_no_more_may_leave_jail_too() -> None:
+    chain = chain_of(4)
+    silent = chain.validators[1]
+    chain.absent = frozenset([silent.stash])
+    assert silent.stash in until_epoch(chain, 2).jailed
+    chain.block(signed(silent.stash, TrustStake.chill()), signed(silent.stash, TrustStake.unjail()))
+    assert silent.stash not in chain.now()[TrustStake].jailed

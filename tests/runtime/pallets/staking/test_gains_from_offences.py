@@ -3,6 +3,8 @@
 import pytest
 
 from offending import DELEGATOR, REPORTER, chain_of, owned, until_taken
+from runtime.encoding.types import Root
+from runtime.frame.runtime import Bound
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.staking_events import NotEnoughStake, SlashTaken
@@ -135,3 +137,20 @@ def test_all_of_what_moved_and_was_struck_is_named_and_taken_back_at_once() -> N
     assert (who, bob) not in chain.now()[TrustStake].positions
     (chunk,) = chain.now()[TrustStake].unlocking[who]
     assert chunk.value == left
+
+
+def test_where_the_first_offender_was_excused_the_others_are_raised_still() -> None:
+    chain = chain_of(7)
+    alice, bob, charlie = chain.validators[:3]
+    chain.block(*(signed(REPORTER.stash, double(who)) for who in (alice, bob)))
+    chain.block()
+
+    def excuse(bound: Bound) -> None:
+        bound.dispatch(TrustLock.cancel_slashes(offender=alice.stash), Root())
+
+    chain.block(excuse)
+    chain.block(signed(REPORTER.stash, double(charlie)))
+    until_taken(chain)
+    chain.blocks(2)
+    bonds = chain.now()[TrustStake].bonds
+    assert [bonds[who.stash] for who in (alice, bob, charlie)] == [BOND, 0, 0]

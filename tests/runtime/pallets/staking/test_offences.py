@@ -62,6 +62,11 @@ KINDS = {
     "E2": (proposals(proposal(), proposal(B2)), Offence.TWO_PROPOSALS, 4),
     "E3 notarised": (TWO_NOTARISED, Offence.TWO_BALLOTS, 4),
     "E3 finalised": (ballots(ballot(FINALISE), ballot(FINALISE, B2)), Offence.TWO_BALLOTS, 4),
+    "E3 of one block at two heights": (
+        ballots(ballot(NOTARISE), replace(ballot(NOTARISE), height=6)),
+        Offence.TWO_BALLOTS,
+        4,
+    ),
     "E4": (ballots(ballot(FINALISE), ballot(SKIP)), Offence.FINALISED_AND_SKIPPED, 4),
     "E4 the other way round": (ballots(ballot(SKIP), ballot(FINALISE)), Offence.FINALISED_AND_SKIPPED, 4),
 }
