@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
@@ -31,6 +32,14 @@ HEARTBEAT: Codec[Heartbeat] = codec(Heartbeat)
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBeat:
+    """A heartbeat, and the session key that signed it: its candidate may have another one later."""
+
+    heartbeat: Heartbeat
+    session: bytes
+
+
 class HeartbeatPool(Listener):
     """The heartbeats of one node."""
 
@@ -39,7 +48,7 @@ class HeartbeatPool(Listener):
         self._chain = chain
         self._spreading = Spreading(FrameKind.HEARTBEAT, peers, gossip)
         self._best = best
-        self._kept: dict[bytes, Heartbeat] = {}
+        self._kept: dict[bytes, KeptBeat] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -50,9 +59,9 @@ class HeartbeatPool(Listener):
         """Take one of this node's own; of an epoch's second one the first is told again. Raises `PoolRefusalError`."""
         stash = heartbeat.seen.stash
         kept = self._kept.get(stash)
-        if kept is None or self._epoch(kept.seen.number) < self._epoch(heartbeat.seen.number):
+        if kept is None or self._epoch(kept.heartbeat.seen.number) < self._epoch(heartbeat.seen.number):
             self._add(heartbeat)
-        self._spreading.tell(HEARTBEAT.encode(self._kept[stash]))
+        self._spreading.tell(HEARTBEAT.encode(self._kept[stash].heartbeat))
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take one from a peer, and pass it on."""
@@ -62,32 +71,31 @@ class HeartbeatPool(Listener):
         """Cheap checks come before the state is read, and that before the signature."""
         stash, number = heartbeat.seen.stash, heartbeat.seen.number
         kept = self._kept.get(stash)
-        if kept is not None and self._epoch(kept.seen.number) >= self._epoch(number):
+        if kept is not None and self._epoch(kept.heartbeat.seen.number) >= self._epoch(number):
             raise PoolRefusalError(ALREADY_KNOWN, "Heartbeat is already known", "one of this epoch is kept")
         if kept is None and len(self._kept) >= CANDIDATES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many heartbeats wait")
-        problem = self._problem(heartbeat)
-        if problem:
-            raise PoolRefusalError(INVALID, "Invalid Heartbeat", problem)
-        self._kept[stash] = heartbeat
+        self._kept[stash] = KeptBeat(heartbeat, self._checked(heartbeat))
 
-    def _problem(self, heartbeat: Heartbeat) -> str:
-        """Why it can never be attached on the best branch; empty if it can, now or soon."""
+    def _checked(self, heartbeat: Heartbeat) -> bytes:
+        """The key that signed it; `PoolRefusalError` if it can never be attached on the best branch, now or soon."""
         seen = heartbeat.seen
         best = self._chain.get(self._best()) or self._chain.final
         epoch = self._epoch(seen.number)
         if epoch < self._epoch(best.facts.height) or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
-            return "of another time"
+            raise _invalid("of another time")
         if seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block:
-            return "of a block that is not final here"
+            raise _invalid("of a block that is not final here")
         stake = self._chain.runtime.at(best.state)[TrustStake]
         candidate = stake.candidates[seen.stash]
         if candidate is None:
-            return "no candidate"
+            raise _invalid("no candidate")
         if stake.was_on_line(seen.stash, epoch):
-            return "it was on line in this epoch already"
+            raise _invalid("it was on line in this epoch already")
         payload = heartbeat_payload(self._chain.genesis, seen)
-        return "" if verify_ed25519(candidate.session_key, payload, heartbeat.signature) else "bad signature"
+        if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
+            raise _invalid("bad signature")
+        return candidate.session_key
 
     # --- out
 
@@ -98,8 +106,9 @@ class HeartbeatPool(Listener):
         for stash in sorted(self._kept):
             if len(chosen) == HEARTBEATS_MAX:
                 break
-            if not pallet.problem(self._kept[stash]):
-                chosen.append(self._kept[stash])
+            heartbeat = self._kept[stash].heartbeat
+            if not pallet.problem(heartbeat):
+                chosen.append(heartbeat)
         while chosen and not ImOnline.attach(heartbeats=tuple(chosen)).weight.fits(pallet.room()):
             chosen.pop()
         if chosen:
@@ -110,16 +119,22 @@ class HeartbeatPool(Listener):
         final = blocks[-1]
         epoch = self._epoch(final.facts.height)
         stake = self._chain.runtime.at(final.state)[TrustStake]
-        for stash, heartbeat in list(self._kept.items()):
-            if self._epoch(heartbeat.seen.number) < epoch or self._is_settled(stake, heartbeat):
+        for stash, kept in list(self._kept.items()):
+            if self._epoch(kept.heartbeat.seen.number) < epoch or self._is_settled(stake, kept):
                 del self._kept[stash]
 
-    def _is_settled(self, stake: TrustStake, heartbeat: Heartbeat) -> bool:
+    def _is_settled(self, stake: TrustStake, kept: KeptBeat) -> bool:
         """By a final state; an own one is made anew where it is still needed."""
-        seen = heartbeat.seen
-        if stake.candidates[seen.stash] is None or stake.was_on_line(seen.stash, self._epoch(seen.number)):
+        seen, candidate = kept.heartbeat.seen, stake.candidates[kept.heartbeat.seen.stash]
+        if candidate is None or candidate.session_key != kept.session:
+            return True
+        if stake.was_on_line(seen.stash, self._epoch(seen.number)):
             return True
         return seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block
 
     def _epoch(self, height: int) -> int:
         return self._chain.parameters.epoch_of(height)
+
+
+def _invalid(why: str) -> PoolRefusalError:
+    return PoolRefusalError(INVALID, "Invalid Heartbeat", why)

@@ -228,7 +228,10 @@ class SetsAhead:
         return is_possible and is_ahead and self._resting.get(peer, 0) <= now_ms
 
     def _refuse(self, peer: Peer, reason: str) -> None:
-        self._peers.penalise(peer, reason, self._now_ms())
+        # While it owes another answer this may be a late one to an earlier question, and right: it only has to rest,
+        # so who leaves a question open gains one wrong answer a minute, which is what a penalty a minute allows.
+        if not self._owed.get(peer, 0):
+            self._peers.penalise(peer, reason, self._now_ms())
         self._let_rest(peer)
 
     def _let_rest(self, peer: Peer) -> None:

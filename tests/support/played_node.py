@@ -60,6 +60,7 @@ class PlayedNode:
         self.final = 0
         self.tries = {self.chain.genesis_hash: self.chain.trie}
         self.asked: list[feed.SubmitMany] = []
+        self.new_keys = b"keys", b"proof"
         self._writer: asyncio.StreamWriter
 
     async def on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,6 +115,8 @@ class PlayedNode:
                 self._submit(request)
             case feed.Prove():
                 self._prove(request)
+            case feed.RotateKeys():
+                self._send(feed.RequestResult(request.request_id, list(self.new_keys)))
             case _:
                 self._send(feed.RequestResult(request.request_id, self._value(request)))
 

@@ -17,7 +17,15 @@ from played_transport import PlayedTransport
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
-from runtime.pallets.im_online import HEARTBEATS_MAX, Heartbeat, HeartbeatReceived, ImOnline, SeenFinal
+from runtime.pallets.im_online import (
+    HEARTBEATS_MAX,
+    Heartbeat,
+    HeartbeatReceived,
+    ImOnline,
+    SeenFinal,
+    heartbeat_payload,
+)
+from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.heartbeats import heartbeat
 from scripts.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, hash_of, named_keys, signed
@@ -190,3 +198,20 @@ def test_where_a_block_has_little_room_fewer_are_attached_and_none_in_none(stage
         bound.mandatory_left = room
         calls = list(stage.pool.inherents(bound))
         assert sum(len(call.arguments[0]) for call in calls) == attached
+
+
+def test_one_with_a_key_that_was_replaced_is_forgotten_and_the_new_keys_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage(monkeypatch, blocks=EPOCH_BLOCKS)
+    who, second = NEW[0], Keys("second")
+    stage.pool.submit(stage.beat(who, stage.market.height))
+    proof = second.proof(GENESIS_HASH, who.stash)
+    stage.market.block(signed(who.stash, Session.set_keys(second.node_keys(), proof)))
+    stage.pool.on_final([stage.pool._chain.final])
+    assert len(stage.pool) == 0
+    seen = SeenFinal(who.stash, stage.market.height, hash_of(stage.market.height))
+    new = Heartbeat(seen, second.sign("session", heartbeat_payload(GENESIS_HASH, seen)))
+    assert [kind for _, kind, _ in stage.hear(new)] == [FrameKind.HEARTBEAT]
+    stage.market.block()
+    assert [one.stash for one in stage.make_block()] == [who.stash]

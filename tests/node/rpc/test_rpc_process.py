@@ -180,15 +180,32 @@ def test_strangers_are_refused(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
-def test_unsafe_methods_are_hidden_unless_allowed(tmp_path: Path) -> None:
+UNSAFE = {"state_getPairs": ("0x",), "author_rotateKeysWithOwner": ("0x" + "ab" * 32,)}
+"""What costs much to answer, and what changes the node's own files."""
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_unsafe_methods_are_hidden_unless_allowed(name: str, tmp_path: Path) -> None:
     async def body(_node: PlayedNode, at: str) -> None:
         rpc = await RpcConnection.open(f"ws://{at}")
         with pytest.raises(RpcError) as hidden:
-            await rpc.call("state_getPairs", "0x")
+            await rpc.call(name, *UNSAFE[name])
         assert hidden.value.code == -32601
         await rpc.close()
 
     run(tmp_path, body)
+
+
+def test_who_may_has_new_keys_made_as_the_wallet_reads_them(tmp_path: Path) -> None:
+    async def body(node: PlayedNode, at: str) -> None:
+        rpc = await RpcConnection.open(f"ws://{at}")
+        given = await rpc.call("author_rotateKeysWithOwner", "0x" + "ab" * 32)
+        assert given == {"keys": "0x" + node.new_keys[0].hex(), "proof": "0x" + node.new_keys[1].hex()}
+        with pytest.raises(RpcError):
+            await rpc.call("author_rotateKeysWithOwner", "no hex")
+        await rpc.close()
+
+    run(tmp_path, body, ServerOptions(unsafe_allowed=True))
 
 
 def test_every_method_has_a_class_and_a_sentence(tmp_path: Path) -> None:

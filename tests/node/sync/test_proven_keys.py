@@ -72,6 +72,18 @@ def test_a_peer_that_proves_without_end_is_not_listened_to_and_banned() -> None:
     assert stage.transport.banned == ["validator"]
 
 
+def test_four_proofs_at_once_and_one_more_in_ten_seconds_are_heard() -> None:
+    stage = Stage()
+    both, one = proof("validator", FIRST, SECOND), proof("validator", FIRST)
+    for number in range(6):
+        stage.hear(one if number % 2 else both)
+    assert (len(stage.told), stage.peers.penalties) == (4, 2)
+    stage.now_ms += 10_000
+    stage.hear(both)
+    stage.hear(one)
+    assert (len(stage.told), stage.peers.penalties) == (5, 3)
+
+
 def test_other_messages_are_not_for_it() -> None:
     stage = Stage()
     stage.hear(proof("validator", SECOND), kind=FrameKind.HEARTBEAT)

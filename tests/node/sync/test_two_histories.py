@@ -25,7 +25,7 @@ from node.peers.messages import (
     HANDOFFS_PER_ANSWER_MAX,
     GetHandoffs,
 )
-from node.sync.sets_ahead import ANSWERS_BURST, REST_MS
+from node.sync.sets_ahead import ANSWERS_BURST, PATIENCE_MS, REST_MS
 from runtime.blocks.block import BLOCK
 
 
@@ -191,3 +191,25 @@ def test_the_newest_set_that_it_was_told_is_compared_too(joiner: Joiner, maker: 
     followed(joiner, [("Alice",), ("Bob",)])
     with pytest.raises(NodeError, match="two histories: in epoch 2"):
         catch_up(joiner, maker, joiner.chain.parameters.boundary(1))
+
+
+def test_a_right_answer_that_comes_after_the_peer_was_asked_again_costs_it_nothing(tmp_path: Path) -> None:
+    """It answers the question from epoch 0, and is read as one from epoch 1: nothing in it says which it is."""
+    maker, reference = Maker(tmp_path / "maker"), None
+    for _ in range(2 * maker.chain.parameters.epoch_blocks):
+        block = maker.make(final_ref=reference)
+        certificate = maker.certify(block)
+        maker.chain.finalise((block.facts.id,), certificate)
+        reference = CertifiedRef(block.facts.height, block.facts.id, certificate)
+    (tmp_path / "joiner").mkdir()
+    joiner = Joiner(open_at(tmp_path / "joiner"))
+    handoffs = tuple(maker.chain.storage.handoff(epoch) or b"" for epoch in range(2))
+    joiner.claim(PEER, 2)
+    assert joiner.asks()
+    joiner.now_ms += PATIENCE_MS
+    joiner.asks()
+    catch_up(joiner, maker, joiner.chain.parameters.boundary(0))
+    joiner.now_ms += REST_MS
+    assert joiner.asks(), "again, from a later epoch"
+    joiner.answer(PEER, *handoffs)
+    assert joiner.peers.penalties == 0
