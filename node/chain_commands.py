@@ -21,7 +21,7 @@ from node.ledger.storage import Storage
 from runtime.blocks.block import block_id
 from wallet.asking import require_agreement
 from wallet.errors import WalletError
-from wallet.rpc import RpcConnection
+from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 
 
 @click.command("build-spec")
@@ -120,5 +120,5 @@ async def _asked(url: str) -> dict[str, object]:
         finally:
             await node.close()
         return {"finalized_number": int(header["number"], 16), "finalized_hash": block}
-    except WalletError as error:
+    except (WalletError, NodeUnreachableError, RpcError) as error:
         raise BadInputError(str(error)) from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from node.duty.key_proofs import KEYS_MAX, new_keys
 from node.duty.key_watch import KeyWatch
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.duty.seat import hold_keys
+from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import BadInputError
 from node.ledger.chain import Chain
@@ -143,3 +146,32 @@ def test_a_key_that_sits_elsewhere_is_not_signed_with(tmp_path: Path) -> None:
     watch.on_final([maker.chain.final])
     assert KEY in keys.sessions
     assert keys.seat(0) is None, "what it has signed is not known here"
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_after_a_kill_between_any_two_writes_the_node_starts_and_makes_keys(
+    done: int, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the session key, the VRF key, the session key: so many are there."""
+    create, insert, left = SignStateFile.create, Keystore.insert, [done]
+
+    def cut(write: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*arguments: Any) -> Any:
+            if not left[0]:
+                raise OSError(5, "killed")
+            left[0] -= 1
+            return write(*arguments)
+
+        return written
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SignStateFile, "create", cut(create))
+        patched.setattr(Keystore, "insert", cut(insert))
+        with pytest.raises(OSError, match="killed"):
+            stage.watch.rotate(OWNER)
+    stage.chain.storage.close()
+    again = Stage(stage.paths.base)
+    assert again.keys.seat(0) is not None
+    assert tuple(again.keys.sessions) == (KEY,)
+    keys, _ = again.watch.rotate(OWNER)
+    assert again.keys.sessions[keys.session].file is not None
