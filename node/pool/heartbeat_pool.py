@@ -103,7 +103,7 @@ class HeartbeatPool(Listener):
         """The call that attaches everything that is good now, as far as there is room, if there is anything."""
         pallet = bound[ImOnline]
         chosen: list[Heartbeat] = []
-        for stash in sorted(self._kept):
+        for stash in self._in_turn(bound[TrustStake]):
             if len(chosen) == HEARTBEATS_MAX:
                 break
             heartbeat = self._kept[stash].heartbeat
@@ -112,7 +112,16 @@ class HeartbeatPool(Listener):
         while chosen and not ImOnline.attach(heartbeats=tuple(chosen)).weight.fits(pallet.room()):
             chosen.pop()
         if chosen:
-            yield ImOnline.attach(heartbeats=tuple(chosen))
+            yield ImOnline.attach(heartbeats=tuple(sorted(chosen, key=lambda each: each.seen.stash)))
+
+    def _in_turn(self, stake: TrustStake) -> list[bytes]:
+        """Whose come first: where more wait than a block holds, those with the most behind them.
+
+        Else many candidates with the least bond would keep out who could be elected, in epochs of few blocks.
+        """
+        if len(self._kept) <= HEARTBEATS_MAX:
+            return sorted(self._kept)
+        return sorted(self._kept, key=lambda stash: (-stake.behind(stash), stash))
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Forget those of epochs that are over, whose candidates were heard, or gave up, or have another key."""

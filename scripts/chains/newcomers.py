@@ -9,12 +9,14 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import BOND, DEVICE_BOND, GENESIS_HASH, OGPU, Keys, Step, signed
 
 
-def validates(keys: Keys, session: str = "session", commission_ppm: int = 50_000) -> Any:
+def validates(
+    keys: Keys, session: str = "session", commission_ppm: int = 50_000, provider_key: bytes | None = None
+) -> Any:
     """The call by which a stash that has bonded becomes a candidate, with its key of this role in consensus."""
     return TrustStake.validate(
         keys=keys.node_keys(session),
         proof=keys.proof(GENESIS_HASH, session=session),
-        provider_key=keys.provider,
+        provider_key=keys.provider if provider_key is None else provider_key,
         commission_ppm=commission_ppm,
     )
 

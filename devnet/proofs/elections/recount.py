@@ -5,6 +5,7 @@ The rules are those of docs/staking.md: who stands for election, the cut of an e
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,10 @@ class Footing:
     seated_since: int
     is_jailed: bool
     is_tombstoned: bool
+    leaving_since: int = 0
+    """The first epoch in which it sat only because it must; 0 if it does not."""
+    waiting_since: int = 0
+    """The first epoch for which it was elected and had no room, at every election since; 0 if it does not wait."""
 
 
 def following(
@@ -40,7 +45,10 @@ def following(
     ]
     ranked = sorted(able, key=lambda stash: (-standings[stash].stake, stash))
     left = {stash: weight for stash, weight in old.items() if not standings[stash].is_tombstoned}
-    result = _cut(left, ranked, {stash: standings[stash].stake for stash in ranked}, seats) if left else dict(old)
+    waited = {stash: standings[stash].leaving_since for stash in left}
+    waited |= {stash: standings[stash].waiting_since for stash in ranked if stash not in left}
+    stakes = {stash: standings[stash].stake for stash in ranked}
+    result = _cut(left, ranked, stakes, seats, waited) if left else dict(old)
     return result, jailed
 
 
@@ -57,9 +65,12 @@ def absent(old: dict[bytes, int], standings: dict[bytes, Footing], ended: int) -
     return found
 
 
-def _cut(left: dict[bytes, int], ranked: Sequence[bytes], stakes: dict[bytes, int], seats: int) -> dict[bytes, int]:
+def _cut(
+    left: dict[bytes, int], ranked: Sequence[bytes], stakes: dict[bytes, int], seats: int, waited: dict[bytes, int]
+) -> dict[bytes, int]:
     wanted, eighth = ranked[:seats], sum(left.values()) // 8
-    gone = sorted((stash for stash in left if stash not in ranked), key=lambda stash: (-left[stash], stash))
+    absentees = sorted((stash for stash in left if stash not in ranked), key=lambda stash: (-left[stash], stash))
+    gone = sorted(absentees, key=lambda stash: waited[stash] or sys.maxsize)
     out = [stash for stash in ranked[seats:] if stash in left][::-1]
     leavers = gone + out
     for count in range(len(leavers), -1, -1):
@@ -71,7 +82,10 @@ def _cut(left: dict[bytes, int], ranked: Sequence[bytes], stakes: dict[bytes, in
             if stash in going:
                 continue
             result[stash] = min(stakes[stash], weight * 9 // 8) if stash in wanted else weight
-        result |= _comers([stash for stash in wanted if stash not in left], stakes, result, eighth, seats)
+        coming = sorted(
+            (stash for stash in wanted if stash not in left), key=lambda stash: waited[stash] or sys.maxsize
+        )
+        result |= _comers(coming, stakes, result, eighth, seats)
         if count == 0 or len(result) >= min(SEATS_LEAST, len(left)):
             return result
     raise AssertionError("nobody may always go")

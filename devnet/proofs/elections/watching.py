@@ -123,6 +123,7 @@ class Watched:
     ) -> dict[bytes, Footing]:
         candidates = {key[-32:] for key in await client.entries(TrustStake.candidates, at=at)}
         everybody = sorted(candidates | old.keys())
+        waiting = {waiter.stash: waiter.since for waiter in await client.read(TrustStake.waiting, at=at)}
         found = {}
         for stash in everybody:
             pool = await client.read(TrustStake.pools, stash, at=at)
@@ -134,6 +135,8 @@ class Watched:
                 seated_since=await client.read(TrustStake.seated_since, stash, at=at),
                 is_jailed=await client.read(TrustStake.jailed, stash, at=at) is not None,
                 is_tombstoned=await client.read(TrustStake.tombstones, stash, at=at) is not None,
+                leaving_since=await client.read(TrustStake.leaving_since, stash, at=at),
+                waiting_since=waiting.get(stash, 0),
             )
         return found
 

@@ -15,7 +15,7 @@ from runtime.pallets.churn import cut
 from runtime.pallets.staking.exposures import by_stake
 from runtime.pallets.staking.seats import OVERHANGS_MAX, Overhang
 from runtime.pallets.staking.stake_ledger import StakeLedger
-from runtime.pallets.staking.stakers import VALIDATORS_MAX, Seat, Seats, Why
+from runtime.pallets.staking.stakers import VALIDATORS_MAX, Seat, Seats, Waiter, Why
 from runtime.pallets.staking.staking_events import Jailed, SetElected
 
 JAIL_SHARE = 3
@@ -44,7 +44,13 @@ class Contest:
 def elect(stake: StakeLedger, first: int) -> None:
     """Elect those who sit from epoch `first` on, for an era: in the first block of the epoch before."""
     old = stake.validators(first - 1)
-    following = _elected(stake, old, first - 2) if stake.elections else old
+    following = old
+    if stake.elections:
+        _jail_the_absent(stake, old, first - 2)
+        contest = _contest(stake, first - 2)
+        following = _elected(stake, old, contest)
+        _note_leavers(stake, first, old, following, contest)
+        _note_waiters(stake, first, following, contest)
     if following != old:
         _note_newcomers(stake, first, old, following)
         seat(stake, first, following)
@@ -54,10 +60,9 @@ def elect(stake: StakeLedger, first: int) -> None:
     _forget(stake, first - 1)
 
 
-def _elected(stake: StakeLedger, old: Seats, ended: int) -> Seats:
-    """The set that follows `old`, of those who were on line in the epoch that ended; `old` where that makes none."""
-    _jail_the_absent(stake, old, ended)
-    following = _next_set(stake, old, _cut(stake, old, _contest(stake, ended)))
+def _elected(stake: StakeLedger, old: Seats, contest: Contest) -> Seats:
+    """The set that follows `old`, of those who stand for election; `old` where that makes none."""
+    following = _next_set(stake, old, _cut(stake, old, contest))
     return following if _is_set(following) else old
 
 
@@ -109,7 +114,9 @@ def _why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
 def _cut(stake: StakeLedger, old: tuple[Seat, ...], contest: Contest) -> dict[bytes, int]:
     weights = {seat.stash: seat.weight for seat in old}
     tombstoned = [stash for stash in weights if stash in stake.tombstones]
-    return cut(weights, contest.ranked, stake.validator_seats, tombstoned)
+    leaving = {stash: since for stash in weights if (since := stake.leaving_since[stash])}
+    waiting = {waiter.stash: waiter.since for waiter in stake.waiting.get()}
+    return cut(weights, contest.ranked, stake.validator_seats, tombstoned, leaving, waiting)
 
 
 def _next_set(stake: StakeLedger, old: tuple[Seat, ...], weights: Mapping[bytes, int]) -> tuple[Seat, ...]:
@@ -144,6 +151,24 @@ def _note_newcomers(stake: StakeLedger, first: int, old: Seats, following: Seats
     for each in following:
         if each.stash not in sitting:
             stake.seated_since[each.stash] = first
+
+
+def _note_leavers(stake: StakeLedger, first: int, old: Seats, following: Seats, contest: Contest) -> None:
+    """Since when somebody sits only because it must: who waits longest goes first."""
+    staying = {each.stash for each in following if each.stash not in contest.ranked}
+    for each in old:
+        if each.stash not in staying:
+            del stake.leaving_since[each.stash]
+        elif not stake.leaving_since[each.stash]:
+            stake.leaving_since[each.stash] = first
+
+
+def _note_waiters(stake: StakeLedger, first: int, following: Seats, contest: Contest) -> None:
+    """Since when somebody was elected at each election and had no room: who waits longest comes first."""
+    since = {waiter.stash: waiter.since for waiter in stake.waiting.get()}
+    sitting = {each.stash for each in following}
+    elected = list(contest.ranked)[: stake.validator_seats]
+    stake.waiting.set(tuple(Waiter(stash, since.get(stash, first)) for stash in elected if stash not in sitting))
 
 
 def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> None:

@@ -18,7 +18,7 @@ from runtime.encoding.codec import U32, Bounded, codec, struct
 from runtime.encoding.types import AccountId
 from runtime.frame.pallet import Constant, Pallet, Parameter, StorageMap, StorageValue
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.stakers import VALIDATORS_MAX, EpochIndex, EraIndex, PublicKey, Seat, Seats
+from runtime.pallets.staking.stakers import VALIDATORS_MAX, EpochIndex, EraIndex, PublicKey, Seat, Seats, Waiters
 from runtime.pallets.system import System
 
 SETS_MAX = 256
@@ -86,6 +86,12 @@ class SeatLedger(Pallet):
     elected_to: StorageValue[EpochIndex] = StorageValue(default=0, doc="The last epoch whose validators are elected.")
     seated_since: StorageMap[AccountId, EpochIndex] = StorageMap(
         default=0, doc="The first epoch of a validator's newest time in office."
+    )
+    leaving_since: StorageMap[AccountId, EpochIndex] = StorageMap(
+        default=0, doc="The first epoch in which somebody sat only because it must, and still does; 0 for who does not."
+    )
+    waiting: StorageValue[Waiters] = StorageValue(
+        default=(), doc="Who was elected at the last election and had to wait for room, and since which epoch."
     )
     sat_keys: StorageMap[PublicKey, bool] = StorageMap(
         default=False, doc="Session keys that were in a set: each belongs to its stash for ever."

@@ -163,7 +163,7 @@ class StakeLedger(SeatLedger):
     )
     profiles: StorageMap[AccountId, Profile | None] = StorageMap(doc="Names and web addresses of validators.")
     key_owner: StorageMap[PublicKey, AccountId | None] = StorageMap(
-        doc="The candidate that registered a key: no two may share one."
+        doc="The candidate that registered a key, or that proved one that another had but named."
     )
     tombstones: StorageMap[AccountId, EraIndex | None] = StorageMap(
         doc="Offenders that may not return, and since which era."
@@ -320,7 +320,7 @@ class StakeLedger(SeatLedger):
         # One signature of a key of small order fits many messages: evidence against it would prove nothing (ADR 6).
         ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
         ensure(len(frozenset(keys)) == len(keys), KeyTaken)
-        ensure(all(self.key_owner[key] in (None, stash) for key in keys), KeyTaken)
+        ensure(not any(self._is_taken(key, stash, is_proven=key != candidate.provider_key) for key in keys), KeyTaken)
         before = self.candidates[stash]
         # Neither by itself nor by a pause: what is asked of delegators changes by an announcement alone.
         fixed = self.last_commission[stash] if before is None else self.commission_of(stash)
@@ -347,11 +347,18 @@ class StakeLedger(SeatLedger):
             self.candidate_since[stash] = height
             self.newcomers[stash] = True
 
+    def _is_taken(self, key: bytes, stash: bytes, *, is_proven: bool) -> bool:
+        """Whether another has the key. Who only named it, as a provider key, gives way to whoever holds its secret."""
+        owner = self.key_owner[key]
+        if owner in (None, stash):
+            return False
+        return not is_proven or self.sat_keys[key] or self.stash_of(key) is None
+
     def _forget_keys(self, stash: bytes) -> None:
         before = self.candidates[stash]
         if before is not None:
             for key in (before.session_key, before.vrf_key, before.provider_key):
-                if not self.sat_keys[key]:
+                if self.key_owner[key] == stash and not self.sat_keys[key]:
                     del self.key_owner[key]
 
     def remove_candidate(self, stash: bytes) -> None:

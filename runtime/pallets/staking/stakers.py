@@ -132,6 +132,18 @@ class HeldSlash:
 
 
 Seats = Annotated[tuple[Seat, ...], Bounded(VALIDATORS_MAX)]
+
+
+@struct
+class Waiter:
+    """An elected candidate for whom a set had no room yet."""
+
+    stash: AccountId
+    since: EpochIndex
+    """The first epoch for which it was elected, and at every election from then on."""
+
+
+Waiters = Annotated[tuple[Waiter, ...], Bounded(VALIDATORS_MAX)]
 Standings = Annotated[tuple[Standing, ...], Bounded(VALIDATORS_MAX)]
 EraPoints = Annotated[tuple[Points, ...], Bounded(VALIDATORS_MAX)]
 Unlockings = Annotated[tuple[Unlocking, ...], Bounded(UNLOCKING_MAX)]

@@ -215,3 +215,18 @@ def test_one_with_a_key_that_was_replaced_is_forgotten_and_the_new_keys_is_taken
     assert [kind for _, kind, _ in stage.hear(new)] == [FrameKind.HEARTBEAT]
     stage.market.block()
     assert [one.stash for one in stage.make_block()] == [who.stash]
+
+
+def test_where_more_wait_than_a_block_holds_those_with_the_most_behind_them_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many candidates with the least bond, of lower accounts, keep out nobody who could be elected."""
+    monkeypatch.setattr(heartbeat_pool, "HEARTBEATS_MAX", 2)
+    people = sorted((Keys(f"new {number}") for number in range(5)), key=lambda who: who.stash)
+    stage = Stage(monkeypatch, people)
+    for who in people:
+        stage.hear(stage.beat(who))
+    rich = people[-2:]
+    stage.market.block(*(signed(SAVER.stash, TrustStake.delegate(who.stash, BOND)) for who in rich))
+    assert [one.stash for one in stage.make_block()] == [who.stash for who in rich]
+    assert [one.stash for one in stage.make_block()] == [who.stash for who in people[:2]]

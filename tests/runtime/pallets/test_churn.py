@@ -26,6 +26,8 @@ class Case:
     following: dict[str, int]
     seats: int = 8
     tombstoned: str = ""
+    leaving: dict[str, int] | None = None
+    waiting: dict[str, int] | None = None
 
 
 CASES = {
@@ -36,6 +38,18 @@ CASES = {
     "of two that go one stays for a term": Case(EIGHT, dict.fromkeys("cdefgh", 100), dict.fromkeys("bcdefgh", 100)),
     "the heaviest that is away goes first": Case(
         {**EIGHT, "h": 200}, dict.fromkeys("bcdefg", 100), dict.fromkeys("abcdefg", 100)
+    ),
+    "who has waited goes before the heaviest": Case(
+        {**EIGHT, "h": 200}, dict.fromkeys("bcdefg", 100), {**dict.fromkeys("bcdefg", 100), "h": 200}, leaving={"a": 7}
+    ),
+    "who has waited longer goes first, whatever it weighs": Case(
+        {**EIGHT, "h": 200},
+        dict.fromkeys("cdefg", 100),
+        {**dict.fromkeys("bcdefg", 100), "h": 200},
+        leaving={"h": 8, "a": 6, "b": 7},
+    ),
+    "of those who have waited alike the heaviest": Case(
+        {**EIGHT, "h": 200}, dict.fromkeys("bcdefg", 100), dict.fromkeys("abcdefg", 100), leaving={"h": 7, "a": 7}
     ),
     "small ones go together": Case(
         {**EIGHT, "g": 30, "h": 50}, dict.fromkeys("abcdef", 100), dict.fromkeys("abcdef", 100)
@@ -56,6 +70,18 @@ CASES = {
     ),
     "joiners come in rank order, however small those behind": Case(
         EIGHT, {"i": 60, "j": 50, "k": 1, **EIGHT}, {**EIGHT, "i": 60}, seats=12
+    ),
+    "who has waited comes before the heaviest": Case(
+        EIGHT, {"i": 99, "j": 60, "k": 50, **EIGHT}, {**EIGHT, "k": 50}, seats=12, waiting={"k": 3}
+    ),
+    "who has waited longer comes first, whatever it weighs": Case(
+        EIGHT, {"i": 99, "j": 60, "k": 50, **EIGHT}, {**EIGHT, "j": 60}, seats=12, waiting={"k": 4, "j": 3, "i": 5}
+    ),
+    "of those who have waited alike the heaviest comes": Case(
+        EIGHT, {"i": 99, "j": 60, "k": 50, **EIGHT}, {**EIGHT, "j": 60}, seats=12, waiting={"k": 3, "j": 3}
+    ),
+    "who waits and is out-ranked does not come": Case(
+        EIGHT, {**EIGHT, "i": 99, "j": 60}, {**EIGHT, "i": 99}, seats=9, waiting={"j": 3}
     ),
     "joiners come together within an eighth": Case(
         EIGHT, {"i": 60, "j": 40, "k": 1, **EIGHT}, {**EIGHT, "i": 60, "j": 40}, seats=12
@@ -98,7 +124,9 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_cut(case: Case) -> None:
-    found = cut(weights(case.old), weights(case.ranked), case.seats, {stash(name) for name in case.tombstoned})
+    tombstoned, leaving = {stash(name) for name in case.tombstoned}, weights(case.leaving or {})
+    waiting = weights(case.waiting or {})
+    found = cut(weights(case.old), weights(case.ranked), case.seats, tombstoned, leaving, waiting)
     assert found == weights(case.following)
 
 
@@ -156,3 +184,19 @@ def test_cuts_in_a_row_end_with_those_who_are_elected(
         now = following
     assert now.keys() == set(elected)
     assert all(now[name] <= stakes_of[name] for name in now)
+
+
+@given(st.integers(2, 5), st.integers(1, 60), st.data())
+def test_nobody_is_kept_by_others_who_leave_and_come_again(heavy: int, weight: int, data: st.DataObject) -> None:
+    """Somebody heavier leaves in every era, and comes again: who chilled is gone once those before it are."""
+    coalition = {b"A%d" % place: 130 for place in range(heavy)}
+    stakes_of = {**coalition, b"V": weight, **{b"h%02d" % place: 30 for place in range(40)}}
+    now, since = dict(stakes_of), dict[bytes, int]()
+    for era in range(1, heavy + 2):
+        away = {b"V", *data.draw(st.frozensets(st.sampled_from(sorted(coalition))))}
+        ranked = dict(sorted(stakes_of.items(), key=lambda item: (-item[1], item[0])))
+        now = cut(now, {name: stake for name, stake in ranked.items() if name not in away}, 64, (), since)
+        since = {name: since.get(name, era) for name in now if name in away}
+        if b"V" not in now:
+            return
+    raise AssertionError("it still sits")

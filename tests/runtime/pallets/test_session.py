@@ -58,6 +58,43 @@ def test_new_keys_hold_from_the_next_set_that_is_elected() -> None:
     ), "nothing else of the offer changes"
 
 
+@pytest.mark.parametrize("role", ["session", "vrf"])
+def test_who_only_named_a_key_gives_way_to_whoever_proves_it(role: str) -> None:
+    chain = chain_of()
+    alice, wanted = chain.validators[0], Keys("second").public(role)
+    names_it = validates(NEW, provider_key=wanted)
+    chain.block(signed(NEW.stash, TrustStake.bond(value=BOND)), signed(NEW.stash, names_it))
+    chain.block(signed(alice.stash, changes(alice, "second")))
+    stake = chain.now()[TrustStake]
+    assert (stake.key_owner[wanted], stake.stash_of(wanted)) == (alice.stash, None)
+    chain.block(refused(NEW.stash, names_it, ev.KeyTaken))
+    chain.block(signed(NEW.stash, TrustStake.chill()))
+    assert chain.now()[TrustStake].key_owner[wanted] == alice.stash, "who leaves takes nothing of another along"
+
+
+def test_a_key_that_sat_gives_way_to_nobody_though_it_is_named_now_alone() -> None:
+    chain = chain_of()
+    alice, bob = chain.validators[:2]
+    chain.block(signed(alice.stash, changes(alice, "second")))
+    asked = chain.now()[TrustStake].commission_of(alice.stash)
+    assert asked is not None
+    now_names_it = validates(alice, "third", commission_ppm=asked, provider_key=alice.public("session"))
+    chain.block(signed(alice.stash, now_names_it))
+    proof = alice.proof(GENESIS_HASH, bob.stash, vrf="another vrf")
+    stolen = Session.set_keys(alice.node_keys(vrf="another vrf"), proof)
+    chain.block(refused(bob.stash, stolen, ev.KeyTaken))
+
+
+@pytest.mark.parametrize("roles", [("session", "another vrf"), ("another session", "vrf")])
+def test_a_key_that_was_proved_gives_way_to_nobody_though_it_never_sat(roles: tuple[str, str]) -> None:
+    chain = chain_of()
+    alice, bob = chain.validators[:2]
+    chain.block(signed(alice.stash, changes(alice, "second")))
+    second = Keys("second")
+    stolen = Session.set_keys(second.node_keys(*roles), second.proof(GENESIS_HASH, bob.stash, *roles))
+    chain.block(refused(bob.stash, stolen, ev.KeyTaken))
+
+
 def test_a_key_that_sat_stays_its_owners_and_one_that_never_sat_is_free() -> None:
     chain = chain_of()
     alice, bob = chain.validators[:2]
@@ -154,5 +191,5 @@ def test_a_key_has_one_owner_and_one_that_sat_never_another(steps: list[tuple[st
             assert sat.setdefault(seat.session_key, seat.stash) == seat.stash
         for stash, candidate in stake.candidates.items():
             assert candidate is not None
-            keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
-            assert {stake.key_owner[key] for key in keys} == {stash}
+            assert {stake.key_owner[key] for key in (candidate.session_key, candidate.vrf_key)} == {stash}
+            assert stake.stash_of(candidate.provider_key) == stash

@@ -1,10 +1,10 @@
 """Elections: who sits when, by stake, signs of life, jail and the cut; what is kept, what answers."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from election_chain import EPOCH_BLOCKS, NEW, OTHER, SAVER, Step, chain_of, heard, names, offers, stashes, until_epoch
 from runtime.frame.runtime import Bound
 from runtime.pallets.session import Session
 from runtime.pallets.staking import elections
@@ -13,46 +13,8 @@ from runtime.pallets.staking.seats import Overhang
 from runtime.pallets.staking.stakers import Seat, Why
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.evidence import double
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, refused, signed, tolerant
+from scripts.chains.market_chain import BOND, OGPU, named_keys, refused, signed, tolerant
 from scripts.chains.newcomers import validates
-
-NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
-EPOCH_BLOCKS = 6
-Step = Callable[[Bound], None]
-
-
-def chain_of(count: int = 8, **constants: int) -> MarketChain:
-    numbers = {"TrustStake.elections": 1, **constants}
-    return MarketChain(named_keys(count), [NEW, OTHER, SAVER], numbers, epoch_blocks=EPOCH_BLOCKS)
-
-
-def until_epoch(chain: MarketChain, epoch: int) -> TrustStake:
-    """Up to the first block of an epoch."""
-    while chain.height <= epoch * EPOCH_BLOCKS:
-        chain.block()
-    return chain.now()[TrustStake]
-
-
-def heard(*people: Keys) -> Step:
-    """A sign of life in the epoch of the block."""
-
-    def step(bound: Bound) -> None:
-        for who in people:
-            bound[TrustStake].note_heard(who.stash, bound[TrustStake].beacon.epoch())
-
-    return step
-
-
-def offers(who: Keys, value: int = BOND) -> tuple[Step, Step]:
-    return signed(who.stash, TrustStake.bond(value=value)), signed(who.stash, validates(who))
-
-
-def stashes(seats: tuple[Seat, ...]) -> set[bytes]:
-    return {seat.stash for seat in seats}
-
-
-def names(chain: MarketChain) -> list[bytes]:
-    return sorted(keys.stash for keys in chain.validators)
 
 
 def test_a_set_is_elected_in_the_first_block_of_the_epoch_before_it() -> None:

@@ -167,6 +167,7 @@ def test_what_an_outsider_may_not_do(call: object, error: type[DispatchError]) -
         ({"provider_key": (1).to_bytes(32, "little")}, ev.UnsafeKey),
         (keys_of(NEWCOMER, "alice"), ev.KeyTaken),
         ({"provider_key": Keys("newcomer").public("session")}, ev.KeyTaken),
+        ({"provider_key": Keys("alice").provider}, ev.KeyTaken),
         ({"commission_ppm": 1_000_001}, ev.CommissionTooHigh),
         ({"commission_ppm": 49_999}, ev.CommissionTooLow),
     ],

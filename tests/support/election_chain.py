@@ -1,0 +1,47 @@
+"""A chain whose stake elects its validators, and what people do on it."""
+
+from collections.abc import Callable
+
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.stakers import Seat
+from runtime.pallets.staking.trust_stake import TrustStake
+from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
+from scripts.chains.newcomers import validates
+
+NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
+EPOCH_BLOCKS = 6
+Step = Callable[[Bound], None]
+
+
+def chain_of(count: int = 8, **constants: int) -> MarketChain:
+    numbers = {"TrustStake.elections": 1, **constants}
+    return MarketChain(named_keys(count), [NEW, OTHER, SAVER], numbers, epoch_blocks=EPOCH_BLOCKS)
+
+
+def until_epoch(chain: MarketChain, epoch: int) -> TrustStake:
+    """Up to the first block of an epoch."""
+    while chain.height <= epoch * EPOCH_BLOCKS:
+        chain.block()
+    return chain.now()[TrustStake]
+
+
+def heard(*people: Keys) -> Step:
+    """A sign of life in the epoch of the block."""
+
+    def step(bound: Bound) -> None:
+        for who in people:
+            bound[TrustStake].note_heard(who.stash, bound[TrustStake].beacon.epoch())
+
+    return step
+
+
+def offers(who: Keys, value: int = BOND) -> tuple[Step, Step]:
+    return signed(who.stash, TrustStake.bond(value=value)), signed(who.stash, validates(who))
+
+
+def stashes(seats: tuple[Seat, ...]) -> set[bytes]:
+    return {seat.stash for seat in seats}
+
+
+def names(chain: MarketChain) -> list[bytes]:
+    return sorted(keys.stash for keys in chain.validators)
