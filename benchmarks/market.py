@@ -105,7 +105,7 @@ class _Market:
 
     def _post(self, bound: Bound, posts: tuple[tuple[int, int], ...]) -> None:
         """Post what was asked for, and what there was no room for before."""
-        unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1)
+        unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1_000)
         self.waiting += posts
         while self.waiting:
             service, count = self.waiting[0]
@@ -164,7 +164,7 @@ def _devices(owners: list[bytes], count: int) -> Iterator[tuple[bytes, bytes]]:
 def _service(owner: bytes) -> dict[str, Any]:
     return {
         "owner": _hexed(owner), "name": "any", "workload": _hexed(bytes(32)), "model": _hexed(bytes(32)),
-        "price_min": CHEAP, "price_max": 10 * OGPU, "ramp": 10, "lease": 30, "tokens_max": 256,
+        "price_min": CHEAP, "price_max": 10 * OGPU, "ramp": 10, "lease": 30, "tokens_max": 1_000,
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What providers sign, and what every node does with it that needs no state: decode it, and check the signature."""
 
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market.attestations.kinds import decode_attestation, encode_attestation
 from gpu_tasks.market.attestations.statement import (
     VERSION,
@@ -28,6 +29,7 @@ _USAGE = Usage(1_000, 500, 0, 500, 600, 1 << 28)
 
 def signed_reveal(form: WorkloadForm, output: bytes) -> bytes:
     """The encoded attestation of a unit's output."""
+    totals = Totals(1, 0, form.cost(output), blake2_256(output))
     statement = Attestation(
         version=VERSION,
         unit=blake2_256(b"a unit"),
@@ -38,9 +40,9 @@ def signed_reveal(form: WorkloadForm, output: bytes) -> bytes:
         workload=form.workload_id,
         model=form.model_id,
         input_root=blake2_256(b"an input"),
-        output_root=blake2_256(output),
+        output_root=batch_root(totals),
         output_blob=blake2_256(b"a blob"),
-        output_tokens=form.cost(output),
+        totals=totals,
         salt=blake2_256(b"a salt"),
         proof_kind=ProofKind.EXACT_HASH,
         proof_hash=bytes(32),

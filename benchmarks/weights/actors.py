@@ -120,5 +120,5 @@ def _service() -> dict[str, Any]:
         "price_max": PRICE_MAX,
         "ramp": 1_000,
         "lease": 4,
-        "tokens_max": 256,
+        "tokens_max": 1_000,
     }

@@ -11,8 +11,9 @@ from itertools import cycle
 
 from benchmarks.weights.actors import RACED, Actor
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
+from benchmarks.weights.races import DRAW_BLOCKS, RIGHT, Races, answer, attach
 from benchmarks.weights.world import VALIDATORS, World, made
+from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
@@ -22,7 +23,7 @@ from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 
 STAGE_BLOCKS_MAX = 120
-GIVEN = Statement(Answered(b"R" * 32), b"p" * 32)
+GIVEN = Statement(Answered(batch_root(answer(RIGHT))), b"p" * 32)
 OTHER = Statement(Answered(b"Q" * 32), b"p" * 32)
 
 

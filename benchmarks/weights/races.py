@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.weights.actors import CUSTOMER, MODEL, PRICE_MAX, WORKLOAD, Actor
 from benchmarks.weights.world import Step, World, made
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import order_key
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.commitments import result_commitment
@@ -18,7 +19,17 @@ from runtime.encoding.types import Unsigned
 from runtime.frame.call import Call
 from runtime.pallets.beacon import Beacon
 
+TOKENS = 1_000
+"""What a unit allows: its price is the one for a thousand."""
+
+
+def answer(top: bytes) -> Totals:
+    """What a made-up answer commits to."""
+    return Totals(1, 0, TOKENS, top)
+
+
 RIGHT = b"R" * 32
+"""The top of the right one's tree."""
 DRAW_BLOCKS = 2
 """Blocks between a post and the one that draws."""
 
@@ -32,7 +43,7 @@ class Races:
 
     def terms(self, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> UnitTerms:
         """What the customer asks: the price of the dearest unit, unless it is to be low."""
-        return UnitTerms(price, racers, b"i" * 32, b"c" * 32, self.world.now()[Beacon].final_height(), 64)
+        return UnitTerms(price, racers, b"i" * 32, b"c" * 32, self.world.now()[Beacon].final_height(), TOKENS)
 
     def post(self, service: int, count: int, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> list[bytes]:
         """A block that takes in so many equal units; their ids."""
@@ -55,8 +66,9 @@ class Races:
         """Who races for a unit, in the order of the draw."""
         return [self.world.by_stash[racer.owner] for racer in self.world.unit(unit_id).racers]
 
-    def commit(self, actor: Actor, unit_id: bytes, root: bytes = RIGHT) -> Call:
+    def commit(self, actor: Actor, unit_id: bytes, top: bytes = RIGHT) -> Call:
         """A racer commits to an output."""
+        root = batch_root(answer(top))
         unit = self.world.unit(unit_id)
         commitment = result_commitment(
             self.world.genesis, unit_id, unit.attempt, actor.stash, root, salt_of(actor, unit_id)
@@ -74,22 +86,24 @@ class Races:
         for unit_id in units:
             racers = self.racers(unit_id)
             for place, actor in enumerate(racers[:-1] if but_last else racers):
-                root = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
-                steps.append(made(actor.provider, self.commit(actor, unit_id, root)))
+                top = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
+                steps.append(made(actor.provider, self.commit(actor, unit_id, top)))
         return steps
 
-    def attestation(self, actor: Actor, unit_id: bytes, root: bytes = RIGHT) -> SignedAttestation:
+    def attestation(self, actor: Actor, unit_id: bytes, top: bytes = RIGHT) -> SignedAttestation:
         """A racer's statement, as the author of a block attaches it."""
+        totals = answer(top)
+        root = batch_root(totals)
         world, unit = self.world, self.world.unit(unit_id)
         racer = racer_of(unit, actor.stash)
         if racer is None or unit.round is None:
             raise RuntimeError("only who races attests")
         statement = Attestation(
-            version=1, unit=unit_id, attempt=unit.attempt, replica=unit.racers.index(racer),
+            version=VERSION, unit=unit_id, attempt=unit.attempt, replica=unit.racers.index(racer),
             provider_key=actor.provider, device=racer.device, workload=WORKLOAD, model=MODEL,
-            input_root=unit.terms.input_root, output_root=root, output_blob=b"o" * 32, output_tokens=10,
+            input_root=unit.terms.input_root, output_root=root, output_blob=b"o" * 32, totals=totals,
             salt=salt_of(actor, unit_id), proof_kind=ProofKind.EXACT_HASH, proof_hash=root, proof_inline=b"",
-            usage=Usage(10, 5, 0, 5, 6, 1_000), started_at=unit.round.drawn_at, finished_at=unit.round.drawn_at + 1,
+            usage=Usage(TOKENS, 5, 0, 5, 6, 1_000), started_at=unit.round.drawn_at, finished_at=unit.round.drawn_at + 1,
         )  # fmt: skip
         signature = actor.sign("provider", signing_payload(world.genesis, statement))
         return SignedAttestation(statement, signature)
@@ -100,8 +114,8 @@ class Races:
         for unit_id in units:
             racers = self.racers(unit_id)
             for place, actor in list(enumerate(racers))[first:until]:
-                root = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
-                found.append(self.attestation(actor, unit_id, root))
+                top = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
+                found.append(self.attestation(actor, unit_id, top))
         return sorted(found, key=order_key)
 
     def reveal_deadline(self, unit_id: bytes) -> int:

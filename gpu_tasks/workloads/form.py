@@ -77,6 +77,10 @@ class WorkloadForm(Protocol):
         """The answer, for people; whatever the bytes are."""
         ...
 
+    def cost_in(self, request: bytes) -> int:
+        """What a request costs before anything is computed, in `cost_unit`: its input tokens; DecodeError for none."""
+        ...
+
     def cost_asked(self, request: bytes) -> int:
         """The most that a request may cost, in `cost_unit`, known before it is computed; DecodeError for no request."""
         ...

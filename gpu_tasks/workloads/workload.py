@@ -5,8 +5,13 @@ Always: `run` is a function of the request's bytes, the same on every conforming
 for which judges say that there is no right answer.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from runtime.encoding.codec import DecodeError
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,10 @@ class Workload(Protocol):
         """The output of the task."""
         ...
 
+    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+        """What `run` gives for each request, with its place, as they are done; None for one that is not valid."""
+        ...
+
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Whether `output` is what `run` gives; cheaper than running where possible."""
         ...
@@ -53,3 +62,16 @@ class Workload(Protocol):
     def conformance(self) -> bytes:
         """Hash of fixed work, to compare machines; NonConformingBackendError if it is off."""
         ...
+
+
+def none_for_none(make: Callable[[bytes], _Made], request: bytes) -> _Made | None:
+    """What is made of a request; None for bytes that are none."""
+    try:
+        return make(request)
+    except DecodeError:
+        return None
+
+
+def one_by_one(run: Callable[[bytes], bytes], requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    """`run_many` of a workload that gains nothing by several at once."""
+    return ((place, none_for_none(run, request)) for place, request in enumerate(requests))

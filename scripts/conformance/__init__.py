@@ -6,6 +6,7 @@ In reading order:
 * `plain_tiles`: `render-tile` likewise
 * `cases`: what is computed: seeds, shapes, requests
 * `planted`: backends that are wrong in one bit
+* `text_ways`: texts alone, in batches, in chunks
 * `answers`: what a backend gives, in hashes; a process for each
 * `verdict`: what must be equal, and what must not be
 """

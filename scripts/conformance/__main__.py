@@ -101,7 +101,7 @@ def judged(answers: list[Answer], needed: frozenset[str]) -> list[str]:
         is_part = answer.backend == PLAIN
         base = truth if is_part else _of(_workloads(answer.backend), truth)
         wrong = verdict.differences(base, answer.hashes, is_part=is_part)
-        wrong += [f"{name}: another root than undisturbed" for name in verdict.other_roots(answer.hashes)]
+        wrong += [f"{name}: another result than undisturbed" for name in verdict.other_ways(answer.hashes)]
         problems += [f"{answer.name}: {name}" for name in wrong]
     return problems
 
@@ -146,12 +146,14 @@ def line(answers: list[Answer], failed: int, seconds: int) -> str:
     pythons = list(dict.fromkeys(answer.python for answer in answers))
     backends = list(dict.fromkeys(answer.backend for answer in answers if answer.backend in _compared(answers)))
     resumed = sum(verdict.RESUMED in name for name in truth)
+    batches, chunks = (sum(way in name for name in truth) for way in (verdict.BATCHED, verdict.CHUNKED))
     runs = sum(name.endswith(verdict.ROOT) for name in truth)
     skips = [f"{answer.backend} skipped: {answer.skipped}" for answer in answers if answer.skipped]
     parts = (
         f"{len(truth)} hashes {f'with {failed} FAILED' if failed else 'equal'} over {', '.join(backends)}",
         f"Python {', '.join(pythons)}",
         f"{runs} roots of runs, the same from each of {resumed} milestones",
+        f"texts, the same in {batches} sizes of batches and {chunks} of chunks",
         "NO PLANTED BIT SEEN" if _unseen(answers) else "a planted bit seen",
         *skips,
         f"together {verdict.together(truth)}",

@@ -129,6 +129,7 @@ def _texts(backend: str) -> Hashes:
     from gpu_tasks.workloads.textgen_int8.request import model_file  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.transformer import load  # noqa: PLC0415
     from scripts.conformance.planted import PlantedText  # noqa: PLC0415
+    from scripts.conformance.text_ways import crowd_hashes, logits_hashes  # noqa: PLC0415
 
     use, data = PlantedText() if backend == PLANTED else _had(lambda: arithmetic(backend)), model_file()
     found = {f"vector {name}": digest for name, digest in conformance.operation_hashes(use).items()}
@@ -138,7 +139,8 @@ def _texts(backend: str) -> Hashes:
         output = generate(model, asked)
         is_right = verify_output(model, asked, output).valid
         found[f"{name} output"] = _hash(output) if is_right else "refused by its own check"
-    return found
+    ways = {"crowd": crowd_hashes(model), "logits": logits_hashes(model)}
+    return found | {f"{name}{way}": digest for name, hashes in ways.items() for way, digest in hashes.items()}
 
 
 def _chains(backend: str) -> Hashes:

@@ -1,4 +1,4 @@
-"""What must be equal: every hash on every backend, published vectors, the root of a run however it was taken over.
+"""What must be equal: every hash on every backend, published vectors, a result whatever the way to it.
 
 Always: a backend that says less than the reference does not pass for equal; one that is wrong on purpose must not.
 """
@@ -8,6 +8,10 @@ from hashlib import blake2b
 
 Hashes = Mapping[str, str]
 RESUMED = ", on from milestone "
+BATCHED = ", texts side by side: "
+CHUNKED = ", positions at once: "
+WAYS = (RESUMED, BATCHED, CHUNKED)
+"""What stands in the name of a result between that of the undisturbed one and the way to come to the same."""
 ROOT = " trace root"
 
 
@@ -18,9 +22,14 @@ def differences(truth: Hashes, found: Hashes, *, is_part: bool = False) -> list[
     return sorted({*wrong, *missing}) or ([] if found else ["nothing was computed"])
 
 
-def other_roots(found: Hashes) -> list[str]:
-    """The runs that ended in another root than an undisturbed one, for having gone on from a milestone."""
-    return [name for name, digest in found.items() if RESUMED in name and digest != found.get(name.split(RESUMED)[0])]
+def other_ways(found: Hashes) -> list[str]:
+    """The results that are others than the undisturbed ones, for the way that was taken to them."""
+    return [
+        name
+        for name, digest in found.items()
+        for way in WAYS
+        if way in name and digest != found.get(name.split(way)[0])
+    ]
 
 
 def unpublished(published: Hashes, found: Hashes) -> list[str]:

@@ -18,22 +18,30 @@ from gpu_tasks.workloads.render_tile.backends import VectorBackend
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.textgen_int8 import backends as text_backends
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
+from gpu_tasks.workloads.textgen_int8.batching import generated
+from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
+from gpu_tasks.workloads.textgen_int8.transformer import Cache, Loaded, forward, load
 from gpu_tasks.workloads.train_int8 import backends as training_backends
 from gpu_tasks.workloads.train_int8.arithmetic import IntegerArithmetic
 from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
 from gpu_tasks.workloads.train_int8.request import TrainingRequest, limits_broken
 from gpu_tasks.workloads.train_int8.run import TrainingRun
 from scripts.conformance import __main__ as conformance
-from scripts.conformance import answers, cases, verdict
+from scripts.conformance import answers, cases, text_ways, verdict
 from scripts.conformance.__main__ import Answer, judged, line
 from scripts.conformance.plain_training import plain_states
 from scripts.replay.interpreters import NotPrepared, pinned
+from textgen_models import small_model
 from training_requests import small_requests
 
+WAYS = (", texts side by side: 7", ", positions at once: 7")
 RUN = {"train-int8 tiny 00 trace root": "aa", "train-int8 tiny 00 trace root, on from milestone 1": "aa"}
 TRUTH = {
     **RUN,
     **{f"{form.name} warm output": "bb" for form in FORMS},
+    **{f"textgen-int8 {name}{way}": "cc" for name, way in zip(("crowd", "logits"), WAYS, strict=True)},
+    **{f"textgen-int8 {name}": "cc" for name in ("crowd", "logits")},
     **conformance.published(),
 }
 NEEDS_NOTHING: frozenset[str] = frozenset()
@@ -61,7 +69,8 @@ def test_what_agrees_passes_and_what_is_skipped_is_said() -> None:
     assert judged(agreeing(), NEEDS_NOTHING) == []
     told = line(agreeing(), 0, 5)
     assert "equal over reference, numpy, plain; Python 3.11.7, 3.12.1" in told
-    assert "a planted bit seen; torch-cpu skipped: PyTorch is not installed;" in told
+    assert "texts, the same in 1 sizes of batches and 1 of chunks; a planted bit seen; " in told
+    assert "torch-cpu skipped: PyTorch is not installed;" in told
     assert {"python": "3.11.7", "backend": "torch-cpu", "hashes": 0, "skipped": "PyTorch is not installed"} in (
         conformance.content(agreeing(), [], 5)["backends"]  # type: ignore[operator]
     )
@@ -84,14 +93,22 @@ def test_plain_integers_may_say_less_and_nothing_else() -> None:
         assert judged(found, NEEDS_NOTHING)
 
 
-def test_a_run_that_was_taken_over_ends_in_the_root_of_an_undisturbed_one() -> None:
-    name = "train-int8 tiny 00 trace root, on from milestone 1"
-    assert verdict.other_roots(off(TRUTH, name)) == [name]
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train-int8 tiny 00 trace root, on from milestone 1",
+        "textgen-int8 crowd, texts side by side: 7",
+        "textgen-int8 logits, positions at once: 7",
+    ],
+)
+def test_every_way_ends_in_the_undisturbed_result(name: str) -> None:
+    assert verdict.other_ways(TRUTH) == []
+    assert verdict.other_ways(off(TRUTH, name)) == [name]
     everywhere = [
         answer if answer.backend == "planted" else replace(answer, hashes=off(answer.hashes, name))
         for answer in agreeing()
     ]
-    assert any("another root than undisturbed" in problem for problem in judged(everywhere, NEEDS_NOTHING))
+    assert any("another result than undisturbed" in problem for problem in judged(everywhere, NEEDS_NOTHING))
 
 
 def test_vectors_that_all_backends_have_wrong_are_not_as_published() -> None:
@@ -138,11 +155,14 @@ def test_a_backend_that_ends_badly_is_a_failure() -> None:
 def small() -> Any:
     """Real answers of real backends, of fewer and smaller cases; torch is NumPy under its name."""
     text, chain = cases.completions()["hot"], cases.chains()["odd"]
-    room = cases.tiles()["room 5a"]
+    room, crowd = cases.tiles()["room 5a"], cases.crowd()[:3]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cases, "SHAPES", {"tiny": {**cases.SHAPES["tiny"], "steps": 12, "segment": 2}})
         patch.setattr(cases, "SEEDS", cases.SEEDS[:2])
         patch.setattr(cases, "completions", lambda: {"hot": replace(text, max_tokens=4)})
+        patch.setattr(cases, "crowd", lambda: crowd)
+        patch.setattr(cases, "read_texts", lambda: [b"def", b"\xff\x00 "])
+        patch.setattr(cases, "PARTS", (1, 3))
         patch.setattr(cases, "chains", lambda: {"odd": chain})
         patch.setattr(cases, "tiles", lambda: {"room 5a": room})
         patch.setattr("importlib.util.find_spec", lambda _: "found")
@@ -171,6 +191,50 @@ def test_real_backends_agree_and_one_with_a_bit_wrong_is_caught(small: dict[str,
         "render-tile room 5a trace root",
     ):
         assert f"numpy under Python 3.12.1: {name}" in problems
+
+
+def model_of_this_test() -> Loaded:
+    return load(NumpyBackend(), small_model())
+
+
+def test_texts_that_are_others_beside_each_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "crowd", lambda: [CompletionRequest(b"ab", 3, 700, bytes([n]) * 32) for n in range(9)])
+    found = text_ways.crowd_hashes(model_of_this_test())
+    assert len(found) == 1 + len(cases.PARTS)
+    assert len(set(found.values())) == 1
+
+    def bent(model: Loaded, requests: list[CompletionRequest], lanes: int) -> list[tuple[int, bytes]]:
+        outputs = dict(generated(model, requests, lanes))
+        return list((outputs | {8: outputs[8][:-1]} if lanes == 7 else outputs).items())
+
+    monkeypatch.setattr(text_ways, "generated", bent)
+    hashes = {f"crowd{way}": digest for way, digest in text_ways.crowd_hashes(model_of_this_test()).items()}
+    assert verdict.other_ways(hashes) == ["crowd, texts side by side: 7"]
+
+
+def test_logits_that_are_others_in_chunks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "read_texts", lambda: [b"0123456789a", b"\xff" * 11])
+    found = text_ways.logits_hashes(model_of_this_test())
+    assert len(found) == 1 + len(cases.PARTS)
+    assert len(set(found.values())) == 1
+
+    def bent(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
+        logits = forward(model, tokens, cache)
+        logits[-1, -1, -1] += tokens.shape[1] == 2 and cache.length == 12
+        return logits
+
+    monkeypatch.setattr(text_ways, "forward", bent)
+    hashes = {f"logits{way}": digest for way, digest in text_ways.logits_hashes(model_of_this_test()).items()}
+    assert verdict.other_ways(hashes) == ["logits, positions at once: 2"]
+
+
+def test_the_crowd_is_of_all_kinds() -> None:
+    asked = cases.crowd()
+    assert len(asked) == max(cases.PARTS)
+    lengths = [len(each.prompt) for each in asked]
+    assert (min(lengths), max(lengths)) == (0, 21)
+    assert {each.max_tokens for each in asked} == set(range(1, 8))
+    assert {len(text) + 1 for text in cases.read_texts()} == {max(cases.PARTS) + 3}, "the last chunks are shorter"
 
 
 @pytest.mark.parametrize(("lying", "other_python", "status"), [("", {}, 0), ("numpy", {}, 1), ("", {"3.12": None}, 1)])

@@ -68,6 +68,10 @@ class TileForm:
         place = f"{shown.left} {shown.top} {shown.columns} {shown.rows}"
         return f"tile {place} of picture 0x{shown.picture.hex()}, {len(shown.pixels):,} bytes"
 
+    def cost_in(self, request: bytes) -> int:
+        """Reading a request costs nothing."""
+        return 0
+
     def cost_asked(self, request: bytes) -> int:
         """All tests that the tile's paths may take."""
         return decode_request(request).cost

@@ -9,6 +9,7 @@ In reading order:
 * `torch_backend`: an optional backend for whoever has PyTorch
 * `backends`: which backends there are, and the one that everybody has: NumPy
 * `decoding`: request to completion, and the check of one
+* `batching`: many requests at once
 * `conformance`: fixed work whose hash is published; a backend that misses one must not serve
 * `service`: `textgen-int8` as a `Workload`
 * `form`: `textgen-int8` as programs see it: a text to continue, a temperature

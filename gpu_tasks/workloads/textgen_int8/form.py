@@ -52,6 +52,10 @@ class TextGenerationForm:
         """The completion."""
         return output.decode("utf-8", errors="replace")
 
+    def cost_in(self, request: bytes) -> int:
+        """The bytes of the prompt."""
+        return len(REQUEST.decode(request).prompt)
+
     def cost_asked(self, request: bytes) -> int:
         """The tokens that it asks for."""
         return REQUEST.decode(request).max_tokens

@@ -34,6 +34,8 @@ class Arithmetic(Protocol):
     """What a backend supplies: arrays with `+ - * >> //` on integers, and these operations."""
 
     name: str
+    lanes: int
+    """How many texts it decodes side by side at best."""
 
     def put(self, values: NDArray[Any]) -> Array:
         """The same integers as an array of this backend."""
@@ -72,6 +74,7 @@ class Reference:
     """Plain int64 NumPy without a float anywhere: slow, and right by inspection."""
 
     name = "reference"
+    lanes = 32
 
     def put(self, values: NDArray[Any]) -> Array:
         """See `Arithmetic`; likewise below."""

@@ -1,13 +1,22 @@
 """`textgen-int8` as a `Workload`: a model file, a backend that conforms, requests in, bytes out."""
 
+from collections.abc import Iterator, Sequence
+
 from gpu_tasks.workloads.textgen_int8.backends import arithmetic
+from gpu_tasks.workloads.textgen_int8.batching import generated
 from gpu_tasks.workloads.textgen_int8.conformance import check_completions, check_operations, completions
 from gpu_tasks.workloads.textgen_int8.decoding import generate, trace_of, verify_output
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
-from gpu_tasks.workloads.textgen_int8.request import MODEL_ID, WORKLOAD_ID, decode_request, model_file
+from gpu_tasks.workloads.textgen_int8.request import (
+    MODEL_ID,
+    WORKLOAD_ID,
+    CompletionRequest,
+    decode_request,
+    model_file,
+)
 from gpu_tasks.workloads.textgen_int8.transformer import load
-from gpu_tasks.workloads.workload import OutputCheck
+from gpu_tasks.workloads.workload import OutputCheck, none_for_none
 
 
 class TextGeneration:
@@ -23,7 +32,15 @@ class TextGeneration:
 
     def run(self, request: bytes) -> bytes:
         """The completion's bytes."""
-        return generate(self._model, decode_request(request, self._model.shape.context))
+        return generate(self._model, self._read(request))
+
+    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+        """Completions side by side."""
+        asked = {place: none_for_none(self._read, request) for place, request in enumerate(requests)}
+        yield from ((place, None) for place, request in asked.items() if request is None)
+        good = {place: request for place, request in asked.items() if request is not None}
+        places = list(good)
+        yield from ((places[place], output) for place, output in generated(self._model, list(good.values())))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """All tokens by one prefill."""
@@ -32,6 +49,9 @@ class TextGeneration:
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """The logits at one position."""
         return trace_of(self._model, decode_request(request, self._model.shape.context), output, place)
+
+    def _read(self, request: bytes) -> CompletionRequest:
+        return decode_request(request, self._model.shape.context)
 
     def conformance(self) -> bytes:
         """For the published model, its completions must be the published ones."""

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Ints
 from gpu_tasks.workloads.torch_device import usable_device
 
+LANES, GPU_LANES = 32, 512
+
 
 class TorchBackend:
     """`Arithmetic` on one torch device, such as `cpu` or `cuda:0`."""
@@ -24,6 +26,7 @@ class TorchBackend:
         torch.backends.cuda.matmul.allow_tf32 = False
         self.name = f"torch-{device}"
         self._device = usable_device(device)
+        self.lanes = LANES if self._device.type == "cpu" else GPU_LANES
 
     def put(self, values: NDArray[Any]) -> Array:
         """int64 on the device."""

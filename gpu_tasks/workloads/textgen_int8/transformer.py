@@ -79,6 +79,19 @@ def _load_layer(use: Arithmetic, layer: TransformerLayer) -> LoadedLayer:
     )  # fmt: skip
 
 
+def moved(cache: Cache, lanes: Ints, source: Cache) -> None:
+    """Put the texts of `source`, in their order, into the places int64[n] of a cache."""
+    for keys, new in zip(cache.keys, source.keys, strict=True):
+        keys[lanes] = new
+    for values, new in zip(cache.values, source.values, strict=True):
+        values[lanes] = new
+
+
+def narrowed(cache: Cache, lanes: Ints) -> Cache:
+    """A cache of the texts at the places int64[n] alone, in that order."""
+    return Cache(cache.length, [keys[lanes] for keys in cache.keys], [values[lanes] for values in cache.values])
+
+
 def empty_cache(model: Loaded, batch: int = 1) -> Cache:
     """A cache for `batch` sequences of up to the model's context."""
     s = model.shape
@@ -93,42 +106,83 @@ def empty_cache(model: Loaded, batch: int = 1) -> Cache:
     )
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Where the tokens of a pass stand: the same positions in every text of the batch, or one of its own in each."""
+
+    embedded: Array
+    """[length, width], or [batch, 1, width]: what is added to each token for its position."""
+    end: int
+    """No position of the pass sees any from here on."""
+    visible: Array | None
+    """1 where a position may see another; None where it sees all before `end`."""
+    rows: Array | slice
+    at: Array | slice
+    """The cache's entries of the pass, by text and by position."""
+
+
 def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
     """Append int64[batch, length] tokens to the cached ones; logits int64[batch, length, 257].
 
     Raises ValueError when the context is exceeded, which the caller rules out beforehand.
     """
-    use, end = model.use, cache.length + tokens.shape[1]
+    use, start, end = model.use, cache.length, cache.length + tokens.shape[1]
     if end > model.shape.context:
         raise ValueError("more tokens than the context holds")
-    visible = _causal(use, cache.length, end)
-    stream = model.tokens[use.put(tokens)] + model.positions[cache.length : end]
+    new = slice(start, end)
+    places = _Places(model.positions[new], end, _causal(use, start, end), slice(None), new)
+    cache.length = end
+    return _passed(model, tokens, cache, places)
+
+
+def forward_each(model: Loaded, tokens: Ints, cache: Cache, at: Ints) -> Ints:
+    """One token of each text, int64[batch], at positions int64[batch] of their own; logits int64[batch, 257].
+
+    What the cache holds of a text from its position on is of no text: it is written over before it is seen.
+    """
+    use, end = model.use, int(at.max()) + 1
+    if end > model.shape.context:
+        raise ValueError("more tokens than the context holds")
+    own = use.put(at)
+    visible = use.put(np.arange(end)[None, :] <= at[:, None])[:, None, None, :]
+    places = _Places(model.positions[own][:, None, :], end, visible, use.put(np.arange(len(at))), own)
+    logits: Ints = _passed(model, tokens[:, None], cache, places)[:, 0]
+    return logits
+
+
+def _passed(model: Loaded, tokens: Ints, cache: Cache, places: _Places) -> Ints:
+    use = model.use
+    stream = model.tokens[use.put(tokens)] + places.embedded
     for index, layer in enumerate(model.layers):
         normed = ops.norm(use, stream, layer.attention_gain)
-        mixed = _attention(model, index, normed, cache, visible)
+        mixed = _attention(model, index, normed, cache, places)
         stream = ops.add(use, stream, ops.linear(use, mixed, layer.out, layer.out_multipliers))
         normed = ops.norm(use, stream, layer.mlp_gain)
         hidden = ops.linear(use, normed, layer.up, layer.up_multipliers)
         hidden = ops.gelu(use, hidden, layer.gelu)
         stream = ops.add(use, stream, ops.linear(use, hidden, layer.down, layer.down_multipliers))
-    cache.length = end
     normed = ops.norm(use, stream, model.final_gain)
     return use.take(ops.linear(use, normed, model.head, model.head_multipliers))
 
 
-def _attention(model: Loaded, index: int, x: Array, cache: Cache, visible: Array | None) -> Array:
+def _attention(model: Loaded, index: int, x: Array, cache: Cache, places: _Places) -> Array:
     """Causal attention of layer `index` over the cached and the new positions, to 8 bits."""
     use, layer, heads = model.use, model.layers[index], model.shape.heads
     batch, length, width = x.shape
-    start, end = cache.length, cache.length + length
+    end = places.end
     qkv = ops.activation(use, ops.linear(use, x, layer.qkv, layer.qkv_multipliers))
     split = qkv.reshape(batch, length, 3, heads, width // heads).swapaxes(1, 3)
     query, key, value = split[:, :, 0], split[:, :, 1], split[:, :, 2]
     keys, values = cache.keys[index], cache.values[index]
-    keys[:, :, start:end] = key
-    values[:, :, :, start:end] = value.swapaxes(2, 3)
+    if isinstance(places.at, slice):
+        keys[:, :, places.at] = key
+        values[:, :, :, places.at] = value.swapaxes(2, 3)
+    else:
+        # PyTorch casts nothing that is put at places of tensors
+        keys[places.rows, :, places.at] = use.operand(key[:, :, 0])
+        values[places.rows, :, :, places.at] = use.operand(value[:, :, 0])
     scores = use.product(query, keys[:, :, :end])
-    shares = ops.probabilities(use, scores, layer.score_multipliers, model.exps, visible)
+    shares = ops.probabilities(use, scores, layer.score_multipliers, model.exps, places.visible)
     mixed = ops.rescale(use.product(shares, values[:, :, :, :end]), layer.mix_multipliers)
     return ops.activation(use, mixed).swapaxes(1, 2).reshape(batch, length, width)
 

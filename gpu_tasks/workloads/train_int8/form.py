@@ -83,6 +83,10 @@ class TrainingForm:
         whole, thousandths = divmod(shown.milli_bits, 1000)
         return f"{whole}.{thousandths:03} bits a byte, trace 0x{trace_root(shown.digests).hex()}"
 
+    def cost_in(self, request: bytes) -> int:
+        """Reading a request costs nothing."""
+        return 0
+
     def cost_asked(self, request: bytes) -> int:
         """All steps, each by its size."""
         return cost_of(decode_request(request))

@@ -1,5 +1,6 @@
 """`train-int8` as a `Workload` and a `StepwiseWorkload`: the whole run as one unit, or a run to go through in steps."""
 
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from gpu_tasks.traces.trace import state_hash
@@ -18,7 +19,7 @@ from gpu_tasks.workloads.train_int8.request import (
     step_cost,
 )
 from gpu_tasks.workloads.train_int8.run import TrainingRun
-from gpu_tasks.workloads.workload import OutputCheck
+from gpu_tasks.workloads.workload import OutputCheck, one_by_one
 from runtime.encoding.codec import DecodeError
 
 _PROBE_DOMAIN = b"ogpu/train-int8/1/probe"
@@ -45,6 +46,10 @@ class IntegerTraining:
         for last in states(run):
             digests.append(state_hash(last))
         return _encoded(asked, run, tuple(digests), last)
+
+    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+        """One after the other."""
+        return one_by_one(self.run, requests)
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Train again, up to the first state with another hash.

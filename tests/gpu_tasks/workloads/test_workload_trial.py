@@ -8,7 +8,8 @@ import pytest
 
 from devnet.proofs.cheating.executors import FlippedBit
 from fake_work import FakeExecutor, FakeForm
-from gpu_tasks.data.unit_input import output_root
+from gpu_tasks.batches.outcomes import Completed, decode_outcomes
+from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.races import result
@@ -65,10 +66,11 @@ def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tm
     async def main() -> None:
         async with village_with(form, tmp_path) as village:
             await sell(village, form)
-            unit = await village.post(request, service=1, tokens_max=COST_MAX)
+            unit = await village.post(request, service=1, tokens_max=COST_MAX, tokens_in=form.cost_in(request))
             ended = (await village.run(unit)).unit
             assert ended.state is UnitState.SETTLED
-            assert ended.output_root == output_root(GENESIS_HASH, unit, INPUT_SALT, right)
+            outcomes = [Completed(right, form.cost_in(request), form.cost(right))]
+            assert ended.output_root == output_of(GENESIS_HASH, unit, INPUT_SALT, outcomes).root
             liar, other = village.miners[:2]
             assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
             outcome = result(ended.racers, ended.output_root)
@@ -77,7 +79,7 @@ def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tm
             assert outcome.winner.reveal is not None
             assert outcome.winner.reveal.output_tokens == form.cost(right)
             blob = other.daemon.parts.store.get(outcome.winner.reveal.output_blob)
-            assert form.show_output(CUSTOMER_SEAL.open(blob or b"")) == form.show_output(right)
+            assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == tuple(outcomes)
             assert [miner.heard.names().count("verified") for miner in village.miners] == [0, 0] + JUDGES * [1]
 
     asyncio.run(main())
