@@ -25,6 +25,8 @@ In reading order:
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
+* `batches`: a file of many requests: read, split into units, taken up again, answered in its form
+* `file_runs`: such a file on its way: from its lines to units on the chain, and from their ends to its answers
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs

@@ -13,7 +13,7 @@ from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES
 
 COMMANDS = {
-    "post": ("post:post", "Post a unit for each line of FILE (- is standard input)."),
+    "post": ("posting.post:post", "Post a request for each line of FILE (- is standard input), so many to a unit."),
     "watch": ("units:watch", "Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end."),
     "result": (
         "units:result",

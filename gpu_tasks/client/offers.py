@@ -146,28 +146,42 @@ async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
     )
 
 
-async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, price_max: int) -> None:
-    """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners."""
+async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int) -> None:
+    """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners.
+
+    `rate_max` in grains per thousand output tokens.
+    """
     own, at = await own_accounts(client, customer), await client.finalized()
     devices = await market_reads.devices_for(client, number, at)
     lacking = await unproven(client, [status.id for status in devices], at)
     asks = asks_of((status for status in devices if status.id not in lacking), number)
     offering = [ask for owner, ask in asks.items() if owner not in own]
-    taking = sum(ask <= price_max for ask in offering)
+    taking = sum(ask <= rate_max for ask in offering)
     if taking < racers:
         raise ServiceError(
             f"a unit with --racers {racers} needs as many owners; service {number} is offered by {len(offering)}, "
-            f"and by {taking} of them for {format_amount(price_max)} oGPU or less{_lacking(lacking)}: ask for fewer "
-            "racers, raise "
-            "--price, or post with --anyway and wait for more"
+            f"and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less{_lacking(lacking)}: "
+            "ask for fewer racers, raise --price, or post with --anyway and wait for more"
         )
     judges, spare = await _judges_for(client, number, customer, racers, at)
-    racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= price_max}, spare)
+    racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)
     if racing < racers:
         raise ServiceError(
             f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
             "for providers who are no validators"
         )
+
+
+async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
+    """The highest price of a unit for which half of the devices have the collateral free, in grains; ServiceError."""
+    own, at = await own_accounts(client, customer), await client.finalized()
+    devices = [status.device for status in await market_reads.devices_for(client, number, at)]
+    free = sorted(device.bond for device in devices if device.owner not in own and not device.is_paused)
+    if not free:
+        raise ServiceError(f"nobody else offers service {number} now: see `ogpu providers`")
+    median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, at)
+    # what is locked for a price grows with it
+    return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)
 
 
 def _lacking(devices: Collection[bytes]) -> str:

@@ -11,7 +11,7 @@ In reading order:
 * `disputing`: a result is wrong, and where
 * `units`: what was posted: follow it, read its result, take it back, appeal about a unit
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
-* `post`: post units: what it costs and who could take it is known before anything is sent
+* `posting`: post units once, whatever breaks off; answer a file of requests
 * `picturing`: a picture bought as tiles, checked, and written as one file
 * `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all

@@ -12,16 +12,16 @@ import click
 from rich.markup import escape
 from rich.progress import Progress as ProgressBar
 
-from gpu_tasks.client.commands.post import post_once, postings_option, show_and_ask
+from gpu_tasks.client.commands.posting.once import Selling, post_once, postings_option, show_and_ask
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.task_runs import force_option
 from gpu_tasks.client.commands.units import counted
 from gpu_tasks.client.funds import require
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.picture_plan import PicturePlan, picture_plan, require_takers, selling_service
+from gpu_tasks.client.picture_plan import PicturePlan, TileWish, picture_plan, require_takers, selling_service
 from gpu_tasks.client.picture_record import PictureRecord
 from gpu_tasks.client.picture_tiles import PictureSaleError, PictureTile, PixelCheck, TileCollector
-from gpu_tasks.client.posting import Prompt, Wish
+from gpu_tasks.client.posting import Prompt
 from gpu_tasks.client.posting_record import PostingRecord
 from gpu_tasks.client.task_files import load, load_input
 from gpu_tasks.data import market_reads
@@ -123,7 +123,7 @@ def picture(
         found.append((order, check))
         number, sold = await selling_service(client, service)
         per_tile = price if price is not None else PRICE if file_price is None else file_price // tiles
-        wish = Wish(number, sold.terms.tokens_max, {}, racers, per_tile)
+        wish = TileWish(number, racers, per_tile)
         price_from = "--price" if price is not None or file_price is None else f"maxPrice of {file} over {tiles} tiles"
         payer = session.payer(key_text)
         plan = await picture_plan(client, payer, order, sold, wish, postings, tip, is_anew=again, price_from=price_from)
@@ -249,11 +249,12 @@ async def _post(
         record.save()  # which tiles a round has is known whatever happens next
     lines = order.lines
     prompts = [Prompt(tile + 1, lines[tile]) for tile in part.tiles]
-    requests = [plan.requests[tile] for tile in part.tiles]
+    units = [part.unit(plan.requests[tile]) for tile in part.tiles]
+    selling = Selling(part.service, part.racers, tip)
     with PostingRecord.open(postings, *plan.posting_identity) as posting:
         if is_anew:
             posting.forget()
-        posted = await post_once(output, client, posting, key, part.wish, requests, prompts, tip)
+        posted = await post_once(output, client, posting, key, selling, units, prompts)
         record.rounds[-1].units = [each.unit.hex() for each in posted]
         record.save()
         posting.forget()

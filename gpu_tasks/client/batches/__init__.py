@@ -1,0 +1,16 @@
+"""A customer's file of many requests: read, split into units, taken up again, answered in the form that it came in.
+
+Functions of bytes and texts: no chain and no network. In reading order:
+
+* `lines`: what a line of a file becomes, and how large files and lines may be
+* `json_lines`: a line as a JSON object, with nothing in it read in two ways
+* `chat`: messages of a chat as a prompt
+* `line_forms`: from a line in one of three forms to a request or to the reason why it is none
+* `reading`: a file as a stream of lines
+* `splitting`: which lines go into which unit
+* `record`: what a run has done, on the disk
+* `writing`: a result or an error as a line, in the form of the input
+* `result_files`: the files that these lines are written to
+* `batch_object`: a run as OpenAI's batch object
+* `progress`: how far a run is, and when it may end
+"""

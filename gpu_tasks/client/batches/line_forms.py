@@ -1,0 +1,211 @@
+"""From a line in one of three forms to what it asks, or to the reason why it asks nothing.
+
+Always: a field that neither the form nor the workload knows is refused, never ignored: whoever sets it expects it to
+matter. What comes out is a request of the workload, of no more than a batch may hold.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_tasks.batches.requests import REQUEST_BYTES_MAX
+from gpu_tasks.client.batches.chat import prompt_of
+from gpu_tasks.client.batches.json_lines import JsonNumber, json_object, not_utf8, shown, text_of, whole_of
+from gpu_tasks.client.batches.lines import CUSTOM_ID_CHARS_MAX, BatchLine, LineError, LineRefusal
+from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from runtime.cryptography.hashing import blake2_256
+
+COMPLETIONS = "/v1/completions"
+CHAT_COMPLETIONS = "/v1/chat/completions"
+ENDPOINTS = (COMPLETIONS, CHAT_COMPLETIONS)
+SEED_LEAST, SEED_MOST = -(2**63), 2**63 - 1
+_COST_NAMES = ("max_tokens", "max_completion_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class LineTerms:
+    """What all lines of a file are read with."""
+
+    form: WorkloadForm
+    models: tuple[str, ...]
+    """The names by which a line may call the model of the service."""
+    cost_default: int
+    """What a line asks that does not say how much; in the workload's unit of cost."""
+    cost_most: int
+    """What a line may ask at most."""
+    options: Mapping[str, str]
+    """What is set for all lines; a line may set it otherwise."""
+    run_seed: bytes
+    """32 random bytes of the run: lines without a seed get theirs from it, the same ones when it is taken up again."""
+
+    def request(self, line: BatchLine) -> bytes:
+        """The workload's request; RequestError if there is none."""
+        return self.form.encode(line.text, line.cost_max, {**self.options, **line.options}, line.seed)
+
+
+def plain_line(text: str, number: int, terms: LineTerms) -> BatchLine | LineError:
+    r"""A prompt as it stands; `\n` in it is a line break."""
+    line = BatchLine(number, None, text.replace("\\n", "\n"), terms.cost_default, {}, _own_seed(number, terms))
+    return _checked(line, terms)
+
+
+def object_line(data: bytes, number: int, terms: LineTerms) -> BatchLine | LineError:
+    """A line such as `{"prompt": "Once", "max_tokens": 16, "id": "a"}`."""
+    custom_id = None
+    try:
+        found = json_object(data)
+        custom_id = _custom_id(found, ("id", "custom_id"))
+        _only(found, ("prompt", "max_tokens", "seed", "id", "custom_id", *_option_names(terms)), "")
+        text = text_of(_needed(found, "prompt", ""), "prompt")
+        line = _asked(found, text, number, custom_id, terms, "")
+    except LineRefusal as refusal:
+        return refusal.at(number, custom_id)
+    return _checked(line, terms)
+
+
+def endpoint_of(data: bytes) -> str | None:
+    """What a line of OpenAI's batch input asks, if that is known."""
+    try:
+        url = json_object(data).get("url")
+    except LineRefusal:
+        return None
+    return url if url in ENDPOINTS else None
+
+
+def openai_line(data: bytes, number: int, terms: LineTerms, endpoint: str | None) -> BatchLine | LineError:
+    """A line of OpenAI's batch input, of the endpoint of its file: None while no line has named one."""
+    custom_id = None
+    try:
+        found = json_object(data)
+        custom_id = _custom_id(found, ("custom_id",))
+        _needed(found, "custom_id", "")
+        _only(found, ("custom_id", "method", "url", "body"), "")
+        _check_target(found, endpoint)
+        line = _of_body(_body(found), number, custom_id, terms, endpoint)
+    except LineRefusal as refusal:
+        return refusal.at(number, custom_id)
+    return _checked(line, terms)
+
+
+def undecodable(error: UnicodeDecodeError, number: int) -> LineError:
+    """A plain line that is no text."""
+    return not_utf8(error).at(number, None)
+
+
+def _body(found: Mapping[str, Any]) -> dict[str, Any]:
+    body = _needed(found, "body", "")
+    if not isinstance(body, dict):
+        raise LineRefusal("invalid_type", f"body must be an object, not {shown(body)}", "body")
+    return body
+
+
+def _check_target(found: Mapping[str, Any], endpoint: str | None) -> None:
+    method, url = _needed(found, "method", ""), _needed(found, "url", "")
+    if method != "POST":
+        raise LineRefusal("invalid_method", f"method must be POST, not {shown(method)}", "method")
+    if url not in ENDPOINTS:
+        raise LineRefusal("invalid_url", f"url is one of {', '.join(ENDPOINTS)}, not {shown(url)}", "url")
+    if url != endpoint:
+        raise LineRefusal("invalid_url", f"the lines of this file ask {endpoint}: {url} needs a file of its own", "url")
+
+
+def _of_body(
+    body: Mapping[str, Any], number: int, custom_id: str | None, terms: LineTerms, endpoint: str | None
+) -> BatchLine:
+    is_chat = endpoint == CHAT_COMPLETIONS
+    asked = "messages" if is_chat else "prompt"
+    names = _COST_NAMES if is_chat else _COST_NAMES[:1]
+    _only(body, ("model", asked, "seed", *names, *_option_names(terms)), "body.")
+    model = text_of(_needed(body, "model", "body."), "body.model")
+    if model not in terms.models:
+        raise LineRefusal(
+            "mismatched_model", f"model {shown(model)} is not the service's: {', '.join(terms.models)}", "body.model"
+        )
+    content = _needed(body, asked, "body.")
+    text = prompt_of(content) if is_chat else text_of(content, "body.prompt")
+    return _asked(body, text, number, custom_id, terms, "body.")
+
+
+def _asked(
+    found: Mapping[str, Any], text: str, number: int, custom_id: str | None, terms: LineTerms, above: str
+) -> BatchLine:
+    """The fields that the JSON forms share; `null` is as if it were not there."""
+    given = {name: value for name, value in found.items() if value is not None}
+    costs = [name for name in _COST_NAMES if name in given]
+    if len(costs) > 1:
+        raise LineRefusal("invalid_value", f"give {costs[0]} or {costs[1]}, not both", f"{above}{costs[1]}")
+    cost = whole_of(given[costs[0]], f"{above}{costs[0]}", 1, terms.cost_most) if costs else terms.cost_default
+    options = {name: _option(given[name], f"{above}{name}") for name in _option_names(terms) if name in given}
+    seed = _own_seed(number, terms)
+    if "seed" in given:
+        seed = _given_seed(whole_of(given["seed"], f"{above}seed", SEED_LEAST, SEED_MOST))
+    return BatchLine(number, custom_id, text, cost, options, seed)
+
+
+def _checked(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
+    """The line, if it is a request."""
+    try:
+        size = len(terms.request(line))
+    except RequestError as error:
+        return LineError(line.number, line.custom_id, "invalid_request", str(error), None)
+    if size > REQUEST_BYTES_MAX:
+        return LineError(
+            line.number,
+            line.custom_id,
+            "request_too_large",
+            f"the request has {size:,} bytes, and in a batch {REQUEST_BYTES_MAX:,} are allowed: shorten the prompt",
+            None,
+        )
+    return line
+
+
+def _custom_id(found: Mapping[str, Any], names: Collection[str]) -> str | None:
+    given = [name for name in names if found.get(name) is not None]
+    if len(given) > 1:
+        raise LineRefusal("invalid_value", f"give {' or '.join(given)}, not both", given[1])
+    if not given:
+        return None
+    custom_id = text_of(found[given[0]], given[0])
+    if not 1 <= len(custom_id) <= CUSTOM_ID_CHARS_MAX:
+        raise LineRefusal(
+            "invalid_value",
+            f"{given[0]} has {len(custom_id)} characters: give 1 to {CUSTOM_ID_CHARS_MAX}",
+            given[0],
+        )
+    return custom_id
+
+
+def _only(found: Mapping[str, Any], names: Collection[str], above: str) -> None:
+    for name in found:
+        if name not in names:
+            raise LineRefusal(
+                "unsupported_parameter",
+                f"{shown(f'{above}{name}')} is not supported, and nothing is ignored: leave it out; "
+                f"there are: {', '.join(sorted(names))}",
+                f"{above}{name}"[:CUSTOM_ID_CHARS_MAX] if name.isascii() and name.isprintable() else None,
+            )
+
+
+def _needed(found: Mapping[str, Any], name: str, above: str) -> Any:
+    if found.get(name) is None:
+        raise LineRefusal("missing_required_parameter", f"{above}{name} is missing", f"{above}{name}")
+    return found[name]
+
+
+def _option(value: Any, param: str) -> str:
+    if isinstance(value, JsonNumber):
+        return str(value)
+    return text_of(value, param)
+
+
+def _option_names(terms: LineTerms) -> list[str]:
+    return [option.name for option in terms.form.options]
+
+
+def _own_seed(number: int, terms: LineTerms) -> bytes:
+    return blake2_256(b"ogpu/batch-line-seed/1" + terms.run_seed + number.to_bytes(4, "little"))
+
+
+def _given_seed(seed: int) -> bytes:
+    """The same for the same number, in every file: so that who asks the same gets the same."""
+    return blake2_256(b"ogpu/batch-given-seed/1" + seed.to_bytes(8, "little", signed=True))

@@ -1,0 +1,237 @@
+"""What a run of a file has done, on the disk, so that it can be killed at any moment and taken up again.
+
+A journal: a first entry says what the run is, one more is added for each unit that is posted or whose results are
+written. Each is on the disk before the call returns, and carries a hash of itself: what a crash tore is dropped, and
+anything else that is wrong is refused.
+
+Always: the order is *post by `PostingRecord`, then `posted` here*, and *results to the disk, then `written` here*; so a
+crash between the two repeats what finds itself done: the posting finds its extrinsics, the results are cut off where
+the last entry says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gpu_tasks.client.batches.splitting import UnitLines
+from runtime.cryptography.hashing import blake2_256
+from wallet.errors import WalletError
+from wallet.private_file import OWNER_ONLY, make_folder, sync_folder
+
+RECORD_BYTES_MAX = 64 * 1024 * 1024
+_HASH_CHARS = 16
+
+
+class BatchRecordError(WalletError):
+    """The record of a run cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run is: decided once, and the same whenever it is taken up again. Bytes are in hexadecimal."""
+
+    file: str
+    """The hash of the whole file."""
+    form: str
+    endpoint: str | None
+    run_seed: str
+    settings: Mapping[str, str]
+    """What was asked of all lines, as texts: service, price, tokens, options."""
+    created_at: int
+    """Unix seconds."""
+    output: str
+    """The file of results; beside it that of errors."""
+    errors: str
+    lines_refused: int
+    units: Sequence[tuple[int, int]]
+    """First place and count of each."""
+
+    def unit_lines(self) -> list[UnitLines]:
+        """The units as they were split."""
+        return [UnitLines(first, count) for first, count in self.units]
+
+
+@dataclass(frozen=True, slots=True)
+class FileEnds:
+    """How many bytes of results and errors are whole."""
+
+    output: int = 0
+    errors: int = 0
+
+
+@dataclass(slots=True)
+class BatchRecord:
+    """The journal; use as a context manager: it is this process's alone until then."""
+
+    path: Path
+    plan: RunPlan | None = None
+    posted: dict[int, str] = field(default_factory=dict)
+    """By a unit's place in the plan, its id."""
+    written: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The units whose results are in the files: how many of their requests were answered, and how many failed."""
+    ends: FileEnds = field(default_factory=FileEnds)
+    stopped: str | None = None
+    """Why nothing more is posted: `cancelled` or `expired`."""
+    _journal: int = -1
+    _lock: int = -1
+
+    @classmethod
+    def open(cls, folder: Path, *identity: bytes) -> Self:
+        """The record of one run, as an earlier process left it; BatchRecordError if another process is at it."""
+        folder = folder.expanduser()
+        name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
+        record = cls(folder / f"{name}.journal")
+        try:
+            make_folder(folder)
+            record._lock = _open(folder / f"{name}.lock")
+            fcntl.flock(record._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            record._journal = _open(record.path)
+            sync_folder(folder)
+            record._take_up()
+        except BlockingIOError:
+            record.close()
+            raise BatchRecordError("another `ogpu post` is at the same run: wait for it, or stop it") from None
+        except OSError as error:
+            record.close()
+            raise BatchRecordError(f"{folder} cannot be used, and nothing runs without a record: {error}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            record.close()
+            raise BatchRecordError(
+                f"{record.path} is damaged ({error}): see with `ogpu watch` what was posted, then remove it"
+            ) from None
+        return record
+
+    def __enter__(self) -> Self:
+        """Already open."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let another process take the run up."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the file up; what is written stays."""
+        for descriptor in (self._journal, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._journal = self._lock = -1
+
+    def begin(self, plan: RunPlan) -> None:
+        """Write down what the run is, before anything is posted."""
+        assert self.plan is None, "a run is decided once"
+        self._add({"plan": asdict(plan)})
+
+    def note_posted(self, unit: int, unit_id: str) -> None:
+        """A unit is in a final block."""
+        self._add({"posted": unit, "id": unit_id})
+
+    def note_written(self, unit: int, answered: int, failed: int, ends: FileEnds) -> None:
+        """The results of a unit are on the disk, and the files end so."""
+        self._add({"written": unit, "answered": answered, "failed": failed, "ends": [ends.output, ends.errors]})
+
+    def note_stopped(self, why: str) -> None:
+        """Nothing more is posted; results of what was are still written."""
+        self._add({"stopped": why})
+
+    def to_post(self) -> list[int]:
+        """The units that are not known to be posted; `PostingRecord` knows of those that were on their way."""
+        assert self.plan is not None, "there is no run yet"
+        return [] if self.stopped else [unit for unit in range(len(self.plan.units)) if unit not in self.posted]
+
+    def to_write(self) -> list[int]:
+        """The posted units whose results are not written."""
+        return [unit for unit in self.posted if unit not in self.written]
+
+    def _take_up(self) -> None:
+        """Read what is there, and cut off what a crash tore."""
+        with os.fdopen(os.dup(self._journal), "rb") as stream:
+            data = stream.read(RECORD_BYTES_MAX + 1)
+        if len(data) > RECORD_BYTES_MAX:
+            raise ValueError(f"more than {RECORD_BYTES_MAX:,} bytes")
+        whole = data.rfind(b"\n") + 1
+        for number, line in enumerate(data[:whole].splitlines(), 1):
+            self._apply(_entry(line, number))
+        if whole < len(data):
+            os.ftruncate(self._journal, whole)
+            os.fsync(self._journal)
+
+    def _add(self, entry: dict[str, Any]) -> None:
+        """The entry is on the disk when this returns, or nothing of it counts."""
+        text = json.dumps(entry, separators=(",", ":")).encode()
+        line = _hash(text) + b" " + text + b"\n"
+        end = os.lseek(self._journal, 0, os.SEEK_END)
+        if end + len(line) > RECORD_BYTES_MAX:
+            raise BatchRecordError(f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes: split the file")
+        self._apply(entry)
+        try:
+            _write_all(self._journal, line)
+            os.fsync(self._journal)
+        except OSError as error:
+            self.close()  # what is on the disk now, the next process reads
+            raise BatchRecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
+
+    def _apply(self, entry: Mapping[str, Any]) -> None:
+        """ValueError for an entry that cannot stand where it does."""
+        if "plan" in entry:
+            _check(self.plan is None, "two plans")
+            given = dict(entry["plan"])
+            given["units"] = [(int(first), int(count)) for first, count in given["units"]]
+            self.plan = RunPlan(**given)
+            return
+        plan = self.plan
+        _check(plan is not None, "no plan")
+        if "posted" in entry:
+            self._apply_posted(int(entry["posted"]), str(entry["id"]))
+        elif "written" in entry:
+            self._apply_written(int(entry["written"]), entry)
+        else:
+            _check(entry["stopped"] in {"cancelled", "expired"}, "an entry of another version")
+            self.stopped = str(entry["stopped"])
+
+    def _apply_posted(self, unit: int, unit_id: str) -> None:
+        assert self.plan is not None, "looked at by `_apply`"
+        _check(0 <= unit < len(self.plan.units), f"there is no unit {unit}")
+        _check(unit not in self.posted, f"unit {unit} was posted twice")
+        self.posted[unit] = unit_id
+
+    def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
+        output, errors = (int(end) for end in entry["ends"])
+        _check(unit in self.posted and unit not in self.written, f"unit {unit} was written twice, or not posted")
+        _check(output >= self.ends.output and errors >= self.ends.errors, "the files became shorter")
+        self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
+        self.ends = FileEnds(output, errors)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+
+
+def _entry(line: bytes, number: int) -> Mapping[str, Any]:
+    mark, _, text = line.partition(b" ")
+    _check(mark == _hash(text), f"entry {number} is not what was written")
+    found = json.loads(text)
+    _check(isinstance(found, dict), f"entry {number} is no object")
+    return dict(found)
+
+
+def _hash(text: bytes) -> bytes:
+    return blake2_256(text).hex()[:_HASH_CHARS].encode()
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _check(is_right: bool, why: str) -> None:
+    if not is_right:
+        raise ValueError(why)

@@ -1,0 +1,147 @@
+"""A result or an error as a line, in the form of the file that asked.
+
+Always: a line depends on nothing but what is given, so that writing it again gives the same bytes; no clock is read.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_tasks.client.batches.line_forms import CHAT_COMPLETIONS
+from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
+from runtime.cryptography.hashing import blake2_256
+
+EXPIRED = "batch_expired"
+CANCELLED = "batch_cancelled"
+FAILED = "request_failed"
+_STOPPED = {
+    EXPIRED: "This request could not be executed before the batch ended.",
+    CANCELLED: "This request was cancelled before it was executed.",
+}
+_ID_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class LineAnswer:
+    """What came of a request that was computed."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlace:
+    """Where on the chain a request stands: a unit's id, and the request's place in it."""
+
+    unit: bytes
+    index: int
+
+    def name(self, prefix: str) -> str:
+        """An id that is the same whenever this is written."""
+        return prefix + blake2_256(self.unit + self.index.to_bytes(4, "little")).hex()[:_ID_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class LineWriter:
+    """Writes the lines of one run."""
+
+    form: FileForm
+    endpoint: str | None
+    """Of OpenAI's form."""
+    model: str
+    created: int
+    """Unix seconds: when the run began."""
+
+    def answered(self, line: BatchLine, answer: LineAnswer, place: UnitPlace) -> bytes:
+        """A line of the output file."""
+        if self.form is not FileForm.OPENAI:
+            return _line(
+                {
+                    **_named(line.number, line.custom_id),
+                    "text": answer.text,
+                    "tokens_in": answer.tokens_in,
+                    "tokens_out": answer.tokens_out,
+                }
+            )
+        response = _response(200, place.name("req_"), self._body(line, answer, place))
+        return _openai(place.name("batch_req_"), line.custom_id, response, None)
+
+    def refused(self, error: LineError) -> bytes:
+        """A line of the error file: it was never posted, because it asks nothing that can be bought."""
+        if self.form is not FileForm.OPENAI:
+            return _line(
+                {
+                    **_named(error.number, error.custom_id),
+                    "error": {"code": error.code, "message": error.message, "param": error.param},
+                }
+            )
+        place = UnitPlace(b"refused", error.number)
+        body = {
+            "error": {
+                "message": error.message,
+                "type": "invalid_request_error",
+                "param": error.param,
+                "code": error.code,
+            }
+        }
+        return _openai(place.name("batch_req_"), error.custom_id, _response(400, place.name("req_"), body), None)
+
+    def rejected(self, line: BatchLine, place: UnitPlace) -> bytes:
+        """A line of the error file: whoever computed its unit found that it is no request of the workload."""
+        why = "The provider could not read this as a request of the model; nothing is paid for it."
+        return self._error(line, place.name("batch_req_"), "invalid_request", why)
+
+    def failed(self, line: BatchLine, place: UnitPlace, why: str) -> bytes:
+        """A line of the error file: its unit ended without a result."""
+        return self._error(line, place.name("batch_req_"), FAILED, why)
+
+    def stopped(self, line: BatchLine, code: str) -> bytes:
+        """A line of the error file: the run was cancelled, or its time was up, before an answer came."""
+        return self._error(line, UnitPlace(b"stopped", line.number).name("batch_req_"), code, _STOPPED[code])
+
+    def _error(self, line: BatchLine, name: str, code: str, message: str) -> bytes:
+        if self.form is not FileForm.OPENAI:
+            error = {"code": code, "message": message, "param": None}
+            return _line({**_named(line.number, line.custom_id), "error": error})
+        return _openai(name, line.custom_id, None, {"code": code, "message": message})
+
+    def _body(self, line: BatchLine, answer: LineAnswer, place: UnitPlace) -> dict[str, Any]:
+        is_chat = self.endpoint == CHAT_COMPLETIONS
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        return {
+            "id": place.name("chatcmpl-" if is_chat else "cmpl-"),
+            "object": "chat.completion" if is_chat else "text_completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": [
+                {
+                    "index": 0,
+                    **({"message": message} if is_chat else {"text": answer.text}),
+                    "logprobs": None,
+                    "finish_reason": "length" if answer.tokens_out >= line.cost_max else "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": answer.tokens_in,
+                "completion_tokens": answer.tokens_out,
+                "total_tokens": answer.tokens_in + answer.tokens_out,
+            },
+        }
+
+
+def _named(number: int, custom_id: str | None) -> dict[str, Any]:
+    return {"index": number} if custom_id is None else {"index": number, "id": custom_id}
+
+
+def _response(status: int, request_id: str, body: dict[str, Any]) -> dict[str, Any]:
+    return {"status_code": status, "request_id": request_id, "body": body}
+
+
+def _openai(name: str, custom_id: str | None, response: dict[str, Any] | None, error: dict[str, str] | None) -> bytes:
+    return _line({"id": name, "custom_id": custom_id, "response": response, "error": error})
+
+
+def _line(found: dict[str, Any]) -> bytes:
+    """One line, whatever line breaks are in its texts: JSON escapes them; and ASCII, so that no reader splits it."""
+    return json.dumps(found, separators=(",", ":")).encode("ascii") + b"\n"

@@ -1,0 +1,84 @@
+"""What the commands that post units share: all of it once, with bars for people, after the cost was shown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+from rich.progress import Progress as ProgressBar
+
+from gpu_tasks.client.commands.units import counted
+from gpu_tasks.client.posting import PostingCost, Prompt, Sealer, UnitWish, parts_of
+from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
+from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.commands import making
+from wallet.keypair import Keypair
+from wallet.output import Grains, Output, harmless
+
+postings_option = click.option(
+    "--postings",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_POSTINGS",
+    help="Where postings are written down until they are final.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a command posts: its tip in grains, and what it leaves out."""
+
+    tip: int
+    anyway: bool
+    yes: bool
+    dry_run: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody at a terminal agrees first."""
+        return not (self.yes or self.dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class Selling:
+    """Which service sells the units, to how many racers, with which tip for each extrinsic."""
+
+    service: int
+    racers: int
+    tip: int
+
+
+async def post_once(
+    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, selling: Selling, units: list[UnitWish],
+    prompts: list[Prompt],
+) -> list[Posted]:  # fmt: skip
+    """Seal, store and post what the record does not hold, with bars for people; all of it, in final blocks."""
+    with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
+        sealing = bar.add_task("sealing and storing inputs", total=len(units) - len(record.recorded))
+        posting = bar.add_task("posting, waiting for finality", total=len(parts_of(range(len(units)))))
+        progress = Progress(
+            lambda: bar.advance(sealing),
+            lambda: bar.advance(posting),
+            lambda text: click.echo(harmless(text), err=True),
+        )
+        async with BlobClient(private=market_reads.is_development(client)) as blobs:
+            sealer = Sealer(client, blobs, key, selling.service, selling.racers)
+            return await PostingRun(sealer, record, prompts, units, progress, selling.tip).run()
+
+
+def show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool) -> None:
+    """The cost, to look at or for somebody at a terminal to agree to; programs that post are asked nothing."""
+    amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+    facts = {"units": cost.units, **amounts, "spendable": Grains(available)}
+    if is_shown:
+        output.facts({**facts, "sent": False})
+    elif cost.units and is_asked and making.is_attended():
+        if not output.as_json:
+            output.facts(facts)
+        click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)

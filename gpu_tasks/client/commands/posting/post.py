@@ -1,0 +1,207 @@
+"""The command that posts units: what is asked, what it costs and who could take it is known before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
+from gpu_tasks.client.commands.posting.answering import answer_file
+from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
+from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.commands.units import counted, show_until_ended
+from gpu_tasks.client.file_runs.plan import FileWish
+from gpu_tasks.client.funds import require, spendable
+from gpu_tasks.client.offers import form_of, open_service, require_judges, require_owners
+from gpu_tasks.client.posting import (
+    PROMPT_FILE_BYTES_MAX,
+    PostingCost,
+    Prompt,
+    UnitWish,
+    Wish,
+    check_terms,
+    cost_of,
+    read_prompts,
+    requests_of,
+    units_of,
+)
+from gpu_tasks.client.posting_record import PostingRecord
+from gpu_tasks.market.inference.units import RACERS_MAX
+from wallet.amounts import format_amount
+from wallet.client import ChainClient, Payer
+from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
+from wallet.session import WalletSession
+
+PRICE = 5_000_000
+FILE = click.Path(path_type=Path, dir_okay=False)
+FORM = click.Choice([form.value for form in FileForm])
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """`NAME=VALUE`; which names there are, the service's workload says."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"))
+@key_option
+@click.option("--service", default=0, show_default=True, help="Number of the service: see `ogpu services`.")
+@click.option(
+    "--max-tokens", default=64, show_default=True, help="Most that a request may cost, in the service's unit."
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, REQUESTS_MAX),
+    help="Requests in one unit: so many, or with --out at most.  [default: 1; with --out what devices can answer for]",
+)
+@click.option(
+    "--set", "options", multiple=True, type=Setting(), help="An option of the workload, several times for more of them."
+)
+@click.option(
+    "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each unit."
+)
+@click.option(
+    "--price",
+    type=AMOUNT,
+    default=PRICE,
+    help="oGPU per thousand tokens for the winner, at most.  [default: 0.05]",
+)
+@click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
+@click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")
+@click.option("--errors", type=FILE, help="Lines without an answer, with --out.  [default: RESULTS.errors]")
+@click.option("--form", type=FORM, help="Of FILE, with --out.  [default: as its first line has it]")
+@click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
+@postings_option
+@click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
+@tip_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def post(
+    session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, batch: int | None,
+    options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, out: Path | None,
+    errors: Path | None, form: str | None, is_watched: bool, postings: Path, again: bool, tip: int, yes: bool,
+    dry_run: bool,
+) -> None:  # fmt: skip
+    """Post a request for each line of FILE (- is standard input), so many to a unit.
+
+    With --out FILE holds up to 50,000 prompts, JSON objects, or lines of OpenAI's batch input, and is answered alike.
+    A post that broke off is taken up by the same command: what is on the chain already is not posted again.
+    """
+    wish = Wish(service, max_tokens, dict(options), racers, price, batch or (REQUESTS_MAX if out else 1))
+    if out is not None:
+        if is_watched or again:
+            raise click.UsageError("with --out units are followed anyway, and to ask once more name another RESULTS")
+        wanted = FileWish(_seekable(file), _form(form), out, errors or _errors_of(out), postings)
+        answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
+        return
+    if errors is not None or form is not None:
+        raise click.UsageError("--errors and --form are of a file that is answered into another: add --out RESULTS")
+    _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
+                is_watched=is_watched)  # fmt: skip
+
+
+def _post_lines(
+    session: WalletSession, file: BinaryIO, key_text: str, wish: Wish, manner: Manner, postings: Path, *, again: bool,
+    is_watched: bool,
+) -> None:  # fmt: skip
+    """Post the lines of a file, and show the units, or follow them."""
+    service, racers, price, tip = wish.service, wish.racers, wish.rate_max, manner.tip
+    prompts: list[Prompt] = []
+    plans: list[_Plan] = []
+
+    async def look(client: ChainClient) -> None:
+        payer = session.payer(key_text)
+        prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1)))
+        units, named = await _units(client, wish, prompts)
+        known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
+        missing = [unit for place, unit in enumerate(units) if place not in known]
+        if missing:
+            await require_judges(client, service, payer.account, max(unit.price_max for unit in missing))
+        if missing and not manner.anyway:
+            await require_owners(client, service, payer.account, racers=racers, rate_max=price)
+        # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
+        cost = await cost_of(client, payer, service, racers, missing, tip)
+        available = await spendable(client, payer.account)
+        if not manner.dry_run:
+            require(available, cost.needed, f"posting {counted(cost.units)}")
+        plans.append(_Plan(units, named, cost, available))
+
+    async def send(client: ChainClient) -> None:
+        key, (plan,) = session.key(key_text), plans
+        identity = _identity(client, key, wish, prompts)
+        with PostingRecord.open(postings, *identity) as record:
+            if again:
+                record.forget()
+            sealer = Selling(service, racers, tip)
+            posted = await post_once(session.output, client, record, key, sealer, plan.units, plan.named)
+            if not is_watched:
+                rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
+                session.output.rows(_title(len(posted), plan.cost), ("unit", "block", "prompt"), rows)
+            record.forget()
+        if is_watched:
+            await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
+
+    session.run(look)
+    show_and_ask(session.output, plans[0].cost, plans[0].available, is_asked=manner.asks, is_shown=manner.dry_run)
+    if not manner.dry_run:
+        # A second connection: the first would be closed as dead while a person takes time to answer.
+        session.run(send)
+
+
+def _seekable(file: BinaryIO) -> BinaryIO:
+    """The file, or what comes through a pipe, which is read a second time where a run is taken up."""
+    return file if file.seekable() else BytesIO(file.read(FILE_BYTES_MAX + 1))
+
+
+def _form(text: str | None) -> FileForm | None:
+    return None if text is None else FileForm(text)
+
+
+def _errors_of(out: Path) -> Path:
+    return out.with_name(f"{out.name}.errors")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The units of a post, what stands for each, what those that are missing cost, and what the account can spend."""
+
+    units: list[UnitWish]
+    named: list[Prompt]
+    cost: PostingCost
+    available: int
+
+
+def _title(posted: int, cost: PostingCost) -> str:
+    now = "" if posted == cost.units else f", {cost.units} of them now"
+    return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
+
+
+async def _units(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> tuple[list[UnitWish], list[Prompt]]:
+    """The units, and what stands for each, once the service has been found to sell them."""
+    service = await open_service(client, wish.service)
+    form = form_of(wish.service, service)
+    check_terms(service, form, wish)
+    return units_of(prompts, requests_of(prompts, form, wish), form, wish, service.terms)
+
+
+def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
+    """What makes two postings the same: chain, account, what is wished for, and every prompt."""
+    return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)

@@ -1,0 +1,134 @@
+"""`ogpu post FILE --out RESULTS` with a real node and a real provider: answered alike, and taken up after kills."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet.launcher.free_ports import one_free_port
+from genesis.presets import load_spec
+from genesis.spec import to_json
+from node_process import NodeProcess, wait_for
+from provider_process import ProviderProcess, customer
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+SECONDS = 60.0
+OFTEN = 40
+"""Runs at most: each is killed after a little longer than the one before, and ends by itself at last."""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A node of a development chain, beside Alice's provider at the endpoint that its genesis names."""
+    rpc_port, port = one_free_port(), one_free_port()
+    spec = load_spec("dev")
+    assert spec.patch is not None
+    spec.patch["devices"]["providers"][0]["endpoint"] = f"http://127.0.0.1:{port}"
+    (tmp_path / "spec.json").write_text(to_json(spec))
+    flags = ["--chain", str(tmp_path / "spec.json"), "--alice", "--rpc-port", str(rpc_port), "--no-prometheus"]
+    node, url = NodeProcess(tmp_path, "node", *flags), f"ws://127.0.0.1:{rpc_port}"
+    provider = ProviderProcess(tmp_path, "Alice", url, port=port)
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 2, SECONDS)
+        provider.start()
+        wait_for(lambda: provider.count("started") == 1, SECONDS)
+        yield url
+    finally:
+        provider.close()
+        node.close()
+
+
+def words(url: str, folder: Path, *more: str) -> list[str]:
+    """The command that answers the file of this folder."""
+    where = ["--out", str(folder / "answers"), "--postings", str(folder / "records")]
+    asked = ["post", str(folder / "file"), "--key", "//Bob", "--racers", "1", "--max-tokens", "8", "--yes"]
+    return [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", *asked, *where, *more]
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def openai(number: int, **more: Any) -> str:
+    """A line of OpenAI's batch input."""
+    body = {"model": "textgen-int8", "prompt": f"def f{number}():", "temperature": 0, **more}
+    return json.dumps({"custom_id": f"r{number}", "method": "POST", "url": "/v1/completions", "body": body}) + "\n"
+
+
+def test_openais_lines_are_answered_in_openais_form(url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(openai(0) + openai(1, top_p=0.5) + openai(2, max_tokens=3) + openai(3))
+    first = subprocess.run(words(url, tmp_path), capture_output=True, text=True, timeout=120, check=False)
+    assert first.returncode == 1, first.stderr
+    assert "1 requests have no answer" in first.stderr
+    batch = json.loads(first.stdout)
+    assert (batch["object"], batch["status"], batch["endpoint"]) == ("batch", "completed", "/v1/completions")
+    assert batch["request_counts"] == {"total": 4, "completed": 3, "failed": 1}
+    answers = {line["custom_id"]: line["response"]["body"] for line in lines_of(tmp_path / "answers")}
+    assert list(answers) == ["r0", "r2", "r3"]
+    assert answers["r2"]["usage"]["completion_tokens"] == 3
+    assert answers["r2"]["choices"][0]["finish_reason"] == "length"
+    (refused,) = lines_of(tmp_path / "answers.errors")
+    assert (refused["custom_id"], refused["response"]["body"]["error"]["code"]) == ("r1", "unsupported_parameter")
+    (unit,) = customer(url, "result", _only_unit(url), "--key", "//Bob")["answers"][:1]
+    assert unit["output"] == answers["r0"]["choices"][0]["text"]
+    before = (tmp_path / "answers").read_bytes()
+    again = subprocess.run(words(url, tmp_path), capture_output=True, text=True, timeout=120, check=False)
+    assert (again.returncode, json.loads(again.stdout)) == (1, batch), "a run that has ended says so again"
+    assert (tmp_path / "answers").read_bytes() == before
+    assert _posted(url) == 1
+
+
+def test_a_customer_killed_at_any_moment_pays_once_and_has_every_answer_once(url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("".join(f"def f{number}():\n" for number in range(24)))
+    command, killed, code = words(url, tmp_path, "--batch", "4"), 0, 1
+    said = tmp_path / "said"
+    for broken_off in range(OFTEN):
+        code = _run_for(command, 1.5 + 0.25 * broken_off, said)
+        killed += code == -signal.SIGKILL
+        if code == 0:
+            break
+    assert (code, killed > 2) == (0, True), said.read_text()
+    answers = lines_of(tmp_path / "answers")
+    assert sorted(line["index"] for line in answers) == list(range(1, 25))
+    assert all(line["tokens_out"] == 8 for line in answers)
+    assert (tmp_path / "answers.errors").read_bytes() == b""
+    assert _posted(url) == 6
+    (tmp_path / "file").write_text("import os\n")
+    other = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert other.returncode != 0
+    assert "is there already, and is no file of this run" in other.stderr
+    assert _posted(url) == 6, "nothing is posted whose answers have no place"
+
+
+def _run_for(command: list[str], seconds: float, said: Path) -> int:
+    """Its exit status, or that of a kill when its time is over; what it says goes into a file."""
+    with said.open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as run:
+        try:
+            return run.wait(seconds)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            return run.wait()
+
+
+def _units(url: str) -> list[dict[str, Any]]:
+    events = customer(url, "events", "--key", "//Bob", "--from", "1")
+    events = events if isinstance(events, list) else [events]
+    return [event for event in events if event["event"] == "UnitPosted"]
+
+
+def _posted(url: str) -> int:
+    return len(_units(url))
+
+
+def _only_unit(url: str) -> str:
+    (event,) = _units(url)
+    return str(event["fields"]["unit"])
