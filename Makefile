@@ -17,7 +17,7 @@ SECONDS ?= 30
 # One for the networks of real nodes, which mostly wait, and one for each of two cores.
 WORKERS ?= 3
 HYPOTHESIS_PROFILE ?= dev
-PURE := runtime consensus genesis gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads
+PURE := runtime consensus genesis gpu_tasks/batches gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 comma := ,
 MAKEFLAGS += --no-print-directory
@@ -26,7 +26,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -145,6 +145,9 @@ units: ## UNITS=200 honest units on a devnet, a provider killed midway: each pai
 
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
 	@$(PY) -m devnet.proofs.equivocation
+
+market: ## four providers on a real devnet, batches of 1 to 4,096 requests: tokens a second beside the same tokens computed bare; ten minutes
+	@$(PY) -m devnet.proofs.market
 
 seats: ## an operator takes a seat on a real devnet, changes keys, moves to another machine, leaves, by the words of the documents; three minutes
 	@$(PY) -m devnet.proofs.seats

@@ -28,12 +28,17 @@ WAITING_BOND = GENESIS_BOND // 2
 """Of candidates without a seat: some delegations lift them above the least of those who sit."""
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
-"""A collateral is some twenty times the price: enough for 98 units at once at `UNIT_PRICE_MAX`."""
+"""A collateral is some twenty times the price: enough for 98 units at once at an oGPU each."""
 BLOB_PORT_FIRST = 9750
 
 ASK = GRAINS_PER_OGPU // 100
-"""What a provider of a preset asks for a unit: 0.01 oGPU."""
-UNIT_PRICE_MAX = GRAINS_PER_OGPU
+"""What a provider of a preset asks for a thousand output tokens: 0.01 oGPU."""
+INPUT_SHARE = 250_000
+"""An input token counts a quarter of an output token: it is read in a batch with the others."""
+PACE = 64
+"""Output tokens in a block: a CPU under load, one request at a time, computes more."""
+RATE_MAX = 20 * GRAINS_PER_OGPU
+"""The most that a customer of a preset may offer for a thousand."""
 TEXTGEN_WORKLOAD = bytes.fromhex("a99b44f323e5803fea6e9d0f333b929ad346f5ac77fc9552ccbe9e663c07fc9e")
 TEXTGEN_MODEL = bytes.fromhex("9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1")
 """The workload textgen-int8 and its published model; a test compares them with the package's."""
@@ -162,8 +167,10 @@ def _text_generation() -> dict[str, Any]:
         "workload": "0x" + TEXTGEN_WORKLOAD.hex(),
         "model": "0x" + TEXTGEN_MODEL.hex(),
         "price_min": ASK,
-        "price_max": UNIT_PRICE_MAX,
+        "price_max": RATE_MAX,
         "ramp": 10,
         "lease": 30,
         "tokens_max": 256,
+        "input_share": INPUT_SHARE,
+        "pace": PACE,
     }

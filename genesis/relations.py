@@ -14,7 +14,7 @@ FIRST_COMMITTEE = 3
 TWICE_PRICE_FEES = 4
 """Twice the price is at most so many fees, since a fee is at least half of it."""
 RACER_DUTIES = 2
-RACER_BYTES = 742
+RACER_BYTES = 790
 """A racer's commitment and its reveal as mortal extrinsics, at their longest."""
 RACER_TIME = (WEIGHTS["InferenceMarket.commit_result"] + WEIGHTS["Attestations.reveal"]).ref_time
 """What they weigh, in picoseconds."""

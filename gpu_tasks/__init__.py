@@ -3,6 +3,7 @@
 In reading order:
 
 * `traces`: the root over the states of a run in segments, and the form of a proof that it is wrong
+* `batches`: many requests in one unit: their outcomes, the tree over them, which of its leaves are looked at
 * `market`: the market on chain, as pallets: devices, continuous inference, execution attestations
 * `workloads`: what a unit or a task computes, bit-identical on every backend
 * `data`: sealed blobs, addressed by hash, kept off chain

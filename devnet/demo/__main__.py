@@ -5,8 +5,8 @@ Exit status 1 if a bar fails.
 The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
 payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
 nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu verify`; a program in
-a container, where there is an engine, left what it should; the fifth candidate is elected and proposes a block; every
-node has the same blocks.
+a container, where there is an engine, left what it should; a batch of requests is answered whole, in one unit; the
+fifth candidate is elected and proposes a block; every node has the same blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import container, election, poll, purchase, stage, summary, training
+from devnet.demo import batch, container, election, poll, purchase, stage, summary, training
 from devnet.demo.container import DemoEngine
 from devnet.demo.telling import Narrator
 from devnet.launcher import layout
@@ -30,7 +30,7 @@ from wallet.amounts import format_amount
 UNITS = 12
 """Of four seats three judge a unit, so one of its two racers has no seat: one unit is raced for after the other."""
 MODE = "flip-bit"
-STEPS = 9
+STEPS = 10
 SEATS = 4
 """Of five validators: the last one waits for the election."""
 
@@ -78,6 +78,8 @@ def _show(net: Devnet, prompts: list[str], engine: DemoEngine, stay: bool, tell:
     units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell))
     slashed = summary.slashes(book)
     trained, ran = task.end(), program.end()
+    tell.step(f"Batch: the same customer puts {batch.REQUESTS} requests into one unit")
+    bought = batch.buy_batch(net, purchase.read_prompts(purchase.DEFAULT_PROMPTS, batch.REQUESTS), tell)
     tell.step("Election: the one who waited takes a seat, and proposes a block")
     seated = elected.end()
     tell.step("Agreement: one poll")
@@ -86,12 +88,13 @@ def _show(net: Devnet, prompts: list[str], engine: DemoEngine, stay: bool, tell:
     summary.show_units(units, tell)
     summary.show_slashes(slashed, book, tell)
     failures = summary.failures(units, slashed, len(prompts), wrong)
-    failures += trained["failures"] + ran["failures"] + seated["failures"]
+    failures += trained["failures"] + ran["failures"] + bought["failures"] + seated["failures"]
     failures += [] if shown else ["no poll was answered by all whom it asked"]
     failures += [] if stage.same_blocks(net) else ["the nodes have different final blocks"]
     return {
         "units": units,
         "slashes": slashed,
+        "batch": bought,
         "election": seated,
         "training": trained,
         "container": ran,
@@ -113,9 +116,17 @@ def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None
     tell.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
-        f"{format_amount(lost)} oGPU; {_trained(report)}{_ran(report)}{_seated(report)}"
+        f"{format_amount(lost)} oGPU; {_batch(report)}{_trained(report)}{_ran(report)}{_seated(report)}"
         f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
+
+
+def _batch(report: Report) -> str:
+    """The batch in a few words; nothing of one that failed."""
+    bought = report["batch"]
+    if "tokens" not in bought:
+        return ""
+    return f"{bought['requests']} requests in a unit of {bought['tokens']} tokens, {bought['blocks']} blocks; "
 
 
 def _trained(report: Report) -> str:

@@ -17,6 +17,7 @@ In reading order:
 * `escape`: a container that tries to leave its limits, one way after the other
 * `containers`: jobs and leases in containers, left by either side
 * `auction`: tasks from file to paid result, whoever dies on the way
+* `market`: what a market of four providers computes, beside the same tokens computed bare
 * `roll_call`: devices prove their throughput, one daemon dies, one lies, one has too little
 * `telemetry`: tasks are watched, whatever brokers do
 * `task_cheats`: every known way to cheat about a task

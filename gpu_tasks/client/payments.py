@@ -65,12 +65,12 @@ def _by_record(unit: Unit) -> list[UnitPayment]:
     assert winner is not None, "who was settled with is in the record"
     assert unit.output_root is not None, "a settled unit has a result"
     outcome = races.result(unit.racers, unit.output_root)
-    witness = outcome.witness.owner if outcome is not None and outcome.witness is not None else None
-    shares = money.settlement(unit, unit.escrow + unit.bond, winner=winner.owner, witness=witness, treasury=TREASURY)
+    witness = outcome.witness if outcome is not None else None
+    shares = money.settlement(unit, unit.escrow + unit.bond, winner=winner, witness=witness, treasury=TREASURY)
     roles: dict[bytes | None, str] = {None: "burned", TREASURY: "fee", AUDIT_POT: "premium of audits"}
     roles[winner.owner] = "winner"
     if witness is not None:
-        roles[witness] = "witness"
+        roles[witness.owner] = "witness"
     sums: dict[bytes | None, int] = {}
     for share in shares:
         if share.payee != unit.customer:

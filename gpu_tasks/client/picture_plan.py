@@ -23,6 +23,15 @@ from wallet.session import note
 
 
 @dataclass(frozen=True, slots=True)
+class TileWish:
+    """What a customer asks of every tile; the price, in grains, is for a whole one."""
+
+    service: int
+    racers: int
+    price_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class PicturePlan:
     """What is posted now: a round of tiles, what all tiles ask, and by what the purchase is known again."""
 
@@ -62,7 +71,7 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
 
 
 async def picture_plan(
-    client: ChainClient, payer: Payer, order: PictureOrder, sold: Service, wish: Wish, postings: Path, tip: int, *,
+    client: ChainClient, payer: Payer, order: PictureOrder, sold: Service, wish: TileWish, postings: Path, tip: int, *,
     is_anew: bool, price_from: str = "--price",
 ) -> PicturePlan:  # fmt: skip
     """What is left to post of the picture, on which terms, and what that costs."""
@@ -83,10 +92,13 @@ async def picture_plan(
         left = await tiles_to_post(client, record, len(requests)) if earlier else list(range(len(requests)))
         part = PictureRound(left, wish.service, most, wish.racers, wish.price_max)
     if part.tiles:
-        check_terms(sold, form, part.wish, price_from)
+        check_terms(sold, form, Wish(part.service, part.cost_max, {}, part.racers, part.rate_max), price_from)
         known = 0 if is_anew else len(PostingRecord.peek(postings, *_posting(identity, rounds, part)))
     missing = len(part.tiles) - known
-    cost = await cost_of(client, payer, part.wish, missing, tip) if missing else PostingCost(0, 0, 0, 0, 0)
+    asked = [part.unit(b"")] * missing
+    cost = (
+        await cost_of(client, payer, part.service, part.racers, asked, tip) if missing else PostingCost(0, 0, 0, 0, 0)
+    )
     return PicturePlan(identity, part, rounds, requests, cost, await spendable(client, payer.account))
 
 
@@ -94,10 +106,10 @@ async def require_takers(client: ChainClient, payer: Payer, plan: PicturePlan, *
     """ServiceError where nobody could judge what is posted, or too few could race for it now."""
     if not plan.cost.units:
         return
-    wish = plan.part.wish
-    await require_judges(client, wish.service, payer.account, wish.price_max)
+    part = plan.part
+    await require_judges(client, part.service, payer.account, part.price_max)
     if not is_anyway:
-        await require_owners(client, wish.service, payer.account, racers=wish.racers, price_max=wish.price_max)
+        await require_owners(client, part.service, payer.account, racers=part.racers, rate_max=part.rate_max)
 
 
 def _posting(identity: tuple[bytes, ...], rounds: int, part: PictureRound) -> tuple[bytes, ...]:

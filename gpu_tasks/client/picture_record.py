@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gpu_tasks.client.posting import Wish
+from gpu_tasks.batches.work import rate_of, work_of
+from gpu_tasks.client.posting import UnitWish
 from gpu_tasks.client.posting_record import RecordError
 from runtime.cryptography.hashing import blake2_256
 from wallet.private_file import OWNER_ONLY, make_folder, replace
@@ -36,14 +37,18 @@ class PictureRound:
     """In the order of the tiles; none until all of them are in final blocks."""
 
     @property
-    def wish(self) -> Wish:
-        """The terms."""
-        return Wish(self.service, self.cost_max, {}, self.racers, self.price_max)
+    def rate_max(self) -> int:
+        """The price of a tile in grains per thousand units of cost, rounded down."""
+        return rate_of(self.price_max, work_of(0, 0, self.cost_max))
 
     @property
     def identity(self) -> tuple[bytes, ...]:
         """What makes it another posting than those of the picture's other rounds."""
-        return repr(self.wish).encode(), repr(self.tiles).encode()
+        return repr((self.service, self.cost_max, self.racers, self.price_max)).encode(), repr(self.tiles).encode()
+
+    def unit(self, request: bytes) -> UnitWish:
+        """What is asked of a tile."""
+        return UnitWish(request, 1, 0, self.cost_max, self.price_max)
 
 
 @dataclass(slots=True)

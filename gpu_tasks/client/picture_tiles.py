@@ -140,12 +140,14 @@ class TileCollector:
             if self._tries[tile] >= FETCH_TRIES:
                 self.problems[tile] = f"it cannot be had now, and is not posted again: {error}"
             return
-        wrong = await self._wrong(tile, found.request, found.output)
+        output = found.outputs[0]
+        assert output is not None, "a single request is declined where it is none"
+        wrong = await self._wrong(tile, found.requests[0], output)
         if wrong is not None:
             self.record.wrong[unit_id.hex()] = self.problems[tile] = wrong
             self.record.save()
             return
-        self._came(tile, unit_id, unit, found.output)
+        self._came(tile, unit_id, unit, output)
 
     async def _wrong(self, tile: int, request: bytes, output: bytes) -> str | None:
         """Why it is not taken, as a sentence."""

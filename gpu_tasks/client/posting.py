@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_tasks.batches.requests import encode_requests
+from gpu_tasks.batches.work import price_of, work_of
 from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
-from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.data.unit_input import INPUT_BYTES_MAX, commitment_of, encode_input
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX
-from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 from wallet.amounts import format_amount
@@ -40,20 +43,34 @@ class PostError(WalletError):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the customer asks of every unit. The price is in grains."""
+    """What the customer asks of every request, and how requests are put into units."""
 
     service: int
     cost_max: int
-    """In the workload's unit of cost; on the chain: `tokens_max`."""
+    """Of a request, in the workload's unit of cost."""
     options: Mapping[str, str]
     """What is set for the workload, by name."""
     racers: int
+    rate_max: int
+    """Grains per thousand output tokens, at most."""
+    batch: int = 1
+    """Requests of a unit, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWish:
+    """What one unit asks: its requests as its input holds them, their tokens and their price in grains, at most."""
+
+    request: bytes
+    count: int
+    tokens_in: int
+    tokens_max: int
     price_max: int
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What one unit asks, and in which line of the file it stands."""
+    """What a request asks, and in which line of the file it stands; or what stands for those of a unit."""
 
     line: int
     text: str
@@ -107,13 +124,45 @@ def requests_of(prompts: Sequence[Prompt], form: WorkloadForm, wish: Wish) -> li
     return requests
 
 
+def units_of(
+    prompts: Sequence[Prompt], requests: Sequence[bytes], form: WorkloadForm, wish: Wish, sold: ServiceTerms
+) -> tuple[list[UnitWish], list[Prompt]]:
+    """The units that ask all requests, in their order, and what stands for each; PostError where one is too large."""
+    units, named = [], []
+    for first in range(0, len(requests), wish.batch):
+        part, lines = requests[first : first + wish.batch], prompts[first : first + wish.batch]
+        units.append(_unit_of(part, lines, form, wish, sold))
+        named.append(lines[0] if len(lines) == 1 else _prompt_of(lines))
+    return units, named
+
+
+def _unit_of(
+    part: Sequence[bytes], lines: Sequence[Prompt], form: WorkloadForm, wish: Wish, sold: ServiceTerms
+) -> UnitWish:
+    request = part[0] if len(part) == 1 else encode_requests(part)
+    if len(request) > INPUT_BYTES_MAX:
+        raise PostError(
+            f"lines {lines[0].line} to {lines[-1].line} have {len(request):,} bytes of requests, and a unit holds "
+            f"{INPUT_BYTES_MAX:,}: give a smaller --batch"
+        )
+    tokens_in = sum(form.cost_in(each) for each in part)
+    tokens_max = sum(form.cost_asked(each) for each in part)
+    price = price_of(wish.rate_max, work_of(sold.input_share, tokens_in, tokens_max))
+    return UnitWish(request, len(part), tokens_in, tokens_max, price)
+
+
+def _prompt_of(lines: Sequence[Prompt]) -> Prompt:
+    """What stands for the requests of a batch."""
+    return Prompt(lines[0].line, f"{len(lines)} requests, lines {lines[0].line} to {lines[-1].line}")
+
+
 def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
     """PostError where the service does not sell what is wished: each limit in the terms of its option."""
     terms = service.terms
-    if not terms.price_min <= wish.price_max <= terms.price_max:
+    if not terms.price_min <= wish.rate_max <= terms.price_max:
         raise PostError(
-            f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU a unit "
-            f"for service {wish.service}, not {format_amount(wish.price_max)}"
+            f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU per thousand "
+            f"{form.cost_unit}s for service {wish.service}, not {format_amount(wish.rate_max)}"
         )
     if not 1 <= wish.cost_max <= terms.tokens_max:
         raise PostError(
@@ -126,67 +175,82 @@ def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: st
         raise PostError(f"--set: {error}") from None
 
 
-async def cost_of(client: ChainClient, payer: Payer, wish: Wish, count: int, tip: int = 0) -> PostingCost:
-    """The exact cost of `count` units, with a tip for each extrinsic."""
-    quote = await market_reads.quote(client, wish.service, wish.price_max, wish.racers)
-    if quote is None:
-        raise PostError(f"there is no service {wish.service}")
-    dummy = UnitTerms(wish.price_max, wish.racers, bytes(32), bytes(32), 0, wish.cost_max)
-    sizes = [len(part) for part in parts_of(range(count))]
-    calls = {size: UnitPosting(wish.service).call([dummy] * size) for size in sorted(set(sizes))}
+async def cost_of(
+    client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[UnitWish], tip: int = 0
+) -> PostingCost:
+    """The exact cost of the units, with a tip for each extrinsic."""
+    counts = Counter(unit.price_max for unit in units)
+    quotes = []
+    for price, count in counts.items():
+        quote = await market_reads.quote(client, service, price, racers)
+        if quote is None:
+            raise PostError(f"there is no service {service}")
+        quotes.append((count, quote))
+    dummy = UnitTerms(max(counts, default=0), racers, bytes(32), bytes(32), 0, 1)
+    sizes = [len(part) for part in parts_of(range(len(units)))]
+    calls = {size: UnitPosting(service).call([dummy] * size) for size in sorted(set(sizes))}
     fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
     fees = sum(fee_of[size] + tip for size in sizes)
     return PostingCost(
-        units=count,
-        locked=count * quote.locked,
-        prepaid=count * quote.prepaid,
+        units=len(units),
+        locked=sum(count * quote.locked for count, quote in quotes),
+        prepaid=sum(count * quote.prepaid for count, quote in quotes),
         fees=fees,
-        most=count * quote.cost_max + fees,
+        most=sum(count * quote.cost_max for count, quote in quotes) + fees,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """Seals and stores inputs for one customer and wish."""
+    """Seals and stores inputs for one customer, service and number of racers."""
 
     client: ChainClient
     blobs: BlobClient
     key: Keypair
-    wish: Wish
+    service: int
+    racers: int
 
     @property
     def kind(self) -> PostingKind:
         """Units of the service that is wished for."""
-        return UnitPosting(self.wish.service)
+        return UnitPosting(self.service)
 
-    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[UnitTerms]:
-        """Seal each request to all who may race or judge, and to the customer; store it; the terms to post.
+    async def terms(self, requests: Sequence[UnitWish], tell: Callable[[], None]) -> Sequence[UnitTerms]:
+        """Seal each unit's input to all who may race or judge, and to the customer; store it; the terms to post.
 
         BlobError if some input could not be stored. Several go side by side, so a slow store holds none of them up.
         """
-        client, wish = self.client, self.wish
+        client = self.client
         final = await client.finalized()
         sealed_at = await client.height(final)
-        keys = keys_at(await market_reads.readers(client, wish.service, final), sealed_at)
+        keys = keys_at(await market_reads.readers(client, self.service, final), sealed_at)
         if not keys:
             raise PostError(
-                f"service {wish.service} has no provider that inputs could be sealed to; see `ogpu providers`"
+                f"service {self.service} has no provider that inputs could be sealed to; see `ogpu providers`"
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
         turn = asyncio.Semaphore(SEALED_AT_ONCE)
 
-        async def sealed(request: bytes) -> UnitTerms:
+        async def sealed(unit: UnitWish) -> UnitTerms:
             async with turn:
                 own = SealKey.of(self.key).public
-                content = encode_input(os.urandom(32), own, request)
+                content = encode_input(os.urandom(32), own, unit.request)
                 blob = seal(content, [own, *keys[: READERS_MAX - 1]])
                 address = address_of(blob)
                 await self.blobs.put(blob, stores_for(address, endpoints), COPIES)
                 tell()
-            commitment = commitment_of(content)
-            return UnitTerms(wish.price_max, wish.racers, address, commitment, sealed_at, wish.cost_max)
+            return UnitTerms(
+                price_max=unit.price_max,
+                racers=self.racers,
+                input_root=address,
+                input_commitment=commitment_of(content),
+                sealed_at=sealed_at,
+                tokens_max=unit.tokens_max,
+                requests=unit.count,
+                tokens_in=unit.tokens_in,
+            )
 
-        tasks = [asyncio.create_task(sealed(request)) for request in requests]
+        tasks = [asyncio.create_task(sealed(unit)) for unit in requests]
         try:
             return list(await asyncio.gather(*tasks))
         finally:

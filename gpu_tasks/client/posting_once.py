@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from gpu_tasks.client.posting import PostError, Prompt, parts_of
 from gpu_tasks.client.posting_kind import PostingKind, SealedTerms
@@ -30,10 +30,14 @@ SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
 """Inputs whose seal would be too old this many blocks from now are sealed anew."""
 
 Say = Callable[[str], None]
+Asked = TypeVar("Asked")
 
 
-class InputSealer(Protocol):
-    """Seals and stores the inputs of one customer, for one kind of posting."""
+Asked_contra = TypeVar("Asked_contra", contravariant=True)
+
+
+class InputSealer(Protocol[Asked_contra]):
+    """Seals and stores the inputs of one customer, for one kind of posting: whatever it asks for each of them."""
 
     @property
     def client(self) -> ChainClient:
@@ -47,7 +51,7 @@ class InputSealer(Protocol):
     def kind(self) -> PostingKind:
         """What is posted."""
 
-    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[SealedTerms]:
+    async def terms(self, requests: Sequence[Asked_contra], tell: Callable[[], None]) -> Sequence[SealedTerms]:
         """Seal and store each request; the terms to post it with. BlobError if some could not be stored."""
 
 
@@ -69,11 +73,11 @@ class Progress:
     say: Say
 
 
-class PostingRun:
+class PostingRun(Generic[Asked]):
     """One set of prompts on its way to the chain."""
 
     def __init__(
-        self, sealer: InputSealer, record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[bytes],
+        self, sealer: InputSealer[Asked], record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[Asked],
         progress: Progress, tip: int = 0,
     ) -> None:  # fmt: skip
         """`record` says what earlier tries did; the tip, in grains, is for each extrinsic."""

@@ -6,18 +6,22 @@ Always: a completion is shown only if it is the one that the chain paid for: its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import FETCH_SECONDS, PATIENCE_SECONDS, BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.side_by_side import side_by_side
-from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input, output_root
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
+from gpu_tasks.data.unit_output import UnitOutput, read_output, requests_of
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.money import due
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState
 from gpu_tasks.workloads import registry
@@ -28,6 +32,8 @@ from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
+NO_REQUEST = "this is no request of the workload: nothing was computed, and nothing is paid for it"
+
 
 class ResultError(WalletError):
     """The completion cannot be shown; the text says why and what to do."""
@@ -35,23 +41,36 @@ class ResultError(WalletError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A prompt and what the network answered, as the form of the workload shows them."""
+    """A prompt and what the network answered, as the form of the workload shows them; None where it is no request."""
 
     prompt: str
-    output: str
+    output: str | None
+
+
+def answer_rows(found: Sequence[Completion]) -> list[dict[str, Any]]:
+    """The answers of a batch for programs, in the order of its requests."""
+    return [{"index": index, **asdict(each)} for index, each in enumerate(found)]
 
 
 @dataclass(frozen=True, slots=True)
 class PaidOutput:
     """What was asked and what was paid for, byte for byte; no form where this program does not know the workload."""
 
-    request: bytes
-    output: bytes
+    requests: tuple[bytes, ...]
+    outcomes: tuple[BatchOutcome, ...]
     form: WorkloadForm | None
 
-    def shown(self) -> Completion:
+    @property
+    def outputs(self) -> tuple[bytes | None, ...]:
+        """What each request gave; None for one that is none."""
+        return tuple(outcome.output if isinstance(outcome, Completed) else None for outcome in self.outcomes)
+
+    def shown(self) -> tuple[Completion, ...]:
         """As the form shows them, in hexadecimal digits without one."""
-        return Completion(_shown_request(self.form, self.request), _shown_output(self.form, self.output))
+        return tuple(
+            Completion(_shown_request(self.form, request), _shown_output(self.form, output))
+            for request, output in zip(self.requests, self.outputs, strict=True)
+        )
 
 
 def winner_of(unit: Unit) -> Racer | None:
@@ -67,7 +86,10 @@ def cost_of(unit: Unit) -> int:
 
     Whose result an audit refuted paid the price back, and so did whom a case found to lie before it was settled.
     """
-    return unit.paid - unit.price if unit.is_refuted or _has_liar(unit) else unit.paid
+    if _has_liar(unit):
+        return unit.paid - unit.price
+    winner = winner_of(unit)
+    return unit.paid - due(unit, winner) if unit.is_refuted and winner is not None else unit.paid
 
 
 def _has_liar(unit: Unit) -> bool:
@@ -100,10 +122,10 @@ def progress(unit: Unit) -> str:
     return f"racing, {committed} committed, {revealed} revealed{refilling}"
 
 
-async def completion_of(
+async def completions_of(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
-) -> Completion:
-    """The completion of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
+) -> tuple[Completion, ...]:
+    """The completions of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
     return (await paid_output(client, blobs, key, unit_id, unit, at)).shown()
 
 
@@ -121,17 +143,19 @@ async def paid_output(
     asked = await _input(blobs, key, unit, endpoints_of(providers))
     form = await _form_of(client, unit, at)
 
-    async def served(blob: bytes, endpoint: str) -> bytes | None:
-        output = await _fetched(blobs, SealKey.of(key), blob, endpoint)
+    async def served(blob: bytes, endpoint: str) -> UnitOutput | None:
+        content = await _fetched(blobs, SealKey.of(key), blob, endpoint)
+        if content is None:
+            return None
+        output = read_output(client.genesis_hash, unit_id, asked.salt, content, unit.terms.requests)
         # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
-        is_paid = output is not None and output_root(client.genesis_hash, unit_id, asked.salt, output)
-        return output if is_paid == unit.output_root else None
+        return output if output is not None and output.root == unit.output_root else None
 
     tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
     found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
     if not found:
         raise ResultError("no provider serves the output that was paid for now; try again later")
-    return PaidOutput(asked.request, found[0], form)
+    return PaidOutput(_requests(asked, unit), found[0].outcomes, form)
 
 
 def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
@@ -171,7 +195,16 @@ def _shown_request(form: WorkloadForm | None, request: bytes) -> str:
         return _in_hex(request)
 
 
-def _shown_output(form: WorkloadForm | None, output: bytes) -> str:
+def _requests(asked: UnitInput, unit: Unit) -> tuple[bytes, ...]:
+    try:
+        return requests_of(asked, unit.terms.requests)
+    except DecodeError as error:
+        raise ResultError(f"the input is not what the unit says: {error}") from error
+
+
+def _shown_output(form: WorkloadForm | None, output: bytes | None) -> str | None:
+    if output is None:
+        return None
     return _in_hex(output) if form is None else form.show_output(output)
 
 

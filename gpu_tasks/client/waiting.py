@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_tasks.batches.work import price_of
 from gpu_tasks.client.offers import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
@@ -88,8 +89,8 @@ def _reason(unit: Unit, view: MarketView) -> str:
         offering = _counted(_owners(slots), "offers", "offer")
         return f"needs {_needed(needed)}, {offering} the service{declined}"
 
-    price = _price(unit, view, view.height)
-    priced = [slot for slot in slots if slot.ask <= price]
+    price, work = _price(unit, view, view.height), money.work_allowed(unit)
+    priced = [slot for slot in slots if price_of(slot.ask, work) <= price]
     if _owners(priced) < needed:
         return _too_dear(unit, view, slots)
 
@@ -163,7 +164,8 @@ def _price(unit: Unit, view: MarketView, height: int) -> int:
     if service is None:
         return unit.terms.price_max
     terms = service.terms
-    return money.ramped_price(terms.price_min, unit.terms.price_max, height - unit.posted_at, terms.ramp)
+    floor = price_of(terms.price_min, money.work_allowed(unit))
+    return money.ramped_price(floor, unit.terms.price_max, height - unit.posted_at, terms.ramp)
 
 
 def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
@@ -172,7 +174,7 @@ def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
     for slot in slots:
         lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
     needed = unit.terms.racers
-    ask = sorted(lowest.values())[needed - 1]
+    ask = price_of(sorted(lowest.values())[needed - 1], money.work_allowed(unit))
     what = "the lowest ask is" if needed == 1 else f"the lowest asks of {needed} owners go up to"
     if ask > unit.terms.price_max:
         return f"{what} {format_amount(ask)} oGPU, it pays at most {format_amount(unit.terms.price_max)}"

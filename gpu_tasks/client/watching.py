@@ -20,7 +20,16 @@ from rich.text import Text
 
 from gpu_tasks.client.hearings import why_judging
 from gpu_tasks.client.refunds import why_refunded
-from gpu_tasks.client.results import Completion, ResultError, attested_at, completion_of, cost_of, progress, winner_of
+from gpu_tasks.client.results import (
+    NO_REQUEST,
+    ResultError,
+    answer_rows,
+    attested_at,
+    completions_of,
+    cost_of,
+    progress,
+    winner_of,
+)
 from gpu_tasks.client.waiting import MarketView, look, why_queued
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -39,7 +48,7 @@ TEXT_SHOWN = 60
 PROMPT_SHOWN = 30
 FIELDS = (
     "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
-    "completion", "why",
+    "completion", "answers", "why",
 )  # fmt: skip
 """What every row has; None where there is nothing to say yet."""
 
@@ -154,10 +163,14 @@ async def _completion(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None
 ) -> Row:
     try:
-        found: Completion = await completion_of(client, blobs, key, unit_id, unit, at)
+        found = await completions_of(client, blobs, key, unit_id, unit, at)
     except ResultError as error:
         return {"why": str(error)}
-    return {"prompt": found.prompt, "completion": found.output}
+    if len(found) == 1:
+        return {"prompt": found[0].prompt, "completion": found[0].output}
+    answered = [each for each in found if each.output is not None]
+    first = f"; the first: {answered[0].output}" if answered else f": {NO_REQUEST}"
+    return {"completion": f"{len(answered)} of {len(found)} answered{first}", "answers": answer_rows(found)}
 
 
 def _table(rows: dict[bytes, Row], height: int | None) -> Table:

@@ -3,7 +3,8 @@
 In reading order:
 
 * `sealing`: content encrypted once, its key sealed to each reader
-* `unit_input`: what a customer seals for the racers of a unit, and how a result is named on chain
+* `unit_input`: what a customer seals for the racers of a unit
+* `unit_output`: what a unit gives: an outcome for each of its requests, and their root
 * `program_left`: what a program leaves: its outputs, and its last lines
 * `placement`: which blob stores keep a blob
 * `endpoint`: where a blob store answers, and where nobody may be sent

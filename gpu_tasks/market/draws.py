@@ -57,7 +57,8 @@ class Spare:
 class Wanted:
     """What a unit asks of a slot."""
 
-    price: int
+    rate: int
+    """The highest ask that its price meets."""
     collateral: int
     sealed_at: int
     recorded_at: int
@@ -72,7 +73,7 @@ class Wanted:
 def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
     """Whether the slot may race: priced right, secured, able to read, and not steered."""
     return (
-        candidate.ask <= wanted.price
+        candidate.ask <= wanted.rate
         and candidate.free_bond >= wanted.collateral
         and candidate.key_since <= wanted.sealed_at
         and candidate.changed_at <= wanted.recorded_at  # nobody joins a draw whose beacon he may know

@@ -45,6 +45,8 @@ class EarnedPayment:
     service: str
     """A service's number, or what a task computes."""
     grains: int
+    tokens: int = 0
+    """Output tokens of the unit that was paid for; 0 where it was for no unit."""
 
     @property
     def day(self) -> str:
@@ -59,6 +61,15 @@ class EarnedSum:
     name: str
     payments: int
     grains: int
+    tokens: int = 0
+    """Of the units among what was paid for."""
+    token_grains: int = 0
+    """What of it was for those units."""
+
+    @property
+    def per_thousand(self) -> int | None:
+        """Grains for a thousand output tokens, rounded down; None where none was paid for."""
+        return self.token_grains * 1_000 // self.tokens if self.tokens else None
 
 
 class EarningsBook:
@@ -69,7 +80,9 @@ class EarningsBook:
         self._path = path
         self._clock = clock
 
-    def note(self, kind: str, name: bytes, number: int, *, device: bytes, service: str, grains: int) -> None:
+    def note(
+        self, kind: str, name: bytes, number: int, *, device: bytes, service: str, grains: int, tokens: int = 0
+    ) -> None:
         """A unit, a task or a case has paid; `device` is empty where no device of its own earned it."""
         if not grains:
             return
@@ -79,6 +92,7 @@ class EarningsBook:
             "device": f"0x{device.hex()}" if device else "none",
             "service": service,
             "grains": grains,
+            "tokens": tokens,
         }
         try:
             with self._path.open("a", encoding="utf-8") as file:
@@ -104,20 +118,26 @@ def payments(path: Path) -> Iterator[EarnedPayment]:
 
 def sums(found: Iterable[EarnedPayment], by: By) -> list[EarnedSum]:
     """Payments added up, by ascending name."""
-    totals: dict[str, tuple[int, int]] = {}
+    totals: dict[str, EarnedSum] = {}
     for payment in found:
         name = {By.DEVICE: payment.device, By.SERVICE: payment.service, By.DAY: payment.day}[by]
-        count, grains = totals.get(name, (0, 0))
-        totals[name] = count + 1, grains + payment.grains
-    return [EarnedSum(name, *totals[name]) for name in sorted(totals)]
+        before = totals.get(name, EarnedSum(name, 0, 0))
+        totals[name] = EarnedSum(
+            name,
+            before.payments + 1,
+            before.grains + payment.grains,
+            before.tokens + payment.tokens,
+            before.token_grains + (payment.grains if payment.tokens else 0),
+        )
+    return [totals[name] for name in sorted(totals)]
 
 
 def as_csv(found: Iterable[EarnedSum], by: By) -> str:
     """For a spreadsheet: a head, then a line for each."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((by.value, "payments", "grains"))
-    writer.writerows((each.name, each.payments, each.grains) for each in found)
+    writer.writerow((by.value, "payments", "grains", "tokens", "grains_per_thousand"))
+    writer.writerows((each.name, each.payments, each.grains, each.tokens, each.per_thousand) for each in found)
     return text.getvalue()
 
 
@@ -133,5 +153,6 @@ def _payment(line: str) -> EarnedPayment | None:
 def _is_sound(found: EarnedPayment) -> bool:
     """Whether what a file says of a payment can be shown and added."""
     fields: dict[str, Any] = asdict(found)
-    is_of_form = all(isinstance(value, int if name in ("at_ms", "grains") else str) for name, value in fields.items())
-    return is_of_form and 0 <= found.at_ms < AT_MS_MAX and found.grains > 0
+    numbers = ("at_ms", "grains", "tokens")
+    is_of_form = all(isinstance(value, int if name in numbers else str) for name, value in fields.items())
+    return is_of_form and 0 <= found.at_ms < AT_MS_MAX and found.grains > 0 and found.tokens >= 0

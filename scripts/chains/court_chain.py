@@ -23,11 +23,11 @@ from runtime.pallets.system import System
 from scripts.chains.court_books import court_holds
 from scripts.chains.hold_books import check_holds
 from scripts.chains.judge_steps import due_of
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys
+from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, root_of
 from scripts.chains.toy_handler import TOY_STAKE, Toys
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Courts, Toys)
-RIGHT, WRONG = b"r" * 32, b"w" * 32
+RIGHT, WRONG = root_of(b"r" * 32), root_of(b"w" * 32)
 PRICE = OGPU
 Verdict = Answered | Unanswerable
 Claims = Sequence[tuple[bytes, ClaimKind, bytes | None]]

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from gpu_tasks.market.ages import aged, unit_of
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import roll_call_hold
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, provider_hold
-from gpu_tasks.market.inference.ages import aged, unit_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open

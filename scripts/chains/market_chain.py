@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
+from gpu_tasks.market.attestations.statement import VERSION as ATTESTATION_VERSION
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.capacity.capacity import Capacity
@@ -43,6 +45,8 @@ from scripts.chains.named_keys import NamedKeys
 from scripts.chains.presence import signed_by_all
 
 OGPU = GRAINS_PER_OGPU
+TOKENS = 64
+"""What a unit of `terms` allows."""
 PALLETS = (
     System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket,
     InferenceMarket, Attestations, ImOnline,
@@ -128,14 +132,16 @@ def genesis_config(
                     "name": "textgen-int8",
                     "workload": hexed(WORKLOAD),
                     "model": hexed(MODEL),
-                    "price_min": OGPU // 100,
-                    "price_max": 10 * OGPU,
+                    "price_min": per_thousand(OGPU // 100),
+                    "price_max": per_thousand(10 * OGPU),
                     "ramp": 10,
                     "lease": 30,
                     "tokens_max": 256,
                 }
             ],
-            "offers": [{"service": 0, "device": hexed(one.device), "ask": OGPU // 100} for one in validators],
+            "offers": [
+                {"service": 0, "device": hexed(one.device), "ask": per_thousand(OGPU // 100)} for one in validators
+            ],
         },
     }
 
@@ -254,9 +260,30 @@ def hash_of(height: int) -> bytes:
     return GENESIS_HASH if height == 0 else blake2_256(b"block" + height.to_bytes(4, "little"))
 
 
-def terms(price: int = OGPU, racers: int = 2, sealed_at: int = 0, tokens: int = 64) -> UnitTerms:
+def terms(price: int = OGPU, racers: int = 2, sealed_at: int = 0, tokens: int = TOKENS) -> UnitTerms:
     """What the customer asks."""
     return UnitTerms(price, racers, b"i" * 32, b"c" * 32, sealed_at, tokens)
+
+
+def per_thousand(price: int) -> int:
+    """Asked for a thousand tokens: a unit of `TOKENS` comes to this price."""
+    return price * 1_000 // TOKENS
+
+
+def root_of(label: bytes, tokens: int = TOKENS, requests: int = 1, tokens_in: int = 0) -> bytes:
+    """The root of a made-up result: it commits to these totals, under a top that is `label`."""
+    totals = Totals(requests, tokens_in, tokens, label.ljust(32, b"\0"))
+    root = batch_root(totals)
+    _MADE_UP[root] = totals
+    return root
+
+
+def totals_under(root: bytes) -> Totals:
+    """What a root of `root_of` commits to; of another root, totals that it does not."""
+    return _MADE_UP.get(root, Totals(1, 0, TOKENS, root))
+
+
+_MADE_UP: dict[bytes, Totals] = {}
 
 
 def signed(account: bytes, call: Any) -> Callable[[Bound], None]:
@@ -325,7 +352,7 @@ def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, *
     assert racer is not None
     assert unit.round is not None
     fields: dict[str, Any] = {
-        "version": 1,
+        "version": ATTESTATION_VERSION,
         "unit": unit_id,
         "attempt": unit.attempt,
         "replica": unit.racers.index(racer),
@@ -336,7 +363,7 @@ def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, *
         "input_root": unit.terms.input_root,
         "output_root": output_root,
         "output_blob": b"o" * 32,
-        "output_tokens": 10,
+        "totals": totals_under(output_root),
         "salt": salt_of(keys, unit_id),
         "proof_kind": ProofKind.EXACT_HASH,
         "proof_hash": output_root,

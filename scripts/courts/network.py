@@ -17,7 +17,18 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, Keys, MarketChain, Step, named_keys, signed
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    MODEL,
+    OGPU,
+    WORKLOAD,
+    Keys,
+    MarketChain,
+    Step,
+    named_keys,
+    per_thousand,
+    signed,
+)
 from scripts.chains.newcomers import registers, validates
 
 PRICE = OGPU
@@ -83,8 +94,8 @@ def _create_service() -> Step:
         name=b"one price",
         workload=WORKLOAD,
         model=MODEL,
-        price_min=PRICE,
-        price_max=PRICE,
+        price_min=per_thousand(PRICE),
+        price_max=per_thousand(PRICE),
         ramp=0,
         lease=30,
         tokens_max=256,
@@ -94,7 +105,7 @@ def _create_service() -> Step:
 
 def _offers(owners: list[Keys]) -> Iterator[Step]:
     for keys in owners:
-        yield signed(keys.stash, InferenceMarket.offer(device=keys.device, service=SERVICE, ask=PRICE))
+        yield signed(keys.stash, InferenceMarket.offer(device=keys.device, service=SERVICE, ask=per_thousand(PRICE)))
 
 
 def _endow(keys: Keys) -> Step:

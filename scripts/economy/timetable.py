@@ -5,10 +5,10 @@ Always: every cursor that a pallet keeps belongs to a schedule here; `unlisted` 
 
 from typing import Any, NamedTuple
 
+from gpu_tasks.market.ages import unit_of
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.ages import unit_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from gpu_tasks.market.training.tasks import Task

@@ -55,6 +55,8 @@ def _post(world: World, _: Actor) -> Call:
             chance.randbytes(32),
             max(0, world.final_height() - (0 if chance.random() < 0.9 else chance.choice((1, -1)))),
             chance.choice((1, 64, 256, 257)) if chance.random() < 0.1 else 64,
+            chance.choice((0, 2, 64, 4_096, 4_097)) if chance.random() < 0.2 else 1,
+            chance.choice((1, 80)) if chance.random() < 0.3 else 0,
         )
         for _ in range(chance.choice((1, 1, 1, 2, 3)))
     )
@@ -64,8 +66,9 @@ def _post(world: World, _: Actor) -> Call:
 def _create_service(world: World, _: Actor) -> Call:
     low, high = world.chance.choice(((1, 2), (2, 1), (OGPU // 100, OGPU)))
     lease = world.chance.choice((0, 20, 601))
+    chosen = world.chance.choice(((0, 0), (250_000, 64), (1_000_001, 0), (0, 10**9 + 1)))
     return InferenceMarket.create_service(
-        terms=ServiceTerms(b"other", world.chance.randbytes(32), bytes(32), low, high, 10, lease, 64)
+        terms=ServiceTerms(b"other", world.chance.randbytes(32), bytes(32), low, high, 10, lease, 64, *chosen)
     )
 
 

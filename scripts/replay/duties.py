@@ -1,10 +1,12 @@
 """Providers of a recorded chain at work: they come, race, attest, judge, appeal and go; some forget, and some lie."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.cases import CourtCase, fault_of, judges_of, sitting
 from gpu_tasks.market.courts.courts import Courts
@@ -131,9 +133,8 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
             return
         if portion(unit_id, b"long") < LONG and world.height <= unit.round.drawn_at + LONG_BLOCKS:
             return
-        commitment = result_commitment(
-            world.genesis_hash, unit_id, unit.attempt, stash, _result(world, actor, unit_id), salt_of(actor, unit_id)
-        )
+        root = batch_root(_result(world, actor, unit_id))
+        commitment = result_commitment(world.genesis_hash, unit_id, unit.attempt, stash, root, salt_of(actor, unit_id))
         yield Deed(
             actor.provider, InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
         )
@@ -149,9 +150,10 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
     """The attestation by which a racer opens its commitment."""
     service = world.bound[InferenceMarket].catalogue.service(unit.service).terms
     drawn_at = unit.round.drawn_at if unit.round else 0
-    result = _result(world, actor, unit_id)
+    totals = _result(world, actor, unit_id)
+    result = batch_root(totals)
     statement = Attestation(
-        version=1,
+        version=VERSION,
         unit=unit_id,
         attempt=unit.attempt,
         replica=unit.racers.index(racer),
@@ -162,12 +164,12 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
         input_root=unit.terms.input_root,
         output_root=result,
         output_blob=blake2_256(result),
-        output_tokens=unit.terms.tokens_max,
+        totals=totals,
         salt=salt_of(actor, unit_id),
         proof_kind=ProofKind.EXACT_HASH,
         proof_hash=result,
         proof_inline=b"",
-        usage=Usage(unit.terms.tokens_max, 5, 0, 5, 6, 1_000),
+        usage=Usage(totals.tokens_out, 5, 0, 5, 6, 1_000),
         started_at=drawn_at,
         finished_at=drawn_at + 1,
     )
@@ -225,13 +227,22 @@ def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
     of_a_task = true_opinion(world, case_id)
     if of_a_task is not None:
         return of_a_task
-    return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(_right(case_id))
+    return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(batch_root(_right(world, case_id)))
 
 
-def _right(unit_id: bytes) -> bytes:
-    return blake2_256(b"right" + unit_id)
+def _right(world: World, unit_id: bytes) -> Totals:
+    """What is right about a unit: some take less than they may, some nothing."""
+    unit = world.bound[InferenceMarket].units[unit_id]
+    assert unit is not None, "it races, or is judged"
+    spent = (0, 1, 2)[int(3 * portion(unit_id, b"spent"))]
+    return Totals(
+        requests=unit.terms.requests,
+        tokens_in=unit.terms.tokens_in,
+        tokens_out=unit.terms.tokens_max * spent // 2,
+        top=blake2_256(b"right" + unit_id),
+    )
 
 
-def _result(world: World, actor: Actor, unit_id: bytes) -> bytes:
-    lies = actor.name in world.liars and portion(unit_id, b"lie") < LIES
-    return blake2_256(b"wrong" + unit_id) if lies else _right(unit_id)
+def _result(world: World, actor: Actor, unit_id: bytes) -> Totals:
+    lies, right = actor.name in world.liars and portion(unit_id, b"lie") < LIES, _right(world, unit_id)
+    return replace(right, top=blake2_256(b"wrong" + unit_id)) if lies else right

@@ -5,6 +5,7 @@ import pytest
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
 from genesis.relations import RACER_BYTES
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
 from gpu_tasks.market.attestations.usage import Usage
@@ -22,9 +23,10 @@ from runtime.state.overlay import Memory
 
 H, LATE = b"h" * 32, 2**32 - 1
 STATEMENT = Attestation(
-    version=1, unit=H, attempt=LATE, replica=RACERS_MAX - 1, provider_key=H, device=H, workload=H, model=H,
-    input_root=H, output_root=H, output_blob=H, output_tokens=LATE, salt=H, proof_kind=ProofKind.EXACT_HASH,
-    proof_hash=H, proof_inline=b"", usage=Usage(1, 2, 3, 4, 5, 6), started_at=LATE, finished_at=LATE,
+    version=2, unit=H, attempt=LATE, replica=RACERS_MAX - 1, provider_key=H, device=H, workload=H, model=H,
+    input_root=H, output_root=H, output_blob=H, totals=Totals(LATE, 2**64 - 1, 2**64 - 1, H), salt=H,
+    proof_kind=ProofKind.EXACT_HASH, proof_hash=H, proof_inline=b"", usage=Usage(1, 2, 3, 4, 5, 6),
+    started_at=LATE, finished_at=LATE,
 )  # fmt: skip
 COMMIT = InferenceMarket.commit_result(unit=H, attempt=LATE, commitment=H)
 DECLINE = InferenceMarket.decline(unit=H, attempt=LATE)

@@ -149,6 +149,7 @@ def attach(before: Before, change: str) -> bytes:
     (listed,) = decode_extrinsic(before.runtime, before.block.extrinsics[1]).call.arguments
     first = listed[0]
     statement = first.statement
+    more = replace(statement.totals, tokens_out=2**64 - 1)
     changed = {
         "none": (),
         "one twice": (first, *listed),
@@ -157,10 +158,10 @@ def attach(before: Before, change: str) -> bytes:
         "replica out of range": (replace(first, statement=replace(statement, replica=255)), *listed[1:]),
         "no such key": (replace(first, statement=replace(statement, provider_key=bytes(32))), *listed[1:]),
         "another salt": (replace(first, statement=replace(statement, salt=bytes(32))), *listed[1:]),
-        "another version": (replace(first, statement=replace(statement, version=2)), *listed[1:]),
+        "another version": (replace(first, statement=replace(statement, version=1)), *listed[1:]),
         "from the future": (replace(first, statement=replace(statement, finished_at=2**32 - 1)), *listed[1:]),
         "before the draw": (replace(first, statement=replace(statement, started_at=0)), *listed[1:]),
-        "too many tokens": (replace(first, statement=replace(statement, output_tokens=2**32 - 1)), *listed[1:]),
+        "too many tokens": (replace(first, statement=replace(statement, totals=more)), *listed[1:]),
         "a proof inline": (replace(first, statement=replace(statement, proof_inline=b"x")), *listed[1:]),
         "another signature": (replace(first, signature=bytes(64)), *listed[1:]),
     }[change]

@@ -21,6 +21,7 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    per_thousand,
     signed,
     terms,
     tolerant,
@@ -40,7 +41,7 @@ def join(chain: MarketChain, keys: Keys, *, service: int, ask: int = 1) -> None:
 
 def create_service(chain: MarketChain, *, price_min: int = 1, price_max: int = 100 * OGPU) -> None:
     """A block in which the customer names service 1, whose prices are its own."""
-    service = ServiceTerms(b"own", WORKLOAD, MODEL, price_min, price_max, 0, 30, 256)
+    service = ServiceTerms(b"own", WORKLOAD, MODEL, per_thousand(price_min), per_thousand(price_max), 0, 30, 256)
     chain.block(signed(CUSTOMER.stash, InferenceMarket.create_service(terms=service)))
 
 

@@ -1,10 +1,10 @@
 """Races with a place that was declined, on a `MarketChain`: who races, who declined, who is drawn instead."""
 
 from gpu_tasks.market import rounds
+from gpu_tasks.market.ages import aged
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.ages import aged
 from gpu_tasks.market.inference.inference import InferenceMarket
 from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed
 from unit_cases import RIGHT, matched

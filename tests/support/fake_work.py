@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from gpu_tasks.provider.execution.executor import BadRequestError, BegunRun, Execution, ExecutionError, LaterState
+from gpu_tasks.provider.execution.executor import (
+    BadRequestError,
+    BegunRun,
+    Execution,
+    ExecutionError,
+    Finished,
+    LaterState,
+    ManyExecuted,
+)
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads.form import Option, WorkloadForm
 from gpu_tasks.workloads.workload import Workload
@@ -32,6 +40,9 @@ class FakeForm:
 
     def show_output(self, output: bytes) -> str:
         return output.decode()
+
+    def cost_in(self, request: bytes) -> int:
+        return 0
 
     def cost_asked(self, request: bytes) -> int:
         return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
@@ -71,6 +82,14 @@ class FakeExecutor:
         await asyncio.sleep(0)
         output = request[::-1] + (b"!" if self.spoil else b"")
         return Execution(output, cpu_ms=3, wall_ms=4, memory_peak_bytes=5)
+
+    async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
+        for place, request in enumerate(requests):
+            try:
+                finished([(place, (await self.run(request)).output)])
+            except BadRequestError:
+                finished([(place, None)])
+        return ManyExecuted(3 * len(requests), 4 * len(requests), 5)
 
     async def verify(self, request: bytes, output: bytes) -> bool:
         if not request.startswith(b"complete"):

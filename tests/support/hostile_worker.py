@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpu_tasks.provider.execution import limits, worker
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES
-from gpu_tasks.workloads.workload import OutputCheck
+from gpu_tasks.workloads.workload import OutputCheck, one_by_one
 
 POURED_BYTES = 1 << 20
 POURED_AT_ONCE = 1 << 13
@@ -25,6 +27,10 @@ class Hostile:
     workload_id, model_id = b"w" * 32, b"m" * 32
     is_device_lost = False
 
+    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+        """Attack with each."""
+        return one_by_one(self.run, requests)
+
     def run(self, request: bytes) -> bytes:
         """Attack; as with CUDA, what has failed on a device once fails on it until the process ends."""
         output = self._attacked(request)
@@ -36,6 +42,8 @@ class Hostile:
         match request.decode().split(" ", 1):
             case ["echo", text]:
                 return text.encode()
+            case ["sleep", seconds]:
+                time.sleep(float(seconds))
             case ["memory"]:
                 return bytes(1 << 40)
             case ["memory-slowly"]:
@@ -57,16 +65,12 @@ class Hostile:
                 return b"printed"
             case ["garbage"]:
                 for file in range(3, 32):
-                    try:
+                    with suppress(OSError):
                         os.write(file, b"\xff" * 64)
-                    except OSError:
-                        continue
             case ["pour"]:
                 for file in range(3, 32):
-                    try:
+                    with suppress(OSError):
                         pour(file)
-                    except OSError:
-                        continue
             case ["child", path]:
                 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
                 Path(path).write_text(str(child.pid))

@@ -14,7 +14,7 @@ from gpu_tasks.market.inference.units import Unit, racer_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, signed
+from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, root_of, signed
 
 Step = Callable[[Bound], None]
 
@@ -30,7 +30,7 @@ class Habit(Enum):
 
 def right_root(unit_id: bytes) -> bytes:
     """What execution of a unit gives."""
-    return blake2_256(b"right" + unit_id)
+    return root_of(blake2_256(b"right" + unit_id))
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Agent:
         assert racer is not None
         assert unit.round is not None
         market = bound[InferenceMarket]
-        root = right_root(unit_id) if self.habit is not Habit.LIAR else blake2_256(b"wrong" + unit_id)
+        root = right_root(unit_id) if self.habit is not Habit.LIAR else root_of(blake2_256(b"wrong" + unit_id))
         now = rounds.advanced(unit.round, market.racing.windows_of(unit), height, height - 1)
         if racer.commitment is None and rounds.can_commit(now, market.racing.windows_of(unit), height):
             if racer.has_declined:

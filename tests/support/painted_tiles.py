@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from genesis import dev_accounts
+from gpu_tasks.batches.outcomes import Completed, encode_outcomes
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey, address_of, seal
-from gpu_tasks.data.unit_input import decode_input, output_root
+from gpu_tasks.data.unit_input import decode_input
+from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState
 from gpu_tasks.workloads.registry import open_workload
@@ -19,6 +21,7 @@ from wallet.keypair import Keypair
 
 ALICE = dev_accounts.stash("Alice")
 COST = 12_000_000
+COST_OF_TILE = 1
 
 Painter = Callable[[bytes, bytes], bytes]
 """What a provider answers to a request, from the honest answer on."""
@@ -35,10 +38,11 @@ def painted(
     """The unit after Alice has answered it and was paid; her output lies in `blobs`, as the input did."""
     content = decode_input(SealKey.of(key).open(blobs[unit.terms.input_root]))
     output = paint(content.request, open_workload("render-tile", "numpy").run(content.request))
-    blob = seal(output, [SealKey.of(key).public])
+    outcomes = [Completed(output, 0, COST_OF_TILE)]
+    blob = seal(encode_outcomes(outcomes), [SealKey.of(key).public])
     blobs[address_of(blob)] = blob
-    root = output_root(genesis, unit_id, content.salt, output)
-    racer = Racer(ALICE, b"d" * 32, 1, b"h" * 32, 9, Reveal(root, address_of(blob), 1, 10))
+    root = output_of(genesis, unit_id, content.salt, outcomes).root
+    racer = Racer(ALICE, b"d" * 32, 1, b"h" * 32, 9, Reveal(root, address_of(blob), COST_OF_TILE, 10))
     return replace(unit, state=UnitState.SETTLED, racers=(racer,), output_root=root, price=COST, paid=COST, ended_at=12)
 
 

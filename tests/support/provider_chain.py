@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from chain_computers import HereComputer
 from fake_work import FakeExecutor, FakeForm
+from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
@@ -351,7 +352,7 @@ class Village:
 
     async def post(
         self,
-        request: bytes = REQUEST,
+        request: bytes | Sequence[bytes] = REQUEST,
         *,
         racers: int = 2,
         readers: Sequence[Keys] | None = None,
@@ -360,16 +361,16 @@ class Village:
         **changed: Any,
     ) -> bytes:
         """A unit of the customer's; its id."""
-        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
-        readers = self.node.chain.validators if readers is None else readers
-        blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(reader).public for reader in readers)])
+        count, asked = (1, request) if isinstance(request, bytes) else (len(request), encode_requests(request))
+        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, asked)
+        keys = (seal_key(reader).public for reader in (self.node.chain.validators if readers is None else readers))
+        blob = seal(content, [CUSTOMER_SEAL.public, *keys])
         if is_stored:
             await self.blobs.put(blob, [self._endpoint(self.miners[0].keys).decode()])
-        final = self.node.chain.height - 1
-        terms = UnitTerms(GRAINS_PER_OGPU, racers, address_of(blob), commitment_of(content), final, 64)
-        posted = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
-        call = InferenceMarket.post(service=service, units=(replace(terms, **changed),))
-        self.node.chain.block(signed(CUSTOMER.stash, call))
+        named, final = (address_of(blob), commitment_of(content)), self.node.chain.height - 1
+        terms = UnitTerms(GRAINS_PER_OGPU, racers, *named, final, 64, count)
+        posted, units = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash], (replace(terms, **changed),)
+        self.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=units)))
         return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 
     async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:

@@ -15,11 +15,12 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    root_of,
     signed,
     terms,
 )
 
-RIGHT, WRONG = b"R" * 32, b"W" * 32
+RIGHT, WRONG = root_of(b"R" * 32), root_of(b"W" * 32)
 Verdict = Answered | Unanswerable
 
 

@@ -107,6 +107,8 @@ def test_what_a_post_locks_is_asked_for(tmp_path: Path) -> None:
     terms = {
         "price_max": "0.05oGPU", "racers": 2, "input_root": zero, "input_commitment": zero, "sealed_at": 0,
         "tokens_max": 64,
+        "requests": 1,
+        "tokens_in": 0,
     }  # fmt: skip
     with chain(tmp_path) as url:
         post = ("call", "InferenceMarket.post", "0", json.dumps([terms, terms]), "--from", "//Bob", "--dry-run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devnet.proofs.cheating.attempts import Attempts
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.attestations.usage import Usage
@@ -15,7 +16,7 @@ from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, race_of
 from gpu_tasks.provider.duties.racing import RaceDuty
-from gpu_tasks.provider.journal.records import WorkResult
+from gpu_tasks.provider.journal.records import UnitResult
 
 
 class CopyingRacing(RaceDuty):
@@ -55,7 +56,8 @@ class CopyingRacing(RaceDuty):
         """The rival's result under this provider's name. The salt is anything: none opens the commitment."""
         usage = Usage(reveal.output_tokens, 1, 0, 1, 1, 1)
         height = self.book.height
-        copied = WorkResult(b"", reveal.output_root, reveal.output_blob, bytes(32), usage, height, height)
+        totals = Totals(race.unit.terms.requests, reveal.input_tokens, reveal.output_tokens, bytes(32))
+        copied = UnitResult(b"", reveal.output_root, reveal.output_blob, totals, bytes(32), usage, height, height)
         return await attestation(self.parts, race, copied)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from devnet.proofs.cheating.attempts import Attempts
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -15,7 +16,7 @@ from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.races import Race
-from gpu_tasks.provider.journal.records import WorkResult
+from gpu_tasks.provider.journal.records import UnitResult
 
 UNITS_LOOKED_AT = 200
 
@@ -46,11 +47,13 @@ class Intruder(Daemon):
                 self._intrusions.start(unit_id, self._intrude(unit_id, status.unit, view.height))
 
     async def _intrude(self, unit_id: bytes, unit: Unit, height: int) -> None:
-        identity, root, salt = self.parts.identity, b"\x01" * 32, bytes(32)
+        identity, salt = self.parts.identity, bytes(32)
+        totals = Totals(unit.terms.requests, 0, 1, b"\x01" * 32)
+        root = batch_root(totals)
         attempts = Attempts(self.parts, "not-assigned")
         commitment = result_commitment(identity.genesis, unit_id, unit.attempt, identity.stash, root, salt)
         call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
         await attempts.call(unit_id, call)
         race = Race(unit_id, unit, 0, 0, 0, 0)
-        result = WorkResult(b"", root, bytes(32), salt, Usage(0, 0, 0, 0, 0, 0), height, height)
+        result = UnitResult(b"", root, bytes(32), totals, salt, Usage(0, 0, 0, 0, 0, 0), height, height)
         await attempts.attest(unit_id, await attestation(self.parts, race, result))

@@ -13,6 +13,7 @@ from gpu_tasks.market.inference.events import ServiceCreated
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
     LEASE_BLOCKS_MAX,
+    PACE_MAX,
     PRICE_MAX,
     RAMP_BLOCKS_MAX,
     SERVICE_NAME_BYTES_MAX,
@@ -21,10 +22,10 @@ from gpu_tasks.market.inference.services import (
 )
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import format_amount
+from wallet.amounts import format_amount, format_percent
 from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
-from wallet.commands.options import AMOUNT
+from wallet.commands.options import AMOUNT, PERCENT
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
 
@@ -40,8 +41,8 @@ def services(session: WalletSession) -> None:
     async def body(client: ChainClient) -> None:
         rows = [_service_row(number, found) for number, found in (await market_reads.services(client)).items()]
         columns = (
-            "service", "name", "workload", "price_min", "price_max", "tokens_max", "unit_of_cost", "options",
-            "lease_blocks", "open", "model",
+            "service", "name", "workload", "price_min", "price_max", "tokens_max", "input_share_percent",
+            "unit_of_cost", "options", "lease_blocks", "open", "model",
         )  # fmt: skip
         session.output.rows("Services", columns, rows)
 
@@ -57,6 +58,7 @@ def _service_row(number: int, service: Service) -> dict[str, Any]:
         "price_min": Grains(terms.price_min),
         "price_max": Grains(terms.price_max),
         "tokens_max": terms.tokens_max,
+        "input_share_percent": format_percent(terms.input_share),
         "unit_of_cost": form.cost_unit if form else None,
         "options": ", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
         "lease_blocks": terms.lease,
@@ -101,8 +103,8 @@ def providers(session: WalletSession) -> None:
 @key_option
 @click.option("--workload", required=True, help="What a unit computes, by name.")
 @click.option("--name", required=True, help=f"What it is called, at most {SERVICE_NAME_BYTES_MAX} bytes.")
-@click.option("--price-min", type=AMOUNT, required=True, help="oGPU that a unit offers first.")
-@click.option("--price-max", type=AMOUNT, required=True, help="oGPU that a unit may offer at last.")
+@click.option("--price-min", type=AMOUNT, required=True, help="oGPU per thousand tokens that a unit offers first.")
+@click.option("--price-max", type=AMOUNT, required=True, help="oGPU per thousand tokens that it offers at last.")
 @click.option(
     "--ramp", type=click.IntRange(0, RAMP_BLOCKS_MAX), required=True, help="Blocks in which an unmatched price rises."
 )
@@ -113,13 +115,20 @@ def providers(session: WalletSession) -> None:
     "--max-tokens",
     type=click.IntRange(1, TOKENS_MAX),
     required=True,
-    help="Most that a unit may cost, in its workload's unit.",
+    help="Most that a request may cost, in its workload's unit.",
+)
+@click.option("--input-share", type=PERCENT, default=0, help="Per cent of an output token that an input token counts.")
+@click.option(
+    "--pace",
+    type=click.IntRange(0, PACE_MAX),
+    default=0,
+    help="Output tokens that the slowest racer computes in a block: large units have more blocks; 0 for no more.",
 )
 @sending_options
 @click.pass_obj
 def create_service(
     session: WalletSession, key_text: str, workload: str, name: str, price_min: int, price_max: int, ramp: int,
-    lease: int, max_tokens: int, sending: SendingOptions,
+    lease: int, max_tokens: int, input_share: int, pace: int, sending: SendingOptions,
 ) -> None:  # fmt: skip
     """Offer a new kind of unit; a deposit is locked until the service is closed."""
 
@@ -134,6 +143,8 @@ def create_service(
             ramp=ramp,
             lease=lease,
             tokens_max=max_tokens,
+            input_share=input_share,
+            pace=pace,
         )
         _check(terms)
         deposit = await client.read(InferenceMarket.service_deposit.item)
@@ -143,6 +154,7 @@ def create_service(
             "price_min": Grains(price_min),
             "price_max": Grains(price_max),
             "tokens_max": max_tokens,
+            "input_share_percent": format_percent(input_share),
             "unit_of_cost": form.cost_unit,
             "deposit": Grains(deposit),
         }

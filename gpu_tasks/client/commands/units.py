@@ -5,6 +5,7 @@ An id is a unit's or a task's: what can be done with either has one command.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,17 @@ from gpu_tasks.client.commands.task_runs import (
 )
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.refunds import why_refunded
-from gpu_tasks.client.results import ResultError, completion_of, cost_of, paid_output, progress, winner_of
+from gpu_tasks.client.results import (
+    NO_REQUEST,
+    PaidOutput,
+    ResultError,
+    answer_rows,
+    completions_of,
+    cost_of,
+    paid_output,
+    progress,
+    winner_of,
+)
 from gpu_tasks.client.waiting import look
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
 from gpu_tasks.data import market_reads
@@ -140,8 +151,8 @@ def result(session: WalletSession, unit: str, key_text: str, out: Path | None, f
                 session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view, final))
                 return
             _require_settled(found, unit_id)
-            completion = await completion_of(client, blobs, key, unit_id, found, final)
-        text = f"{completion.prompt}\n{completion.output}"
+            completions = await completions_of(client, blobs, key, unit_id, found, final)
+        text = "\n".join(f"{each.prompt}\n{NO_REQUEST if each.output is None else each.output}" for each in completions)
         click.echo(harmless(text) if sys.stdout.isatty() else text)
 
     session.run(body)
@@ -155,19 +166,27 @@ async def _write_output(
     _require_settled(unit, unit_id)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         found = await paid_output(client, blobs, key, unit_id, unit, final)
-    written = file.write(file_name_of(unit_id), found.output)
+    content = _content(found)
+    written = file.write(file_name_of(unit_id), content)
     shown, winner = found.shown(), winner_of(unit)
     facts = {
         "unit": unit_id,
         "state": progress(unit),
-        "prompt": shown.prompt,
+        "prompt": shown[0].prompt if len(shown) == 1 else f"{len(shown)} requests",
         "workload": None if found.form is None else found.form.name,
         "payee": None if winner is None else Account(winner.owner),
         "cost": Grains(cost_of(unit)),
-        "output_bytes": len(found.output),
+        "output_bytes": len(content),
         "written_to": str(written),
     }
     output.facts(facts)
+
+
+def _content(found: PaidOutput) -> bytes:
+    """The output of a single request as it is; of a batch a JSON object a line, as `ogpu result` shows them."""
+    if len(found.outcomes) == 1 and found.outputs[0] is not None:
+        return found.outputs[0]
+    return "".join(json.dumps(row) + "\n" for row in answer_rows(found.shown())).encode()
 
 
 def _require_settled(unit: Unit, unit_id: bytes) -> None:

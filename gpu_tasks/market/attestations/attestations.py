@@ -8,6 +8,7 @@ never judged here; one `problem` decides for authors and importers, and its cond
 
 from itertools import pairwise
 
+from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.attestations.kinds import (
     ATTESTATION_BYTES_PER_BLOCK_MAX,
     ATTESTATIONS_PER_BLOCK_MAX,
@@ -176,7 +177,7 @@ class Attestations(Pallet, index=11):
             return "the proof of an exact workload is its output root"
         drawn_at = unit.round.drawn_at if unit.round else 0
         height = self.system.number.get()
-        return usage_problem(statement, tokens_max=unit.terms.tokens_max, drawn_at=drawn_at, height=height)
+        return _totals_problem(statement, unit) or usage_problem(statement, drawn_at=drawn_at, height=height)
 
     def _stating_weight(self, statement: TaskAttestation) -> Weight:
         """What the call weighs that states the same."""
@@ -201,11 +202,27 @@ class Attestations(Pallet, index=11):
         record = self.market.units[statement.unit]
         assert record is not None, "an admissible attestation is of a unit"
         unit, racer = OpenUnit(statement.unit, record), record.racers[statement.replica]
-        opened = Reveal(statement.output_root, statement.output_blob, statement.output_tokens, self.system.number.get())
+        opened = Reveal(
+            output_root=statement.output_root,
+            output_blob=statement.output_blob,
+            output_tokens=statement.totals.tokens_out,
+            revealed_at=self.system.number.get(),
+            input_tokens=statement.totals.tokens_in,
+        )
         self.emit(
             Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))
         )
         self.market.racing.reveal(unit, racer, opened, statement.salt)
+
+
+def _totals_problem(statement: Attestation, unit: Unit) -> str:
+    """Why these cannot be the totals of the unit's result; empty if they can."""
+    totals, terms = statement.totals, unit.terms
+    if totals.requests != terms.requests:
+        return "another number of requests than the unit has"
+    if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
+        return "more tokens than the unit allows"
+    return "" if batch_root(totals) == statement.output_root else "the root does not commit to these totals"
 
 
 def _opening_problem(genesis: bytes, statement: Attestation, racer: Racer) -> str:

@@ -8,12 +8,13 @@ whether the work was right is never decided here.
 from enum import IntEnum
 from typing import Annotated
 
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.usage import Usage, impossible_usage
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, U32, Bounded, codec, struct, variant
 from runtime.encoding.types import BlockNumber, Hash, Signature
 
-VERSION = 1
+VERSION = 2
 PROOF_INLINE_BYTES_MAX = 512
 
 
@@ -46,7 +47,8 @@ class Attestation:
     output_root: Hash
     output_blob: Hash
     """Address of the output, sealed to the customer."""
-    output_tokens: U32
+    totals: Totals
+    """What the root commits to: the tokens that are paid for."""
     salt: Hash
     """Opens the racer's commitment; random, and not the salt of the customer's input."""
     proof_kind: ProofKind
@@ -74,10 +76,8 @@ def signing_payload(genesis: bytes, statement: Attestation) -> bytes:
     return domain(b"attest", genesis, _STATEMENT.encode(statement))
 
 
-def usage_problem(statement: Attestation, *, tokens_max: int, drawn_at: int, height: int) -> str:
+def usage_problem(statement: Attestation, *, drawn_at: int, height: int) -> str:
     """Why the stated work is impossible, whatever was computed; empty if it is not."""
-    if statement.output_tokens > tokens_max:
-        return "more tokens than the unit allows"
     if not drawn_at <= statement.started_at <= statement.finished_at <= height:
         return "began before the draw, ended before it began, or in the future"
     return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

@@ -6,14 +6,14 @@ In reading order:
 * `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
 * `commitments`: what racers commit to before anybody reveals
-* `ages`: units in the order of their ages
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
+* `from_flat_prices`: what an older program stored, in the form of now
+* `money`: who gets which part of what a unit's customer locked
 * `catalogue`: which services are sold, and which devices work for them from which price on
 * `sleepers`: units that nobody can serve, until a slot of their service is freed or changed
 * `easing`: units that sleep are tried again where a parameter lets more be drawn
-* `money`: who gets which part of what a unit's customer locked
 * `state`: what every part of a unit's life works on
 * `judges_left`: who of those in office stays outside a race, to judge what comes of it
 * `slots`: the slots that a block can draw, read once for a service

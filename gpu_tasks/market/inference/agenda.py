@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu_tasks.market import rounds
+from gpu_tasks.market.ages import AgedUnit, aged, unit_of
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.inference.ages import AgedUnit, aged, unit_of
 from gpu_tasks.market.rounds import Round, Windows
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import BlockNumber

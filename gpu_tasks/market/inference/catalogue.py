@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import (
     NotServiceOwner,
     Offered,
@@ -29,9 +30,11 @@ from gpu_tasks.market.inference.services import (
     Service,
     ServiceTerms,
     is_sound,
+    lease_of,
     offer_hold,
     service_hold,
 )
+from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32, Bounded
 from runtime.frame.agenda import Budget
@@ -66,6 +69,10 @@ class Catalogue:
     def service(self, number: int) -> Service:
         """A service; UnknownService if there is none."""
         return known(self.services[number], UnknownService)
+
+    def lease_of(self, unit: Unit) -> int:
+        """Blocks that racers of a unit have to commit in."""
+        return lease_of(self.service(unit.service).terms, money.work_allowed(unit))
 
     def open_service(self, number: int) -> Service:
         """A service that units may be posted to; UnknownService if it is none."""

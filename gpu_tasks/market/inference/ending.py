@@ -41,12 +41,12 @@ class Ending:
 
         `is_watched`: a case about it may come, for which its racers stand until `let_go`.
         """
-        winner, held = result.winner.owner, self.held(unit)
+        held, price = self.held(unit), money.due(unit.record, result.winner)
         shares = money.settlement(
             unit.record,
             held,
-            winner=winner,
-            witness=result.witness.owner if result.witness else None,
+            winner=result.winner,
+            witness=result.witness,
             treasury=TREASURY,
         )
         back = sum(share.amount for share in shares if share.payee == unit.record.customer)
@@ -55,8 +55,8 @@ class Ending:
             unit.record, state=UnitState.SETTLED, output_root=result.output_root, paid=paid, is_watched=is_watched
         )
         self._end(unit, shares, ended)
-        self._rebate(winner, unit.record)
-        self.state.emit(_settled(unit, result, paid))
+        self._rebate(result.winner.owner, unit.record, price)
+        self.state.emit(_settled(unit, result, price, paid))
 
     def refund(self, unit: OpenUnit, reason: Refund) -> None:
         """Give back what is held: all, but a part of the bond where the customer changed its mind."""
@@ -160,17 +160,17 @@ class Ending:
         self.lock.pay_out(unit.record.customer, hold, shares)
         self.lock.end(hold)
 
-    def _rebate(self, provider: bytes, record: Unit) -> None:
-        """Return most of a winner's fee out of the era's emission to providers, while that lasts."""
+    def _rebate(self, provider: bytes, record: Unit, price: int) -> None:
+        """Return most of a winner's fee on its price out of the era's emission to providers, while that lasts."""
         # less than the fee, so that buying from oneself never pays
-        amount = min(money.rebate(record.rules, record.price), self.balances.free_balance(PROVIDER_REWARDS))
+        amount = min(money.rebate(record.rules, price), self.balances.free_balance(PROVIDER_REWARDS))
         if amount:
             self.balances.debit(PROVIDER_REWARDS, amount)
             self.balances.credit(provider, amount)
             self.state.emit(ProviderRebated(provider, amount))
 
 
-def _settled(unit: OpenUnit, result: RaceResult, paid: int) -> UnitSettled:
+def _settled(unit: OpenUnit, result: RaceResult, price: int, paid: int) -> UnitSettled:
     reveal = result.winner.reveal
     assert reveal is not None, "a winner has revealed"
     return UnitSettled(
@@ -178,7 +178,7 @@ def _settled(unit: OpenUnit, result: RaceResult, paid: int) -> UnitSettled:
         output_root=result.output_root,
         output_blob=reveal.output_blob,
         winner=result.winner.owner,
-        price=unit.record.price,
+        price=price,
         witness=result.witness.owner if result.witness else None,
         paid=paid,
     )

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
+from gpu_tasks.market.ages import AgedUnit
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference import from_flat_prices
 from gpu_tasks.market.inference.agenda import (
     ATTESTATIONS_MAX,
     EXPIRY_BUDGET,
@@ -26,7 +28,6 @@ from gpu_tasks.market.inference.agenda import (
     HEIGHT_BUDGET,
     AgendaGround,
 )
-from gpu_tasks.market.inference.ages import AgedUnit
 from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
 from gpu_tasks.market.inference.easing import NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.ending import Ending
@@ -111,6 +112,8 @@ def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa:
 
 class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     """Services, offers, units, races and disputes."""
+
+    storage_version = from_flat_prices.VERSION
 
     balances: Balances
     stake: TrustStake
@@ -281,6 +284,10 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
             self.queueing.step(unit)
         elif record.state is UnitState.RACING:
             self.racing.step(unit)
+
+    def migrate(self, found: int) -> Weight:
+        """From prices for a unit."""
+        return from_flat_prices.migrate(self.overlay)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.

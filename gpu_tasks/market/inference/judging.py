@@ -59,7 +59,8 @@ class Judging:
     def settle(self, unit: OpenUnit, result: RaceResult) -> None:
         """Pay for what was agreed on, and have it looked at again if the beacon says so."""
         self.ending.settle(unit, result, is_watched=True)
-        terms, promised = self._terms(unit.record, is_paid=True), _promised(unit.record)
+        price = money.due(unit.record, result.winner)
+        terms, promised = self._terms(unit.record, paid=price), _promised(unit.record)
         self.courts.watch(self.handler, unit.id, terms, promised, result.output_root)
 
     def open_late(self, unit_id: bytes, owner: bytes, output_root: bytes) -> None:
@@ -102,20 +103,21 @@ class Judging:
         self.state.agenda.drop(unit.record.posted_at, unit.id)
         self.state.emit(UnitDisputed(unit.id))
 
-    def _terms(self, record: Unit, *, is_paid: bool = False) -> CaseTerms:
+    def _terms(self, record: Unit, *, paid: int | None = None) -> CaseTerms:
         """What a case is about. Of a unit that is paid for, nothing of its customer's is held any more."""
         claims = tuple(claim for racer in _involved(record) if (claim := _claim(racer)) is not None)
+        is_paid = paid is not None
         has_spare = not is_paid and len(record.racers) > 1
         return CaseTerms(
             customer=record.customer,
-            price=record.price,
+            price=record.price if paid is None else paid,
             customer_bond=0 if is_paid else record.bond,
             customer_price=0 if is_paid else record.price,
             customer_spare=money.spare(record.rules, record.price) if has_spare else 0,
             collateral=money.collateral(record.rules, record.price),
             pot_max=FIRST_JUDGES * _promised(record).fee,
             sealed_at=record.terms.sealed_at,
-            run_blocks=self.state.catalogue.service(record.service).terms.lease,
+            run_blocks=self.state.catalogue.lease_of(record),
             excluded=tuple(dict.fromkeys((*record.declined_by, *(racer.owner for racer in record.racers)))),
             claims=claims,
         )

@@ -5,15 +5,28 @@ whole; nobody but the customer gets a grain of the customer's without a result, 
 or is burned.
 """
 
+from gpu_tasks.batches.work import due_of, work_of
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.inference.rules import UnitRules
-from gpu_tasks.market.inference.units import Refund, Unit
+from gpu_tasks.market.inference.units import Racer, Refund, Unit
 from runtime.pallets.staking.slashing import PPM, Share, part
 
 PAIR = 2
 COMMITTEE = 3
 """Judges whose calls a post prepays."""
+
+
+def work_allowed(unit: Unit) -> int:
+    """The work that a unit's price is for: all the tokens that its terms allow."""
+    return work_of(unit.input_share, unit.terms.tokens_in, unit.terms.tokens_max)
+
+
+def due(unit: Unit, winner: Racer) -> int:
+    """What of the unit's price is due for what its winner revealed: that of the tokens that it took."""
+    assert winner.reveal is not None, "a winner has revealed"
+    done = work_of(unit.input_share, winner.reveal.input_tokens, winner.reveal.output_tokens)
+    return due_of(unit.price, done, work_allowed(unit))
 
 
 def witness_pay(rules: UnitRules, price: int) -> int:
@@ -92,11 +105,12 @@ def age_of_price(floor: int, price_max: int, price: int, ramp: int) -> int:
     return -(-(price - floor) * ramp // (price_max - floor))
 
 
-def settlement(unit: Unit, held: int, *, winner: bytes, witness: bytes | None, treasury: bytes) -> tuple[Share, ...]:
+def settlement(unit: Unit, held: int, *, winner: Racer, witness: Racer | None, treasury: bytes) -> tuple[Share, ...]:
     """A result was right: winner, witness, fees, the premium of the audits, and of what is held the rest as change."""
-    paid = [*_earned(unit.rules, unit.price, winner, treasury), Share(AUDIT_POT, premium(unit.rules, unit.price))]
+    price = due(unit, winner)
+    paid = [*_earned(unit.rules, price, winner.owner, treasury), Share(AUDIT_POT, premium(unit.rules, unit.price))]
     if witness is not None:
-        paid += _earned(unit.rules, witness_pay(unit.rules, unit.price), witness, treasury)
+        paid += _earned(unit.rules, witness_pay(unit.rules, price), witness.owner, treasury)
     return _with_change(unit, held, paid)
 
 

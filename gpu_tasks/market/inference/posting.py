@@ -6,6 +6,8 @@ no more units than half of what one block may spend on draws is enough for, so t
 
 from dataclasses import dataclass
 
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.batches.work import price_of, work_of
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import (
     MarketBusy,
@@ -18,7 +20,7 @@ from gpu_tasks.market.inference.events import (
 from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.rules import UnitRules
-from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.services import PRICE_MAX, UNIT_LEASE_MAX, ServiceTerms, lease_of
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
@@ -117,8 +119,12 @@ class Posting:
 
     def _check(self, sold: ServiceTerms, terms: UnitTerms) -> None:
         """UnsoundTerms or StaleSealing unless the service sells such units now."""
-        ensure(sold.price_min <= terms.price_max <= sold.price_max, UnsoundTerms)
-        ensure(1 <= terms.racers <= RACERS_MAX and 1 <= terms.tokens_max <= sold.tokens_max, UnsoundTerms)
+        ensure(1 <= terms.racers <= RACERS_MAX and 1 <= terms.requests <= REQUESTS_MAX, UnsoundTerms)
+        # a token for each at least: what is drawn of a batch to be looked at goes by what it allows
+        ensure(terms.requests <= terms.tokens_max <= terms.requests * sold.tokens_max, UnsoundTerms)
+        work = work_of(sold.input_share, terms.tokens_in, terms.tokens_max)
+        least, most = price_of(sold.price_min, work), min(price_of(sold.price_max, work), PRICE_MAX)
+        ensure(least <= terms.price_max <= most and lease_of(sold, work) <= UNIT_LEASE_MAX, UnsoundTerms)
         final = self.state.beacon.final_height()
         ensure(final - self.sealed_age_max <= terms.sealed_at <= final, StaleSealing)
 
@@ -134,6 +140,7 @@ class Posting:
             deposit=self.unit_deposit,
             posted_at=height,
             recorded_at=height,
+            input_share=self.state.catalogue.service(service).terms.input_share,
             rules=self.rules,
         )
         unit = OpenUnit(unit_id_of(system.block_hash[0], customer, number), record)

@@ -8,6 +8,7 @@ its age, and it leaves the queue when its time is up.
 
 from dataclasses import dataclass, replace
 
+from gpu_tasks.batches.work import price_of
 from gpu_tasks.market.draws import BEACON_DELAY, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.ending import Ending
@@ -139,11 +140,12 @@ class Queueing:
         if seed is None:  # finality stood still for longer than the beacon remembers
             self._record(unit.id, replace(record, recorded_at=height))
             return True
-        wanted = slots.wanted(record, self._price(record, height))
+        price = self._price(record, height)
+        wanted = slots.wanted(record, price)
         drawn = slots.draw(record.service, wanted, record.terms.racers, seed)
         if drawn:
             racers = tuple(slots.engage(slot, unit.id, wanted.collateral) for slot in drawn)
-            self._start_race(unit, wanted.price, racers, height)
+            self._start_race(unit, price, racers, height)
         else:
             self._sleep(unit, slots.of_service(record.service), wanted, height)
         return bool(drawn)
@@ -153,10 +155,11 @@ class Queueing:
         record = unit.record
         self.state.units[unit.id] = replace(record, asleep_since=height)
         self.state.sleepers.lay_down(record.service, height, unit.id)
-        ask = found.next_ask(wanted.price, record.terms.racers)
-        if ask is not None and ask <= record.terms.price_max:
+        ask, work = found.next_ask(wanted.rate, record.terms.racers), money.work_allowed(record)
+        if ask is not None and price_of(ask, work) <= record.terms.price_max:
             terms = self.state.catalogue.service(record.service).terms
-            age = money.age_of_price(terms.price_min, record.terms.price_max, ask, terms.ramp)
+            floor = price_of(terms.price_min, work)
+            age = money.age_of_price(floor, record.terms.price_max, price_of(ask, work), terms.ramp)
             self.state.agenda.rising.put(max(record.posted_at + age, height + 1), unit.id)
 
     def _wake_for_price(self, admission: Budget, read: dict[int, None]) -> int:
@@ -201,7 +204,8 @@ class Queueing:
     def _price(self, record: Unit, height: int) -> int:
         """What the unit offers in this block."""
         sold = self.state.catalogue.service(record.service).terms
-        return money.ramped_price(sold.price_min, record.terms.price_max, height - record.posted_at, sold.ramp)
+        floor = price_of(sold.price_min, money.work_allowed(record))
+        return money.ramped_price(floor, record.terms.price_max, height - record.posted_at, sold.ramp)
 
     def _start_race(self, unit: OpenUnit, price: int, racers: tuple[Racer, ...], height: int) -> None:
         racing = replace(

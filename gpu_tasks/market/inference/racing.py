@@ -121,8 +121,8 @@ class Racing:
             self.state.units[unit.id] = unit.record
 
     def windows_of(self, record: Unit) -> Windows:
-        """The windows of a unit's race: the service says how long the lease is."""
-        return record.rules.race_windows(self.state.catalogue.service(record.service).terms.lease)
+        """The windows of a unit's race: its service and its work say how long the lease is."""
+        return record.rules.race_windows(self.state.catalogue.lease_of(record))
 
     def _read_outcome(self, unit: OpenUnit) -> None:
         racers = unit.record.racers

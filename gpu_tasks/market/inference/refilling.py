@@ -48,7 +48,7 @@ class Refilling:
 
     def _draw(self, record: Unit, wanted: Wanted, slots: Slots, height: int) -> list[FreeSlot]:
         seed = self.state.beacon.value_at(record.recorded_at + BEACON_DELAY)
-        windows = record.rules.race_windows(self.state.catalogue.service(record.service).terms.lease)
+        windows = record.rules.race_windows(self.state.catalogue.lease_of(record))
         # Finality stood still for longer than the beacon remembers; or the lease is over, and the block that ends the
         # race had too much to do: who was drawn now would begin it anew.
         if seed is None or not rounds.can_commit(round_of(record), windows, height):

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+from gpu_tasks.batches.work import TOKEN
 from gpu_tasks.market.ids import DeviceId
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import account_from_text
@@ -13,13 +14,18 @@ SERVICE_DEPOSIT = HoldReason("ServiceDeposit", "For an open service; the case is
 OFFER_DEPOSIT = HoldReason("OfferDeposit", "For an offer that stands; the case is the hash of service and device.")
 SERVICE_NAME_BYTES_MAX = 32
 LEASE_BLOCKS_MAX = 600
+LEASE_SLACK = 3
+"""Times the blocks that a unit's work takes at the service's pace are added to its lease."""
+UNIT_LEASE_MAX = 7_200
+"""No unit may be raced for in more blocks, however much it asks."""
 RAMP_BLOCKS_MAX = 10_000
 SERVICES_MAX = 1_024
 OFFERS_PER_SERVICE_MAX = 1_024
 OFFERS_PER_DEVICE_MAX = 16
 """Each change of a slot is told to so many services at most."""
 PRICE_MAX = 10**15
-"""No unit costs more than this many grains: a sum of such prices never overflows."""
+"""Neither a unit nor a thousand tokens costs more than this many grains: a sum of such prices never overflows."""
+PACE_MAX = 10**9
 
 
 @struct
@@ -32,15 +38,20 @@ class ServiceTerms:
     model: Hash
     """Hash of the weights."""
     price_min: Balance
-    """The price that a unit offers first."""
+    """What a unit offers first, per thousand output tokens."""
     price_max: Balance
-    """The highest price that a customer may offer at last."""
+    """The most that a customer may offer at last, per thousand output tokens."""
     ramp: BlockNumber
     """Blocks in which an unmatched unit's price rises to its maximum."""
     lease: BlockNumber
     """Blocks that racers have to commit in."""
     tokens_max: U32
-    """Most tokens that a unit may ask for."""
+    """Most output tokens that a request may ask for."""
+    input_share: U32 = 0
+    """What an input token counts, in millionths of an output token."""
+    pace: U32 = 0
+    """Output tokens that the slowest racer computes in a block: a unit's lease is longer by its tokens at this pace; 0
+    where a lease is the same for all."""
 
 
 @struct
@@ -63,7 +74,7 @@ class Offer:
     """A device's standing offer to work for a service."""
 
     ask: Balance
-    """The lowest price per unit."""
+    """The lowest price, per thousand output tokens."""
     since: BlockNumber
     """The block in which this ask was made: it counts for no unit recorded before."""
     deposit: Balance = 0
@@ -80,6 +91,11 @@ def offer_hold(number: int, device: DeviceId) -> Hold:
     return Hold(OFFER_DEPOSIT, blake2_256(b"ogpu/offer" + number.to_bytes(4, "little") + device))
 
 
+def lease_of(terms: ServiceTerms, work: int) -> int:
+    """Blocks that racers have for so much work: the service's lease, and three times what the slowest of them needs."""
+    return terms.lease + (-(-LEASE_SLACK * work // (terms.pace * TOKEN)) if terms.pace else 0)
+
+
 def is_sound(terms: ServiceTerms) -> bool:
     """Whether the terms keep to all limits."""
     return (
@@ -87,6 +103,8 @@ def is_sound(terms: ServiceTerms) -> bool:
         and terms.ramp <= RAMP_BLOCKS_MAX
         and 0 < terms.lease <= LEASE_BLOCKS_MAX
         and terms.tokens_max > 0
+        and terms.input_share <= TOKEN
+        and terms.pace <= PACE_MAX
     )
 
 
@@ -101,4 +119,6 @@ def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
         ramp=int(given["ramp"]),
         lease=int(given["lease"]),
         tokens_max=int(given["tokens_max"]),
+        input_share=int(given.get("input_share", 0)),
+        pace=int(given.get("pace", 0)),
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Annotated
 
+from gpu_tasks.market.ages import AgedUnit, aged, since_of, unit_of
 from gpu_tasks.market.ids import ServiceId
-from gpu_tasks.market.inference.ages import AgedUnit, aged, since_of, unit_of
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX
 from runtime.encoding.codec import U16, U32, Bounded, struct
 from runtime.encoding.types import BlockNumber

@@ -5,6 +5,7 @@ Always: what is drawn leaves every service at once; a unit whose price is too lo
 
 from bisect import bisect_right
 
+from gpu_tasks.batches.work import rate_of
 from gpu_tasks.market.capacity.capacity import PROVEN_WEIGHT
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Spare, Wanted
 from gpu_tasks.market.inference import money
@@ -51,13 +52,13 @@ class ServiceSlots:
         """The lowest ask of each owner, ascending."""
         self.orders: dict[bytes, DrawOrder] = {}
 
-    def is_affordable(self, price: int, racers: int) -> bool:
-        """Whether so many owners ask no more than the price."""
-        return len(self._asks) >= racers and self._asks[racers - 1] <= price
+    def is_affordable(self, rate: int, racers: int) -> bool:
+        """Whether so many owners ask no more than the rate."""
+        return len(self._asks) >= racers and self._asks[racers - 1] <= rate
 
-    def next_ask(self, price: int, racers: int) -> int | None:
-        """The ask above the price that may bring enough owners, None if there is none: others must be freed first."""
-        place = max(racers - 1, bisect_right(self._asks, price))
+    def next_ask(self, rate: int, racers: int) -> int | None:
+        """The ask above the rate that may bring enough owners, None if there is none: others must be freed first."""
+        place = max(racers - 1, bisect_right(self._asks, rate))
         return self._asks[place] if place < len(self._asks) else None
 
 
@@ -79,9 +80,9 @@ class Slots:
         return self._of_service[service]
 
     def wanted(self, record: Unit, price: int) -> Wanted:
-        """What a unit asks of a slot at a price: none of its customer's, of who declined it, or of who races for it.
+        """What a unit asks of a slot at a price for all its work.
 
-        Nor of who must stay to judge it.
+        None of its customer's, of who declined it or races for it, or of who must stay to judge it.
         """
         own = (self._state.devices.operator(record.customer), record.customer)
         excluded = (*own, *record.declined_by, *(racer.owner for racer in record.racers))
@@ -90,7 +91,7 @@ class Slots:
         can_pay = judges.can_pay(sealed_at, excluded, seat)
         places = 1 if record.racers else record.terms.racers
         return Wanted(
-            price=price,
+            rate=rate_of(price, money.work_allowed(record)),
             collateral=money.collateral(record.rules, price),
             sealed_at=sealed_at,
             recorded_at=record.recorded_at,
@@ -108,7 +109,7 @@ class Slots:
     def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
         """Racers for a unit of the service, who are no candidates for others from here; none if there are too few."""
         found = self.of_service(service)
-        if not found.is_affordable(wanted.price, racers):  # asked first: what nobody can serve shall cost little
+        if not found.is_affordable(wanted.rate, racers):  # asked first: what nobody can serve shall cost little
             return []
         if seed not in found.orders:
             self._budget.spend(Weight(len(found.slots) * ORDER_WEIGHT.ref_time, 0))

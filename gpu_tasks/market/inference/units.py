@@ -14,7 +14,7 @@ from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from gpu_tasks.market.rounds import Round
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, U32, Bounded, codec, struct
+from runtime.encoding.codec import U8, U32, U64, Bounded, codec, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
@@ -58,7 +58,7 @@ class UnitTerms:
     """What the customer asks of one unit."""
 
     price_max: Balance
-    """Grains that the customer pays at most to the winner."""
+    """Grains that the customer pays at most to the winner: for all the tokens that it allows."""
     racers: U8
     """How many providers race: 1 to 8, 2 is usual."""
     input_root: Hash
@@ -68,7 +68,11 @@ class UnitTerms:
     sealed_at: BlockNumber
     """A recent final height: only keys registered by then can open the input."""
     tokens_max: U32
-    """Most tokens that may be generated."""
+    """Most output tokens, of all its requests together."""
+    requests: U32 = 1
+    """How many requests its input has: 1 to `REQUESTS_MAX`; two or more are a batch."""
+    tokens_in: U32 = 0
+    """Most input tokens, of all its requests together."""
 
 
 @struct
@@ -77,8 +81,10 @@ class Reveal:
 
     output_root: Hash
     output_blob: Hash
-    output_tokens: U32
+    output_tokens: U64
     revealed_at: BlockNumber
+    input_tokens: U64 = 0
+    """What is paid for: the totals that the root commits to."""
 
 
 @struct
@@ -133,6 +139,8 @@ class Unit:
     """Whether an audit found its result wrong; the customer has the price back."""
     asleep_since: BlockNumber = 0
     """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
+    input_share: U32 = 0
+    """What an input token counts, in millionths of an output token: as its service has it."""
     rules: UnitRules = DEFAULT_RULES
     """What it goes by, whatever the parameters become."""
     is_refilling: bool = False

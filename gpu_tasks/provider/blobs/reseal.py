@@ -84,7 +84,7 @@ class Resealer:
         reader = await self._chain.provider(stash)
         if entry is None or entry.result is None or reader is None:
             raise RefusedResealError("no output of this unit here")
-        return seal(entry.result.output, [reader.seal_key])
+        return seal(entry.result.outcomes, [reader.seal_key])
 
 
 def _payload(genesis: bytes, asked: _Question) -> bytes:

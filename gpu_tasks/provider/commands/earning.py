@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gpu_tasks.provider.commands.options import ProviderOptions
-from gpu_tasks.provider.earnings import EARNINGS_FILE, By, as_csv, payments, sums
+from gpu_tasks.provider.earnings import EARNINGS_FILE, By, EarnedSum, as_csv, payments, sums
 from wallet.output import Grains
 from wallet.session import explained, note
+
+COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens")
 
 
 @click.command()
@@ -27,7 +31,16 @@ def earnings(options: ProviderOptions, by: str, as_text: bool) -> None:
         if as_text:
             click.echo(as_csv(found, By(by)), nl=False)
             return
-        rows = [{by: each.name, "payments": each.payments, "earned": Grains(each.grains)} for each in found]
-        options.output.rows("Earnings", (by, "payments", "earned"), rows)
+        options.output.rows("Earnings", (by, *COLUMNS), [{by: each.name, **_row(each)} for each in found])
 
     explained(show)
+
+
+def _row(each: EarnedSum) -> dict[str, Any]:
+    per_thousand = each.per_thousand
+    return {
+        "payments": each.payments,
+        "earned": Grains(each.grains),
+        "tokens": each.tokens,
+        "per_thousand_tokens": None if per_thousand is None else Grains(per_thousand),
+    }

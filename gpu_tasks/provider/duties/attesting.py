@@ -12,10 +12,10 @@ from gpu_tasks.market.attestations.statement import (
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race
-from gpu_tasks.provider.journal.records import WorkResult
+from gpu_tasks.provider.journal.records import UnitResult
 
 
-async def attestation(parts: Parts, race: Race, result: WorkResult) -> SignedAttestation:
+async def attestation(parts: Parts, race: Race, result: UnitResult) -> SignedAttestation:
     """The statement about a race's result; ChainError if its service cannot be asked for.
 
     Heights are those at which this provider saw the work begin and end; a race that a reverted block drew and a
@@ -36,7 +36,7 @@ async def attestation(parts: Parts, race: Race, result: WorkResult) -> SignedAtt
         input_root=race.unit.terms.input_root,
         output_root=result.output_root,
         output_blob=result.output_blob,
-        output_tokens=result.usage.work_units,
+        totals=result.totals,
         salt=result.salt,
         proof_kind=ProofKind.EXACT_HASH,
         proof_hash=result.output_root,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from gpu_tasks.market.api import UnitStatus
-from gpu_tasks.market.inference.money import fee, witness_pay
+from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
@@ -50,7 +50,8 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
         if end is not None:
             if status is not None:
                 service = f"service {status.unit.service}"
-                parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1])
+                tokens = 0 if entry.result is None else entry.result.totals.tokens_out
+                parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1], tokens=tokens)
             parts.journal.append(Ended(*key, *end))
             was_refuted = is_refuted(status, key, parts.identity.stash)
             problem = {"problem": REFUTED} if was_refuted else {}
@@ -157,9 +158,10 @@ def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:
     outcome = result(unit.racers, unit.output_root) if unit.output_root else None
     if outcome is None or racer_of(unit, stash) is None:
         return End.UNPAID, 0
+    price = due(unit, outcome.winner)
     if outcome.winner.owner == stash:
-        return End.WON, unit.price - fee(unit.rules, unit.price)
+        return End.WON, price - fee(unit.rules, price)
     if outcome.witness is not None and outcome.witness.owner == stash:
-        gross = witness_pay(unit.rules, unit.price)
+        gross = witness_pay(unit.rules, price)
         return End.WITNESSED, gross - fee(unit.rules, gross)
     return End.UNPAID, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Unit
@@ -33,6 +34,11 @@ class Parts:
     telemetry: Telemetry
     earnings: EarningsBook
     watch: TaskWatch = field(default_factory=NobodyWatches)
+
+    @property
+    def batches(self) -> Path:
+        """Where the finished requests of batches lie."""
+        return self.journal.path.parent / "batches"
 
     async def form_of(self, unit: Unit) -> WorkloadForm:
         """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""

@@ -85,8 +85,8 @@ def must_give_back(race: Race, height: int) -> bool:
 def is_about(race: Race, entry: RaceEntry) -> bool:
     """Whether the journal's result is of the input that the chain says now; nothing is signed for another."""
     terms, basis = race.unit.terms, entry.basis
-    # None: by a release that did not write it down; such a race is finished as it was begun
-    return basis is None or (basis.input_root, basis.input_commitment) == (terms.input_root, terms.input_commitment)
+    named = None if basis is None else (basis.input_root, basis.input_commitment)
+    return named == (terms.input_root, terms.input_commitment)
 
 
 def next_step(race: Race, entry: RaceEntry | None, view: View) -> RaceStep:

@@ -23,8 +23,9 @@ from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, must_give_b
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.work import basis_of, execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
-from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, WorkBound, WorkResult
+from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, UnitResult, WorkCounted
 from gpu_tasks.provider.telemetry import Detail
 from runtime.frame.call import Call
 
@@ -36,6 +37,7 @@ class RaceDuty:
         """Several races at once, each on the device that was drawn for it."""
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
+        forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
         self._without_input: set[RaceKey] = set()
         self._seen_final: set[RaceKey] = set()
 
@@ -60,6 +62,7 @@ class RaceDuty:
         """A race is over, and the journal says so."""
         assert self.parts.journal.races[key].end is not None
         self.book.forget(key)
+        forget(self.parts.batches, key[0])
         self._without_input.discard(key)
         self._seen_final.discard(key)
 
@@ -128,10 +131,11 @@ class RaceDuty:
             self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
         return is_same
 
-    def _keep(self, race: Race, basis: Basis, result: WorkResult) -> None:
+    def _keep(self, race: Race, basis: Basis, result: UnitResult) -> None:
         """A result is in the journal before anybody hears of it."""
         assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
-        self.parts.journal.append(WorkBound(*race.key, basis, result))
+        self.parts.journal.append(WorkCounted(*race.key, basis, result))
+        forget(self.parts.batches, race.unit_id)
         cost, ms = result.usage.work_units, result.usage.wall_ms
         self.parts.telemetry.tell("executed", unit=race.unit_id, device=race.racer.device, cost=cost, ms=ms)
 
@@ -173,7 +177,7 @@ class RaceDuty:
             identity.genesis, race.unit_id, race.unit.attempt, identity.stash, result.output_root, result.salt
         )
 
-    def result(self, race: Race) -> WorkResult:
+    def result(self, race: Race) -> UnitResult:
         """What the journal has of a race that was executed."""
         result = self.parts.journal.races[race.key].result
         assert result is not None  # `next_step` asks for no step that needs it before

@@ -8,18 +8,21 @@ looks at the earlier judges' probes too: who computed nothing cannot know the in
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.sealing import SealError
-from gpu_tasks.data.unit_input import UnitInput, output_root
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.data.unit_output import UnitOutput, output_of, read_output
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.provider.blobs import reseal
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.work import check_request, checked_cost
+from gpu_tasks.provider.duties.work import check_totals, outcomes_of, payable_requests, recomputed
 from gpu_tasks.workloads.form import WorkloadForm
 
 
@@ -28,63 +31,89 @@ async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: Unit
 
     ExecutionError and ChainError where this judge cannot tell.
     """
-    output = await _right_output(parts, case, form, asked)
-    opinion = Answered(_root(parts, case, asked, output))
-    probe = await _probe(parts, case, form, asked, output, parts.identity.stash, case.seat.probe_place)
-    return Statement(opinion, probe, await _doubted(parts, case, form, asked, output, opinion))
+    requests = payable_requests(form, asked, case.unit.terms)
+    output = await _right_output(parts, case, form, asked, requests)
+    check_totals(form, output, case.unit.terms)
+    found = _Found(form, asked, requests, output)
+    probe = await _probe(parts, case, found, parts.identity.stash, case.seat.probe_place)
+    return Statement(Answered(output.root), probe, await _doubted(parts, case, found))
 
 
-async def _right_output(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The right output of a unit, and what it is the output of."""
+
+    form: WorkloadForm
+    asked: UnitInput
+    requests: tuple[bytes, ...]
+    output: UnitOutput
+
+
+async def _right_output(
+    parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, requests: tuple[bytes, ...]
+) -> UnitOutput:
     seen: set[bytes] = set()
     revealed = [(racer, racer.reveal) for racer in case.unit.racers if racer.reveal is not None]
     # All at once: one that drips would keep this judge from asking the others in time.
-    outputs = await asyncio.gather(*(_output_of(parts, case, racer.owner) for racer, _ in revealed))
+    outputs = await asyncio.gather(*(_output_of(parts, case, asked, racer.owner) for racer, _ in revealed))
     for (racer, reveal), output in zip(revealed, outputs, strict=True):
         # A racer may hand out another output than it revealed: that tells nothing about the one it did.
-        if reveal.output_root in seen or output is None or _root(parts, case, asked, output) != reveal.output_root:
+        if reveal.output_root in seen or output is None or output.root != reveal.output_root:
             continue
         seen.add(reveal.output_root)
-        is_short = form.cost(output) <= case.unit.terms.tokens_max
-        if is_short and await parts.workshop.verify(form, asked.request, output):
+        if await _is_right(parts, form, requests, output):
             parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner)
             return output
         parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner)
-    check_request(form, asked.request, case.unit.terms.tokens_max)
-    output = await parts.workshop.recompute(form, asked.request)
-    checked_cost(form, output, case.unit.terms.tokens_max)
+    computed = await recomputed(parts, form, requests)
     parts.telemetry.tell("recomputed", unit=case.unit_id)
-    return output
+    return _output(parts, case, asked, outcomes_of(form, requests, computed))
 
 
-async def _probe(
-    parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, output: bytes, judge: bytes, place: bytes
-) -> bytes:
-    trace = await parts.workshop.trace(form, asked.request, output, place)
-    return probe_of(case.unit_id, judge, asked.salt, trace)
+async def _is_right(parts: Parts, form: WorkloadForm, requests: tuple[bytes, ...], output: UnitOutput) -> bool:
+    """Whether these are the outcomes of the requests, tokens and all."""
+    given = [outcome.output if isinstance(outcome, Completed) else None for outcome in output.outcomes]
+    if output.outcomes != outcomes_of(form, requests, given):
+        return False
+    if len(requests) > 1:
+        return given == await recomputed(parts, form, requests)
+    return given[0] is not None and await parts.workshop.verify(form, requests[0], given[0])
 
 
-async def _doubted(
-    parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, output: bytes, opinion: Answered
-) -> int:
+async def _probe(parts: Parts, case: Case, found: _Found, judge: bytes, place: bytes) -> bytes:
+    """Of one of the requests that gave something, which the place names; zeros where none did."""
+    completed = [
+        (request, outcome.output)
+        for request, outcome in zip(found.requests, found.output.outcomes, strict=True)
+        if isinstance(outcome, Completed)
+    ]
+    if not completed:
+        return probe_of(case.unit_id, judge, found.asked.salt, bytes(32))
+    request, output = completed[int.from_bytes(place[:8], "little") % len(completed)]
+    trace = await parts.workshop.trace(found.form, request, output, place)
+    return probe_of(case.unit_id, judge, found.asked.salt, trace)
+
+
+async def _doubted(parts: Parts, case: Case, found: _Found) -> int:
     """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
     if case.seat.bench != BenchKind.COURT:
         return 0
     doubted = 0
     for place, (judge, seat) in enumerate((await parts.chain.judges(case.unit_id))[:EARLIER_JUDGES_MAX]):
         said = seat.statement
-        if seat.bench == BenchKind.COURT or said is None or said.opinion != opinion:
+        if seat.bench == BenchKind.COURT or said is None or said.opinion != Answered(found.output.root):
             continue
-        if said.probe != await _probe(parts, case, form, asked, output, judge, seat.probe_place):
+        if said.probe != await _probe(parts, case, found, judge, seat.probe_place):
             doubted |= 1 << place
     return doubted
 
 
-def _root(parts: Parts, case: Case, asked: UnitInput, output: bytes) -> bytes:
-    return output_root(parts.identity.genesis, case.unit_id, asked.salt, output)
+def _output(parts: Parts, case: Case, asked: UnitInput, outcomes: tuple[BatchOutcome, ...]) -> UnitOutput:
+    return output_of(parts.identity.genesis, case.unit_id, asked.salt, outcomes)
 
 
-async def _output_of(parts: Parts, case: Case, racer: bytes) -> bytes | None:
-    """A racer's output, sealed again to this judge; None where it cannot be had."""
+async def _output_of(parts: Parts, case: Case, asked: UnitInput, racer: bytes) -> UnitOutput | None:
+    """A racer's outcomes, sealed again to this judge; None where they cannot be had."""
     provider = await parts.chain.provider(racer)
     endpoint = None if provider is None else endpoint_of(provider)
     if endpoint is None:
@@ -92,7 +121,8 @@ async def _output_of(parts: Parts, case: Case, racer: bytes) -> bytes | None:
     try:
         question = reseal.question(parts.identity, case.unit_id)
         blob = await parts.blobs.ask(endpoint, "/reseal", question)
-        return parts.identity.seal_key.open(blob)
+        content = parts.identity.seal_key.open(blob)
     except (BlobError, SealError) as error:
         parts.telemetry.tell("not_resealed", unit=case.unit_id, racer=racer, reason=str(error))
         return None
+    return read_output(parts.identity.genesis, case.unit_id, asked.salt, content, case.unit.terms.requests)

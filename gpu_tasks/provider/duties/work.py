@@ -1,39 +1,52 @@
-"""From a unit to its result: open the input, execute it on the device that was drawn, seal the output."""
+"""From a unit to its result: open the input, execute its requests on the device that was drawn, seal what they gave.
+
+A request of a batch that is none is refused, by everybody who computes it, and costs nothing; whoever posts a single
+one that is none finds that its racers decline it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from gpu_tasks.data.sealing import seal
-from gpu_tasks.data.unit_input import UnitInput, output_root
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, seal
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.data.unit_output import UnitOutput, output_of, requests_of
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race
-from gpu_tasks.provider.execution.executor import Execution
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError, ManyExecuted
 from gpu_tasks.provider.execution.gpu import Reading
-from gpu_tasks.provider.journal.records import Basis, WorkResult
+from gpu_tasks.provider.journal.finished import FinishedRequests
+from gpu_tasks.provider.journal.records import Basis, UnitResult
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.encoding.codec import DecodeError
 
 
 async def execute(
     parts: Parts, race: Race, form: WorkloadForm, asked: UnitInput, height: Callable[[], int]
-) -> WorkResult:
+) -> UnitResult:
     """The result of a race's unit; `height` tells the newest block that this provider saw.
 
     UnusableInputError and BadRequestError are the customer's fault, ExecutionError is this machine's.
     """
     started_at = height()
-    check_request(form, asked.request, race.unit.terms.tokens_max)
-    execution, reading = await parts.workshop.race(race.racer.device, form, asked.request)
-    cost = checked_cost(form, execution.output, race.unit.terms.tokens_max)
-    blob = parts.store.put(seal(execution.output, [asked.reply_key]), is_own=True)
-    root = output_root(parts.identity.genesis, race.unit_id, asked.salt, execution.output)
-    usage = _usage(execution, reading, cost)
-    return WorkResult(execution.output, root, blob, os.urandom(32), usage, started_at, finished_at=height())
+    requests = payable_requests(form, asked, race.unit.terms)
+    outputs, usage = await _computed(parts, race, form, requests)
+    outcomes = outcomes_of(form, requests, outputs)
+    output = output_of(parts.identity.genesis, race.unit_id, asked.salt, outcomes)
+    check_totals(form, output, race.unit.terms)
+    content = encode_outcomes(outcomes)
+    if len(content) > CONTENT_BYTES_MAX:
+        raise ExecutionError(f"its outputs have {len(content):,} bytes, and a blob holds {CONTENT_BYTES_MAX:,}")
+    blob = parts.store.put(seal(content, [asked.reply_key]), is_own=True)
+    usage = replace(usage, work_units=output.totals.tokens_out)
+    salt = os.urandom(32)
+    return UnitResult(content, output.root, blob, output.totals, salt, usage, started_at, finished_at=height())
 
 
 def basis_of(unit: Unit, form: WorkloadForm) -> Basis:
@@ -41,35 +54,88 @@ def basis_of(unit: Unit, form: WorkloadForm) -> Basis:
     return Basis(unit.terms.input_root, unit.terms.input_commitment, form.workload_id, form.model_id)
 
 
-def check_request(form: WorkloadForm, request: bytes, cost_max: int) -> None:
-    """UnusableInputError for a request that asks for more than the customer pays for, before anything is computed."""
+def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> tuple[bytes, ...]:
+    """The requests of an input; UnusableInputError where they are others than the customer pays for.
+
+    The sealed requests may ask for more than the unit says on the chain: nobody can see that before they are opened,
+    and it is seen before anything is computed.
+    """
     try:
-        asked = form.cost_asked(request)
+        requests = requests_of(asked, terms.requests)
+        asked_for = [costs for request in requests if (costs := _costs(form, request, is_single=len(requests) == 1))]
     except DecodeError as error:
         raise UnusableInputError(str(error)) from None
-    if asked > cost_max:
-        raise _too_dear(form, cost_max)
+    if sum(tokens_in for tokens_in, _ in asked_for) > terms.tokens_in:
+        raise UnusableInputError(f"its requests have more than the unit's {terms.tokens_in} input {form.cost_unit}s")
+    if sum(tokens_out for _, tokens_out in asked_for) > terms.tokens_max:
+        raise UnusableInputError(f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s")
+    return requests
 
 
-def checked_cost(form: WorkloadForm, output: bytes, cost_max: int) -> int:
-    """What an output cost; UnusableInputError if that is more than the customer pays for."""
-    cost = form.cost(output)
-    if cost > cost_max:
-        raise _too_dear(form, cost_max)
-    return cost
+def outcomes_of(
+    form: WorkloadForm, requests: Sequence[bytes], outputs: Sequence[bytes | None]
+) -> tuple[BatchOutcome, ...]:
+    """What each request gave, and the tokens of it; None in `outputs` for a request that is none."""
+    return tuple(
+        RefusedRequest() if output is None else Completed(output, form.cost_in(request), form.cost(output))
+        for request, output in zip(requests, outputs, strict=True)
+    )
 
 
-def _too_dear(form: WorkloadForm, cost_max: int) -> UnusableInputError:
-    """The sealed request may ask for more than the unit says on the chain: nobody can see that before it is opened."""
-    return UnusableInputError(f"the request asks for more than the unit's {cost_max} {form.cost_unit}s")
+async def recomputed(parts: Parts, form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
+    """The output of each request, computed on any device as a judge; BadRequestError for a single one that is none."""
+    if len(requests) == 1:
+        return [await parts.workshop.recompute(form, requests[0])]
+    return await parts.workshop.recompute_many(form, requests)
 
 
-def _usage(execution: Execution, reading: Reading, cost: int) -> Usage:
+def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> None:
+    """UnusableInputError where an output costs more than the customer pays for."""
+    totals = output.totals
+    if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
+        raise UnusableInputError(f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s")
+
+
+def _costs(form: WorkloadForm, request: bytes, *, is_single: bool) -> tuple[int, int] | None:
+    """Input tokens, and the most output tokens, of a request; None for one of a batch that is none."""
+    try:
+        return form.cost_in(request), form.cost_asked(request)
+    except DecodeError:
+        if is_single:
+            raise
+        return None
+
+
+async def _computed(
+    parts: Parts, race: Race, form: WorkloadForm, requests: Sequence[bytes]
+) -> tuple[list[bytes | None], Usage]:
+    """The output of each request, None for one that is none; and what they took together."""
+    if len(requests) == 1:
+        execution, reading = await parts.workshop.race(race.racer.device, form, requests[0])
+        return [execution.output], _usage(execution, reading)
+    kept = FinishedRequests(parts.batches, race.unit_id, basis_of(race.unit, form))
+    missing = [place for place in range(len(requests)) if place not in kept.outputs]
+    if not missing:
+        return [kept.outputs[place] for place in range(len(requests))], Usage(0, 0, 0, 0, 0, 0)
+
+    def finished(done: Sequence[tuple[int, bytes | None]]) -> None:
+        try:
+            kept.append([(missing[place], output) for place, output in done])
+        except OSError as error:
+            raise ExecutionError(f"{kept.path} cannot be written: {error}") from error
+
+    asked = [requests[place] for place in missing]
+    took, reading = await parts.workshop.race_many(race.racer.device, form, asked, finished)
+    return [kept.outputs[place] for place in range(len(requests))], _usage(took, reading)
+
+
+def _usage(took: Execution | ManyExecuted, reading: Reading) -> Usage:
+    """What the work consumed, its cost apart; of a batch that broke off, since it was taken up."""
     return Usage(
-        work_units=cost,
-        gpu_ms=execution.wall_ms if reading.is_gpu else 0,
+        work_units=0,
+        gpu_ms=took.wall_ms if reading.is_gpu else 0,
         energy_mj=reading.energy_mj,
-        cpu_ms=execution.cpu_ms,
-        wall_ms=execution.wall_ms,
-        memory_peak_bytes=max(reading.memory_peak_bytes, execution.memory_peak_bytes),
+        cpu_ms=took.cpu_ms,
+        wall_ms=took.wall_ms,
+        memory_peak_bytes=max(reading.memory_peak_bytes, took.memory_peak_bytes),
     )

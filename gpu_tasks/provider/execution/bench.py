@@ -7,11 +7,19 @@ says to be another workload than the one asked for computes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpu_tasks.provider.execution.executor import BegunRun, Execution, ExecutionError, Executor, LaterState
+from gpu_tasks.provider.execution.executor import (
+    BegunRun,
+    Execution,
+    ExecutionError,
+    Executor,
+    Finished,
+    LaterState,
+    ManyExecuted,
+)
 from gpu_tasks.provider.execution.gpu import Hardware, Meter, Reading, meter_for
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -51,6 +59,13 @@ class Bench:
         """A request's output, and what the device consumed; BadRequestError, ExecutionError."""
         executor = await self._executor(form, now)
         return await self._measured(executor.run(request))
+
+    async def run_many(
+        self, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, now: float
+    ) -> tuple[ManyExecuted, Reading]:
+        """Execute all requests, and what the device consumed; ExecutionError."""
+        executor = await self._executor(form, now)
+        return await self._measured(executor.run_many(requests, finished))
 
     async def verify(self, form: WorkloadForm, request: bytes, output: bytes, now: float) -> bool:
         """Whether `output` is what `run` would give; BadRequestError, ExecutionError."""

@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -36,7 +36,9 @@ from gpu_tasks.provider.execution.worker_wire import (
     MetricAt,
     Question,
     Ran,
+    RanSome,
     Ready,
+    RunMany,
     RunRequest,
     TraceAt,
     Traced,
@@ -94,6 +96,19 @@ class Execution:
     memory_peak_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class ManyExecuted:
+    """What many requests took together."""
+
+    cpu_ms: int
+    wall_ms: int
+    memory_peak_bytes: int
+
+
+Finished = Callable[[Sequence[tuple[int, bytes | None]]], None]
+"""Told of requests that are done, by their places, with their outputs; None for one that is no request."""
+
+
 class Executor(Protocol):
     """Does the work of one device, one request at a time."""
 
@@ -113,6 +128,10 @@ class Executor(Protocol):
 
     async def run(self, request: bytes) -> Execution:
         """The output of a request; BadRequestError, ExecutionError."""
+        ...
+
+    async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
+        """Execute all requests, each told of once, in any order; ExecutionError."""
         ...
 
     async def verify(self, request: bytes, output: bytes) -> bool:
@@ -184,6 +203,24 @@ class WorkerExecutor:
         wall_ms = (time.monotonic_ns() - began) // 1_000_000
         return Execution(answer.output, answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
 
+    async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
+        """See `Executor`. The limits of a request hold for each part that is told of."""
+        began = time.monotonic_ns()
+        missing = set(range(len(requests)))
+
+        def told(part: RanSome) -> None:
+            places = [each.place for each in part.finished]
+            if len(set(places)) != len(places) or not missing.issuperset(places):
+                raise ExecutionError("the worker told of a request twice, or of one that there is not")
+            missing.difference_update(places)
+            finished([(each.place, each.output) for each in part.finished])
+
+        answer = await self._ask(RunMany(tuple(requests)), told)
+        if not isinstance(answer, Ran) or missing:
+            raise ExecutionError(f"the worker answered {type(answer).__name__} with {len(missing)} requests left")
+        wall_ms = (time.monotonic_ns() - began) // 1_000_000
+        return ManyExecuted(answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
+
     async def verify(self, request: bytes, output: bytes) -> bool:
         """See `Executor`."""
         answer = await self._ask(VerifyOutput(request, output))
@@ -223,11 +260,11 @@ class WorkerExecutor:
         """Kill the worker."""
         await self._kill()
 
-    async def _ask(self, question: Question) -> WorkerAnswer:
+    async def _ask(self, question: Question, told: Callable[[RanSome], None] | None = None) -> WorkerAnswer:
         async with self._turn:
             process = await self._worker()
             try:
-                answer = await self._exchange(process, question)
+                answer = await self._exchange(process, question, told)
             except BaseException:  # a cancelled request too: its answer must not reach the next one
                 await self._kill()
                 raise
@@ -240,11 +277,17 @@ class WorkerExecutor:
             raise BadStateError(answer.reason)
         return answer
 
-    async def _exchange(self, process: Process, question: Question) -> WorkerAnswer:
+    async def _exchange(
+        self, process: Process, question: Question, told: Callable[[RanSome], None] | None
+    ) -> WorkerAnswer:
         assert process.stdin is not None  # asked for as a pipe
         try:
             process.stdin.write(framed(QUESTION.encode(question)))
-            return await asyncio.wait_for(self._answer(process), self._limits.wall_seconds)
+            while True:
+                answer = await asyncio.wait_for(self._answer(process), self._limits.wall_seconds)
+                if told is None or not isinstance(answer, RanSome):
+                    return answer
+                told(answer)
         except TimeoutError:
             raise ExecutionError(f"took longer than {self._limits.wall_seconds} s and was stopped") from None
 

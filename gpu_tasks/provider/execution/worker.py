@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import time
+from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from gpu_tasks.provider.execution import limits
@@ -21,6 +22,7 @@ from gpu_tasks.provider.execution.worker_wire import (
     ANSWER,
     LENGTH_BYTES,
     MESSAGE_BYTES_MAX,
+    PART_BYTES,
     QUESTION,
     Advanced,
     AdvanceRun,
@@ -30,10 +32,12 @@ from gpu_tasks.provider.execution.worker_wire import (
     Begun,
     Checked,
     Failed,
+    FinishedRequest,
     MetricAt,
-    Question,
     Ran,
+    RanSome,
     Ready,
+    RunMany,
     RunRequest,
     TraceAt,
     Traced,
@@ -46,6 +50,9 @@ from gpu_tasks.provider.execution.worker_wire import (
 from gpu_tasks.workloads.stepwise import StepwiseWorkload
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
+
+PART_SECONDS = 1.0
+"""Whatever is done of many requests is told after so long: what a crash loses."""
 
 
 def main() -> None:
@@ -80,7 +87,13 @@ def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO)
     answer(sink, Ready(workload.workload_id, workload.model_id))
     while body := _message(source):
         limits.allow_cpu_from_now(allowed, int(time.process_time()))
-        answer(sink, _answered(workload, QUESTION.decode(body)))
+        question = QUESTION.decode(body)
+        if isinstance(question, RunMany):
+            for said in _answers(workload, question):
+                answer(sink, said)
+                limits.allow_cpu_from_now(allowed, int(time.process_time()))
+        else:
+            answer(sink, _answered(workload, question))
 
 
 def answer(sink: BinaryIO, value: WorkerAnswer) -> None:
@@ -89,7 +102,28 @@ def answer(sink: BinaryIO, value: WorkerAnswer) -> None:
     sink.flush()
 
 
-def _answered(workload: Workload, question: Question) -> WorkerAnswer:
+def _answers(workload: Workload, question: RunMany) -> Iterator[WorkerAnswer]:
+    """What is done of many requests, every while, and what all of them took."""
+    began, told_at = time.process_time_ns(), time.monotonic()
+    done: list[FinishedRequest] = []
+    size = 0
+    try:
+        for place, output in workload.run_many(question.requests):
+            done.append(FinishedRequest(place, output))
+            size += len(output or b"")
+            if size >= PART_BYTES or time.monotonic() - told_at >= PART_SECONDS:
+                yield RanSome(tuple(done))
+                done, size, told_at = [], 0, time.monotonic()
+        if done:
+            yield RanSome(tuple(done))
+        yield Ran(b"", *_taken_since(began))
+    except (MemoryError, OSError, RuntimeError) as error:
+        yield Failed(shortened(f"{type(error).__name__}: {error}"))
+
+
+def _answered(
+    workload: Workload, question: RunRequest | VerifyOutput | TraceAt | BeginRun | AdvanceRun | MetricAt
+) -> WorkerAnswer:
     began = time.process_time_ns()
     try:
         if isinstance(question, RunRequest):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from gpu_tasks.batches.requests import REQUEST_BYTES_MAX as BATCH_REQUEST_BYTES_MAX
+from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX
 from gpu_tasks.traces.trace import SEGMENTS_MAX
-from runtime.encoding.codec import U32, U64, Bounded, Tagged, codec, variant
+from runtime.encoding.codec import U32, U64, Bounded, Tagged, codec, struct, variant
 from runtime.encoding.types import Hash
 
 LENGTH_BYTES = 4
@@ -15,6 +17,8 @@ STATE_BYTES_MAX = CONTENT_BYTES_MAX
 """Of a run in steps: what a blob holds."""
 MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + STATE_BYTES_MAX + 1024
 REASON_BYTES_MAX = 2_000
+PART_BYTES = STATE_BYTES_MAX // 2
+"""Finished requests are told once they have so many bytes: with one more they fit into a message."""
 
 
 @variant(0)
@@ -65,7 +69,16 @@ class MetricAt:
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
 
 
-Question = Annotated[RunRequest | VerifyOutput | TraceAt | BeginRun | AdvanceRun | MetricAt, Tagged("ogpu::Question")]
+@variant(6)
+class RunMany:
+    """Execute many requests; what is done is told with `RanSome`, and `Ran` with no output ends it."""
+
+    requests: Annotated[tuple[Annotated[bytes, Bounded(BATCH_REQUEST_BYTES_MAX)], ...], Bounded(REQUESTS_MAX)]
+
+
+Question = Annotated[
+    RunRequest | VerifyOutput | TraceAt | BeginRun | AdvanceRun | MetricAt | RunMany, Tagged("ogpu::Question")
+]
 
 
 @variant(0)
@@ -146,8 +159,23 @@ class BadState:
     reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
 
 
+@struct
+class FinishedRequest:
+    """One of many requests is done: its place, and its output; none for one that is no request."""
+
+    place: U32
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)] | None
+
+
+@variant(10)
+class RanSome:
+    """Some of many requests are done."""
+
+    finished: Annotated[tuple[FinishedRequest, ...], Bounded(REQUESTS_MAX)]
+
+
 WorkerAnswer = Annotated[
-    Ready | Ran | Checked | BadRequest | Failed | Traced | Begun | Advanced | Weighed | BadState,
+    Ready | Ran | Checked | BadRequest | Failed | Traced | Begun | Advanced | Weighed | BadState | RanSome,
     Tagged("ogpu::Answer"),
 ]
 

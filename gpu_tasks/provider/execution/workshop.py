@@ -10,7 +10,14 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
-from gpu_tasks.provider.execution.executor import BegunRun, Execution, ExecutionError, LaterState
+from gpu_tasks.provider.execution.executor import (
+    BegunRun,
+    Execution,
+    ExecutionError,
+    Finished,
+    LaterState,
+    ManyExecuted,
+)
 from gpu_tasks.provider.execution.gpu import Hardware, Reading
 from gpu_tasks.provider.execution.line import Line
 from gpu_tasks.provider.execution.workloads import Workloads
@@ -59,6 +66,20 @@ class Workshop:
         """Execute on the device that was drawn; BadRequestError, ExecutionError."""
         async with self._turn(device) as bench:
             return await bench.run(form, request, time.monotonic())
+
+    async def race_many(
+        self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished
+    ) -> tuple[ManyExecuted, Reading]:
+        """Execute a batch on the device that was drawn; ExecutionError."""
+        async with self._turn(device) as bench:
+            return await bench.run_many(form, requests, finished, time.monotonic())
+
+    async def recompute_many(self, form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
+        """Execute a batch on any device, as a judge; None for what is no request. ExecutionError."""
+        outputs: dict[int, bytes | None] = {}
+        async with self._any(form) as bench:
+            await bench.run_many(form, requests, outputs.update, time.monotonic())
+        return [outputs[place] for place in range(len(requests))]
 
     async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
         """Execute on any device, as a judge; BadRequestError, ExecutionError."""

@@ -1,6 +1,6 @@
 """The intent journal: an append-only file that survives kill -9 and power loss.
 
-    file = record*        record = length u32 || blake2-128 of the body || SCALE body
+What its records are framed with, `frames` says.
 
 Always: `append` returns after fsync, so a step that follows it is never one that the journal does not know; a record
 that was being written when the machine stopped is cut off at the next start; damage anywhere else is an error, because
@@ -14,10 +14,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_tasks.provider.journal.frames import HEADER_BYTES, body_of, end_of, framed
 from gpu_tasks.provider.journal.records import (
     RECORD,
     Assigned,
-    Basis,
     CaseEntry,
     Dismissed,
     Ended,
@@ -26,16 +26,14 @@ from gpu_tasks.provider.journal.records import (
     RaceEntry,
     Sending,
     WorkBound,
+    WorkCounted,
     WorkDone,
-    WorkResult,
 )
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, records_of, taken
-from runtime.cryptography.hashing import blake2_128
 from runtime.encoding.codec import DecodeError
 from wallet.private_file import sync_folder
 
-HEADER_BYTES = 20
-RECORD_BYTES_MAX = 512 * 1024
+RECORD_BYTES_MAX = 2 * 1024 * 1024
 COMPACT_ABOVE_BYTES = 16 * 1024 * 1024
 ENDED_KEPT = 1_000
 FILE_MODE = 0o600
@@ -135,9 +133,9 @@ class Journal:
         match record:
             case Assigned(unit, attempt, device):
                 self.races.setdefault((unit, attempt), RaceEntry(device))
-            case WorkDone(unit, attempt, result):
-                self.races[unit, attempt].result = result
-            case WorkBound(unit, attempt, basis, result):
+            case WorkDone() | WorkBound():
+                pass  # of an older release: no chain takes its result any more
+            case WorkCounted(unit, attempt, basis, result):
                 self.races[unit, attempt].result, self.races[unit, attempt].basis = result, basis
             case Sending(unit, attempt, sent):
                 self.races[unit, attempt].sent.add(sent)
@@ -177,8 +175,8 @@ class Journal:
         """Records that replay to what is known now."""
         for (unit, attempt), entry in self.races.items():
             yield Assigned(unit, attempt, entry.device)
-            if entry.result is not None and entry.end is None:
-                yield _work(unit, attempt, entry.result, entry.basis)
+            if entry.result is not None and entry.basis is not None and entry.end is None:
+                yield WorkCounted(unit, attempt, entry.basis, entry.result)
             for sent in sorted(entry.sent):
                 yield Sending(unit, attempt, sent)
             if entry.end is not None:
@@ -189,27 +187,17 @@ class Journal:
             yield from records_of(task, bid)
 
 
-def _work(unit: bytes, attempt: int, result: WorkResult, basis: Basis | None) -> JournalRecord:
-    return WorkDone(unit, attempt, result) if basis is None else WorkBound(unit, attempt, basis, result)
-
-
 def _frame(record: JournalRecord) -> bytes:
-    body = RECORD.encode(record)
-    return len(body).to_bytes(4, "little") + blake2_128(body) + body
+    return framed(RECORD.encode(record))
 
 
 def _end_of(data: bytes, begin: int) -> int | None:
-    """Where the whole record at `begin` ends; None if there is none."""
-    length = int.from_bytes(data[begin : begin + 4], "little")
-    end = begin + HEADER_BYTES + length
-    if not 0 < length <= RECORD_BYTES_MAX or end > len(data):
-        return None
-    return end if blake2_128(data[begin + HEADER_BYTES : end]) == data[begin + 4 : begin + HEADER_BYTES] else None
+    return end_of(data, begin, RECORD_BYTES_MAX)
 
 
 def _record(path: Path, data: bytes, begin: int, end: int) -> JournalRecord:
     try:
-        record: JournalRecord = RECORD.decode(data[begin + HEADER_BYTES : end])
+        record: JournalRecord = RECORD.decode(body_of(data, begin, end))
     except DecodeError as error:
         raise JournalError(f"{_damage(path, begin)} ({error})") from error
     return record

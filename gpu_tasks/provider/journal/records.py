@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
+from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Statement
@@ -45,11 +47,26 @@ class End(IntEnum):
 
 @struct
 class WorkResult:
-    """A finished execution: computed once, used for commit, attestation and judges."""
+    """A finished execution as older journals have it: its root is of a form that no chain takes any more."""
 
     output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
     output_root: Hash
     output_blob: Hash
+    salt: Hash
+    usage: Usage
+    started_at: BlockNumber
+    finished_at: BlockNumber
+
+
+@struct
+class UnitResult:
+    """A finished execution: computed once, used for commit, attestation and judges."""
+
+    outcomes: Annotated[bytes, Bounded(CONTENT_BYTES_MAX)]
+    """Of all requests of the unit, as its output blob holds them (`gpu_tasks.batches.outcomes`)."""
+    output_root: Hash
+    output_blob: Hash
+    totals: Totals
     salt: Hash
     usage: Usage
     started_at: BlockNumber
@@ -123,12 +140,22 @@ class Dismissed:
 
 @variant(6)
 class WorkBound:
-    """Work on a race is done, and on what."""
+    """Work on a race is done, and on what, as older journals have it."""
 
     unit: Hash
     attempt: U32
     basis: Basis
     result: WorkResult
+
+
+@variant(14)
+class WorkCounted:
+    """Work on a race is done, on what, and the tokens that it took."""
+
+    unit: Hash
+    attempt: U32
+    basis: Basis
+    result: UnitResult
 
 
 JournalRecord = Annotated[
@@ -145,7 +172,8 @@ JournalRecord = Annotated[
     | ResultFound
     | BidOver
     | ProgramBegun
-    | ResultSalted,
+    | ResultSalted
+    | WorkCounted,
     Tagged("ogpu::Record"),
 ]
 RECORD = codec(JournalRecord)
@@ -156,12 +184,12 @@ class RaceEntry:
     """What the journal says of one race."""
 
     device: bytes
-    result: WorkResult | None = None
+    result: UnitResult | None = None
     sent: set[Sent] = field(default_factory=set)
     end: End | None = None
     paid: int = 0
     basis: Basis | None = None
-    """What the result is of; None if an older release wrote it."""
+    """What the result is of."""
     looks: int = 0
     """In which round of this process its end was last asked for; in no file."""
 

@@ -81,7 +81,10 @@ def test_a_post_is_refused_with_what_to_set_right(prompts: str) -> None:
         for options, why in (
             (["--service", "7"], "there is no open service 7; open: 0"),
             (["--racers", "2"], "a unit with --racers 2 needs as many owners; service 0 is offered by 1, and by 1 of"),
-            (["--racers", "1", "--price", "0.00000001"], "--price is 0.01 to 1 oGPU a unit for service 0"),
+            (
+                ["--racers", "1", "--price", "0.00000001"],
+                "--price is 0.01 to 20 oGPU per thousand tokens for service 0",
+            ),
             (["--racers", "1", "--max-tokens", "0"], "--max-tokens is 1 to"),
             (["--racers", "1", "--max-tokens", "257"], "--max-tokens is 1 to 256 for service 0, in tokens, not 257"),
             (["--racers", "1", "--max-tokens", "256"], "line 1: the prompt has 8 bytes: with 256 tokens the model's"),
@@ -127,7 +130,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
 
         dry = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--dry-run"))
         # a tenth of the bond, which is 5 % of the price; price, the same for two judges, premium, rest of the bond
-        assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.00025", "0.10475", False)
+        assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.0000165", "0.0069135", False)
         assert dry["comes_back_later"]["ogpu"] == "0.1"
         done = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--yes"))
         assert (done["unit"], done["burned"], done["sent"]) == (unit, dry["burned"], True)

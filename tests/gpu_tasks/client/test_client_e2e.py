@@ -59,7 +59,7 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
         shown = ogpu("show", unit)
         assert (shown["state"], shown["refund"], shown["why"]) == ("refunded", "cancelled", ended)
         (burned,) = shown["payments"]
-        assert (burned["to"], burned["amount"]["grains"], burned["out_of"]) == ("burned", "25000", "the customer")
+        assert (burned["to"], burned["amount"]["grains"], burned["out_of"]) == ("burned", "1650", "the customer")
         assert "there is nothing to cancel" in ogpu("cancel", unit, "--key", "//Bob", "--yes", code=2)
         made = ogpu(
             "create-service", "--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"

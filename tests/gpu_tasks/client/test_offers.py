@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.offers import ServiceError, form_of, require_judges, require_owners
+from gpu_tasks.client.offers import ServiceError, form_of, require_judges, require_owners, usual_price
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.capacity.capacity import Capacity
@@ -114,7 +114,7 @@ def test_more_racers_than_leave_judges_are_not_asked_for(
     monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, racers: int, why: str
 ) -> None:
     client = buying(monkeypatch, offering, in_office)
-    asked = require_owners(client, 0, b"c" * 32, racers=racers, price_max=1)
+    asked = require_owners(client, 0, b"c" * 32, racers=racers, rate_max=1)
     if not why:
         asyncio.run(asked)
         return
@@ -161,3 +161,23 @@ def test_where_a_price_is_too_high_for_all_it_says_so(monkeypatch: pytest.Monkey
     client = buying(monkeypatch, 4, 4)
     with pytest.raises(ServiceError, match=r"too few judges could pay .* takes --price 4\.\d+ or less now"):
         asyncio.run(require_judges(client, 0, b"c" * 32, 1_000 * GRAINS_PER_OGPU))
+
+
+def test_the_usual_price_is_what_half_of_the_others_can_answer_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, bonds = buying(monkeypatch, 0, 4, own=OWNERS[0]), {1: 10**12, 2: 4 * 10**9, 3: 3 * 10**9, 4: 5 * 10**9}
+
+    def status(owner: int, bond: int, *, is_paused: bool = False) -> DeviceStatus:
+        device = Device(OWNERS[owner], DeviceClass.CPU, bytes(32), bond, 5, changed_at=5, is_paused=is_paused)
+        return DeviceStatus(OWNERS[owner], device, ((0, Offer(1, 5)),))
+
+    found = [status(0, 1), *(status(owner, bond) for owner, bond in bonds.items()), status(5, 1, is_paused=True)]
+
+    async def devices(*_: object) -> list[DeviceStatus]:
+        return found
+
+    monkeypatch.setattr(market_reads, "devices_for", devices)
+    price = asyncio.run(usual_price(client, 0, b"c" * 32))
+    assert money.collateral(DEFAULT_RULES, price) <= bonds[2] < money.collateral(DEFAULT_RULES, price + 1)
+    found.clear()
+    with pytest.raises(ServiceError, match="nobody else offers service 0 now"):
+        asyncio.run(usual_price(client, 0, b"c" * 32))

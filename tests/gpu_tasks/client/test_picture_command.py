@@ -27,6 +27,7 @@ from gpu_tasks.workloads.workload import OutputCheck
 from painted_tiles import PaintedReads, Painter, honestly
 from planted_state import chain_with
 from runtime.cryptography import ss58
+from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from wallet.client import ChainClient
@@ -61,6 +62,7 @@ def url(tmp_path: Path, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch) ->
         sold, form = bound[InferenceMarket].services[0], picture_form()
         assert sold is not None
         terms = replace(sold.terms, workload=form.workload_id, model=form.model_id)
+        terms = replace(terms, price_min=10 * GRAINS_PER_OGPU, price_max=1_000 * GRAINS_PER_OGPU)  # a tile is a bundle
         bound[InferenceMarket].services[0] = replace(sold, terms=terms)
 
     (tmp_path / "scene.txt").write_text(SCENE)
@@ -153,7 +155,7 @@ def test_a_crash_between_posting_and_its_record_posts_nothing_twice(
 ) -> None:
     honest = PostingRun.run
 
-    async def cut(self: PostingRun) -> Any:
+    async def cut(self: PostingRun[Any]) -> Any:
         await honest(self)
         raise picture_tiles.PictureSaleError("the power is gone")
 
@@ -242,7 +244,7 @@ def test_a_tile_that_nobody_serves_is_not_posted_again(
         (["--tiles", "500"], "--tiles is 1 to 108 here, not 500"),
         (["--size", "4000x4000"], "at least 245"),
         (["--service", "7"], "name a service that sells render-tile with --service; open here: 0"),
-        (["--price", "0.000001"], "--price is 0.01 to 1 oGPU a unit"),
+        (["--price", "0.000001"], "--price is 10 to 1000 oGPU per thousand bundles"),
         (["--backend", "abacus"], "pixels cannot be computed here"),
         (["--out", "/no/such/folder/x.png"], "there is no folder /no/such/folder"),
     ],
@@ -270,8 +272,9 @@ def test_a_price_of_the_file_is_refused_as_the_files(tmp_path: Path, url: str) -
     path.write_text(TASK.replace("2 oGPU", "0.02 oGPU"))
     refused = picture(url, tmp_path, scene=False)
     assert refused.exit_code == 2
-    assert f"maxPrice of {path} over 4 tiles is 0.01 to 1 oGPU a unit" in refused.stderr.replace("\n", " ")
-    assert "not 0.005" in refused.stderr
+    said = refused.stderr.replace("\n", " ")
+    assert f"maxPrice of {path} over 4 tiles is 10 to 1000 oGPU per thousand bundles" in said
+    assert "not 5" in said
 
 
 def test_a_record_that_cannot_be_read_is_said(tmp_path: Path, url: str) -> None:

@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from gpu_tasks.batches.requests import decode_requests
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
     PROMPTS_MAX,
@@ -14,11 +15,12 @@ from gpu_tasks.client.posting import (
     parts_of,
     read_prompts,
     requests_of,
+    units_of,
 )
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm
 
-WISH = Wish(service=3, cost_max=16, options={}, racers=2, price_max=10_000_000)
+WISH = Wish(service=3, cost_max=16, options={}, racers=2, rate_max=10_000_000)
 SERVICE = Service(
     bytes(32), ServiceTerms(b"any", bytes(32), bytes(32), 1_000_000, 50_000_000, ramp=10, lease=30, tokens_max=64), 0
 )
@@ -35,6 +37,12 @@ class Shouting:
         if len(text) > cost_max:
             raise RequestError(f"{len(text)} letters are more than {cost_max}")
         return text.upper().encode() + options.get("mark", "!").encode() + seed
+
+    def cost_in(self, request: bytes) -> int:
+        return len(request) - 33
+
+    def cost_asked(self, request: bytes) -> int:
+        return 2 * (len(request) - 33)
 
 
 FORM = cast("WorkloadForm", Shouting())
@@ -77,8 +85,8 @@ def test_a_line_that_is_no_request_is_named_as_the_file_has_it() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"price_max": 999_999}, r"--price is 0\.01 to 0\.5 oGPU a unit for service 3, not 0\.00999999"),
-        ({"price_max": 50_000_001}, r"not 0\.50000001"),
+        ({"rate_max": 999_999}, r"--price is 0\.01 to 0\.5 oGPU per thousand letters for service 3, not 0\.00999999"),
+        ({"rate_max": 50_000_001}, r"not 0\.50000001"),
         ({"cost_max": 0}, "--max-tokens is 1 to 64 for service 3, in letters, not 0"),
         ({"cost_max": 65}, "--max-tokens is 1 to 64"),
         ({"options": {"colour": "red"}}, "--set: there is no option 'colour' here; there are: mark"),
@@ -91,7 +99,35 @@ def test_what_the_service_does_not_sell_is_said_in_the_options_own_terms(changed
 
 def test_what_it_sells_passes() -> None:
     check_terms(SERVICE, FORM, replace(WISH, options={"mark": "?"}))
-    check_terms(SERVICE, FORM, replace(WISH, price_max=1_000_000, cost_max=64))
+    check_terms(SERVICE, FORM, replace(WISH, rate_max=1_000_000, cost_max=64))
+
+
+def test_a_unit_of_each_request_is_priced_by_its_tokens() -> None:
+    sold = replace(SERVICE.terms, input_share=500_000)
+    prompts = [Prompt(1, "abc"), Prompt(2, "de"), Prompt(4, "f")]
+    requests = requests_of(prompts, FORM, WISH)
+    units, named = units_of(prompts, requests, FORM, WISH, sold)
+    assert [(unit.count, unit.tokens_in, unit.tokens_max) for unit in units] == [(1, 3, 6), (1, 2, 4), (1, 1, 2)]
+    assert [unit.request for unit in units] == requests
+    assert [unit.price_max for unit in units] == [75_000, 50_000, 25_000]
+    assert named == prompts
+
+
+def test_a_batch_holds_its_requests_in_order_and_the_last_may_be_smaller() -> None:
+    prompts = [Prompt(1, "abc"), Prompt(2, "de"), Prompt(4, "f")]
+    requests = requests_of(prompts, FORM, WISH)
+    units, named = units_of(prompts, requests, FORM, replace(WISH, batch=2), SERVICE.terms)
+    assert [(unit.count, unit.tokens_in, unit.tokens_max) for unit in units] == [(2, 5, 10), (1, 1, 2)]
+    assert decode_requests(units[0].request) == tuple(requests[:2])
+    assert units[1].request == requests[2]
+    assert [prompt.text for prompt in named] == ["2 requests, lines 1 to 2", "f"]
+
+
+def test_a_batch_that_no_blob_holds_is_refused_with_what_to_do() -> None:
+    prompts = [Prompt(number, "x") for number in range(1, 21)]
+    large = [bytes(60_000)] * 20
+    with pytest.raises(PostError, match=r"lines 1 to 20 have 1,200,.* give a smaller --batch"):
+        units_of(prompts, large, FORM, replace(WISH, batch=20), SERVICE.terms)
 
 
 def test_posts_are_as_large_as_the_chain_allows() -> None:

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from gpu_tasks.client import posting_once
-from gpu_tasks.client.posting import PostError, Prompt, Sealer, Wish
+from gpu_tasks.client.posting import PostError, Prompt, Sealer, UnitWish
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import PostingRecord, RecordError
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -21,7 +20,7 @@ from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError
 from wallet.suri import keypair_from_suri
 
-WISH = Wish(service=0, cost_max=16, options={}, racers=1, price_max=5_000_000)
+PRICE = 500_000
 PROMPTS = [Prompt(number, f"prompt {number}") for number in range(1, 41)]  # two extrinsics
 KEY: Keypair = keypair_from_suri("//Bob")
 
@@ -29,10 +28,10 @@ KEY: Keypair = keypair_from_suri("//Bob")
 class FixedSealer(Sealer):
     """Stores nothing; the seal is of genesis, which the played chain's beacon calls final."""
 
-    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> list[UnitTerms]:
+    async def terms(self, requests: Sequence[UnitWish], tell: Callable[[], None]) -> list[UnitTerms]:
         for _ in requests:
             tell()
-        return [UnitTerms(self.wish.price_max, 1, blake2_256(request), bytes(32), 0, 16) for request in requests]
+        return [UnitTerms(unit.price_max, 1, blake2_256(unit.request), bytes(32), 0, 16) for unit in requests]
 
 
 class Scene:
@@ -44,12 +43,12 @@ class Scene:
         self.client = client
         self.said: list[str] = []
 
-    async def attempt(self, salt: bytes = b"", price: int = WISH.price_max) -> list[Posted]:
-        requests = [salt + prompt.text.encode() for prompt in PROMPTS]
-        sealer = FixedSealer(self.client, cast("Any", None), KEY, replace(WISH, price_max=price))
+    async def attempt(self, salt: bytes = b"", price: int = PRICE) -> list[Posted]:
+        units = [UnitWish(salt + prompt.text.encode(), 1, 0, 16, price) for prompt in PROMPTS]
+        sealer = FixedSealer(self.client, cast("Any", None), KEY, 0, 1)
         progress = Progress(lambda: None, lambda: None, self.said.append)
         with PostingRecord.open(self.folder / "postings", b"these") as record:
-            posted = await PostingRun(sealer, record, PROMPTS, requests, progress).run()
+            posted = await PostingRun(sealer, record, PROMPTS, units, progress).run()
             record.forget()
         return posted
 

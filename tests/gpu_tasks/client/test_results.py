@@ -9,12 +9,15 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from gpu_tasks.client.results import ResultError, completion_of, cost_of, progress, winner_of
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
+from gpu_tasks.batches.requests import encode_requests
+from gpu_tasks.client.results import Completion, ResultError, answer_rows, completions_of, cost_of, progress, winner_of
 from gpu_tasks.client.watching import FIELDS, _shortened, _table
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
-from gpu_tasks.data.unit_input import commitment_of, encode_input, output_root
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
@@ -34,7 +37,7 @@ CONTENT = encode_input(SALT, SealKey.of(KEY).public, b"prompt")
 INPUT = seal(CONTENT, [SealKey.of(KEY).public])
 SEALED_TO_ANOTHER = seal(CONTENT, [SealKey.of(STRANGER).public])
 OUTPUT = b" answer"
-ROOT = output_root(GENESIS, UNIT, SALT, OUTPUT)
+ROOT = output_of(GENESIS, UNIT, SALT, [Completed(OUTPUT, 6, len(OUTPUT))]).root
 SERVICE = Service(bytes(32), ServiceTerms(b"any", WORKLOAD, bytes(32), 1, 2, 0, 30, 64), 0)
 TERMS = UnitTerms(100, 2, address_of(INPUT), commitment_of(CONTENT), 0, 64)
 
@@ -58,7 +61,7 @@ class Quoting:
 
 
 def racer(owner: bytes, output: bytes, root: bytes = ROOT) -> tuple[Racer, bytes]:
-    blob = seal(output, [SealKey.of(KEY).public])
+    blob = seal(encode_outcomes([Completed(output, 6, len(output))]), [SealKey.of(KEY).public])
     reveal = Reveal(root, address_of(blob), len(output), 30)
     return Racer(owner, owner, 25, b"h" * 32, 25, reveal), blob
 
@@ -71,7 +74,19 @@ def read(
     key: Keypair = KEY,
     services: dict[int, Service] | None = None,
 ) -> str:
-    async def main() -> str:
+    (found,) = completions(tmp_path, monkeypatch, unit, stored, key, services)
+    return found.prompt + (found.output or "")
+
+
+def completions(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unit: Unit,
+    stored: list[bytes],
+    key: Keypair = KEY,
+    services: dict[int, Service] | None = None,
+) -> tuple[Completion, ...]:
+    async def main() -> tuple[Completion, ...]:
         store = BlobStore(tmp_path)
         for blob in stored:
             store.put(blob)
@@ -90,10 +105,10 @@ def read(
         monkeypatch.setattr(registry, "FORMS", (cast("WorkloadForm", Quoting()),))
         try:
             async with BlobClient(private=True) as blobs:
-                found = await completion_of(cast("Any", FakeClient()), blobs, key, UNIT, unit)
+                found = await completions_of(cast("Any", FakeClient()), blobs, key, UNIT, unit)
         finally:
             await server.close()
-        return found.prompt + found.output
+        return found
 
     return asyncio.run(main())
 
@@ -108,6 +123,26 @@ def settled(*racers: Racer, **changed: Any) -> Unit:
 def test_a_completion_is_fetched_opened_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     winner, blob = racer(b"1" * 32, OUTPUT)
     assert read(tmp_path, monkeypatch, settled(winner), [INPUT, blob]) == "<prompt>< answer>"
+
+
+def test_a_batch_is_shown_in_the_order_of_its_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode_input(SALT, SealKey.of(KEY).public, encode_requests([b"one", b"!", b"two"]))
+    sealed = seal(content, [SealKey.of(KEY).public])
+    outcomes: list[BatchOutcome] = [Completed(b" first", 3, 6), RefusedRequest(), Completed(b" second", 3, 7)]
+    blob = seal(encode_outcomes(outcomes), [SealKey.of(KEY).public])
+    root = output_of(GENESIS, UNIT, SALT, outcomes).root
+    winner = Racer(b"1" * 32, b"1" * 32, 25, b"h" * 32, 25, Reveal(root, address_of(blob), 13, 30, 6))
+    terms = replace(TERMS, input_root=address_of(sealed), input_commitment=commitment_of(content), requests=3)
+    unit = settled(winner, terms=terms, output_root=root)
+    shown = completions(tmp_path / "1", monkeypatch, unit, [sealed, blob])
+    assert answer_rows(shown) == [
+        {"index": 0, "prompt": "<one>", "output": "< first>"},
+        {"index": 1, "prompt": "0x21", "output": None},
+        {"index": 2, "prompt": "<two>", "output": "< second>"},
+    ]
+    fewer = replace(unit, terms=replace(terms, requests=2))
+    with pytest.raises(ResultError, match="no provider serves the output"):
+        completions(tmp_path / "2", monkeypatch, fewer, [sealed, blob])
 
 
 def test_what_no_form_here_reads_is_shown_in_hex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +204,7 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
     assert cost_of(both) == 135
     assert cost_of(settled(state=UnitState.REFUNDED)) == 0
     refuted = replace(both, is_refuted=True)
-    assert (cost_of(refuted), progress(refuted)) == (35, "settled, and refuted by an audit")
+    assert (cost_of(refuted), progress(refuted)) == (135 - 100 * len(OUTPUT) // 64, "settled, and refuted by an audit")
     assert second.reveal is not None
     liar = replace(second, reveal=replace(second.reveal, output_root=b"w" * 32))
     silent = replace(second, reveal=None)

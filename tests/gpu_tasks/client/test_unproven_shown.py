@@ -67,11 +67,11 @@ def test_an_offer_says_what_its_device_has_proven(tmp_path: Path, rate: int, sta
 def test_who_has_proven_too_little_is_no_racer_of_a_unit(tmp_path: Path, rate: int) -> None:
     async def ask(url: str) -> None:
         async with await ChainClient.connect(url) as client:
-            await require_owners(client, 0, bytes(32), racers=2, price_max=10**8)
+            await require_owners(client, 0, bytes(32), racers=2, rate_max=10**8)
 
     with chain_with(tmp_path, PlantedRates(rate)) as url, pytest.raises(ServiceError) as raised:
         asyncio.run(ask(url))
-    says = "by 0, and by 0 of them for 1 oGPU or less (1 more device has proven too little at a roll call)"
+    says = "by 0, and by 0 of them for 1 oGPU per thousand or less (1 more device has proven too little at a roll call)"
     assert (says in str(raised.value)) == (rate < LEAST)
 
 

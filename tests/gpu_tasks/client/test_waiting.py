@@ -23,7 +23,7 @@ OWNERS = [bytes([letter]) * 32 for letter in b"1234"]
 FLOOR, MAXIMUM, RAMP = OGPU // 100, OGPU // 10, 100
 SERVICE = Service(bytes(32), ServiceTerms(b"any", b"w" * 32, bytes(32), FLOOR, 10 * OGPU, RAMP, 30, 64), 0)
 UNIT = Unit(
-    0, CUSTOMER, UnitTerms(MAXIMUM, 2, bytes(32), bytes(32), 90, 64), MAXIMUM, MAXIMUM // 20, 0, posted_at=100,
+    0, CUSTOMER, UnitTerms(MAXIMUM, 2, bytes(32), bytes(32), 90, 1_000), MAXIMUM, MAXIMUM // 20, 0, posted_at=100,
     recorded_at=100,
 )  # fmt: skip
 

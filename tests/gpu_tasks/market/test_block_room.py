@@ -27,12 +27,13 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    root_of,
     signed,
     terms,
 )
 from task_chain import an_order
 
-ROOT = b"R" * 32
+ROOT = root_of(b"R" * 32)
 UNITS = 2
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Spare, Wanted
 
-WANTED = Wanted(price=100, collateral=25, sealed_at=50, recorded_at=60, excluded=())
+WANTED = Wanted(rate=100, collateral=25, sealed_at=50, recorded_at=60, excluded=())
 
 
 def slot(number: int, owner: int, bond: int = 100) -> FreeSlot:
@@ -132,5 +132,5 @@ def test_a_draw_tells_how_many_slots_it_looked_at() -> None:
     order = DrawOrder([slot(number, number) for number in range(9)], seed=b"s", label=b"u")
     assert len(order.draw(WANTED, 2, {})) == 2
     assert order.looks == 2
-    assert order.draw(replace(WANTED, price=1), 1, {}) == []
+    assert order.draw(replace(WANTED, rate=1), 1, {}) == []
     assert order.looks == 2 + 9

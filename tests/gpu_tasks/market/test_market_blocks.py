@@ -31,12 +31,13 @@ from scripts.chains.market_chain import (
     attestation,
     genesis_config,
     named_keys,
+    root_of,
     salt_of,
     terms,
 )
 from small_chain import Person, SmallChain, runtime_of
 
-RIGHT = b"R" * 32
+RIGHT = root_of(b"R" * 32)
 
 
 class MarketBlocks(SmallChain):

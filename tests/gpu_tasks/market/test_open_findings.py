@@ -29,6 +29,7 @@ from scripts.chains.market_chain import (
     MarketChain,
     commit,
     named_keys,
+    per_thousand,
     signed,
     terms,
     tolerant,
@@ -80,8 +81,8 @@ def test_no_price_chooses_its_judges(rich: int) -> None:
     victim = honest[0]
     poor(chain, chain.validators[rich:])
     create_service(chain, price_min=DEAR, price_max=DEAR)
-    join(chain, SYBIL, service=1, ask=DEAR)
-    chain.block(signed(victim.provider, InferenceMarket.offer(device=victim.device, service=1, ask=DEAR)))
+    join(chain, SYBIL, service=1, ask=per_thousand(DEAR))
+    chain.block(signed(victim.provider, InferenceMarket.offer(device=victim.device, service=1, ask=per_thousand(DEAR))))
     chain.blocks(3)
     had = owned_by(chain, [victim])
     unit_id = posted(chain, service=1, price=DEAR, racers=2)

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
 
-WANTED = Wanted(price=100, collateral=1, sealed_at=50, recorded_at=60, excluded=())
+WANTED = Wanted(rate=100, collateral=1, sealed_at=50, recorded_at=60, excluded=())
 PAGE = Path(__file__).parents[3] / "docs" / "market.md"
 RACERS = (1, 2, 3)
 OWNERS = (3, 5, 10)

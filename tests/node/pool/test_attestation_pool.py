@@ -31,11 +31,12 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    root_of,
     terms,
 )
 from settled_chain import SettledChain
 
-ROOT = b"R" * 32
+ROOT = root_of(b"R" * 32)
 ENCODE = encode_attestation
 
 

@@ -63,7 +63,7 @@ def test_the_market_s_events_are_told_of_who_asks(tmp_path: Path) -> None:
         assert lines(later) == told[1:]
         assert f"note: --from {told[1]['block'] + 1} goes on here" in later.stderr
         text = ogpu(tmp_path, url, "events", as_json=False).stdout
-        assert f"posts unit {unit[:10]} of service 0, for 0.05 oGPU at most, to 3 racers" in text
+        assert f"posts unit {unit[:10]} of service 0, for 0.0033 oGPU at most, to 3 racers" in text
 
         for words, why in (
             (["--task", "0x12"], "is no unit"),

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.client.training.block_statements import LifeBlocks, SignedStep, life_blocks, steps_about, task_blocks
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -67,8 +68,8 @@ def attestation(task: bytes, stated: Stated) -> SignedTaskAttestation:
 def test_attestations_of_a_task_are_steps_and_those_of_others_and_of_units_are_none() -> None:
     runtime = DevChain().runtime
     of_unit = Attestation(
-        version=1, unit=TASK, attempt=1, replica=0, provider_key=b"k" * 32, device=TASK, workload=TASK, model=TASK,
-        input_root=TASK, output_root=TASK, output_blob=TASK, output_tokens=1, salt=TASK,
+        version=2, unit=TASK, attempt=1, replica=0, provider_key=b"k" * 32, device=TASK, workload=TASK, model=TASK,
+        input_root=TASK, output_root=TASK, output_blob=TASK, totals=Totals(1, 0, 1, TASK), salt=TASK,
         proof_kind=ProofKind.EXACT_HASH, proof_hash=TASK, proof_inline=b"", usage=USAGE, started_at=1, finished_at=2,
     )  # fmt: skip
     attached = Attestations.attach(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.kinds import (
     ATTESTATION_BYTES_PER_BLOCK_MAX,
     ATTESTATIONS_PER_BLOCK_MAX,
@@ -35,8 +36,9 @@ from runtime.encoding.scale import DecodeError
 USAGE = Usage(1, 2, 3, 4, 5, 6)
 OF_UNIT = SignedAttestation(
     Attestation(
-        version=1, unit=b"u" * 32, attempt=1, replica=0, provider_key=b"k" * 32, device=b"d" * 32, workload=b"w" * 32,
-        model=b"m" * 32, input_root=b"i" * 32, output_root=b"o" * 32, output_blob=b"b" * 32, output_tokens=7,
+        version=2, unit=b"u" * 32, attempt=1, replica=0, provider_key=b"k" * 32, device=b"d" * 32, workload=b"w" * 32,
+        model=b"m" * 32, input_root=b"i" * 32, output_root=b"o" * 32, output_blob=b"b" * 32,
+        totals=Totals(1, 3, 7, b"t" * 32),
         salt=b"s" * 32, proof_kind=ProofKind.EXACT_HASH, proof_hash=b"o" * 32, proof_inline=b"", usage=USAGE,
         started_at=1, finished_at=2,
     ),
@@ -67,7 +69,7 @@ def test_how_long_they_are_at_most() -> None:
     assert size(OF_TASK) == 294
     assert size(AT_END) == 293
     longest = replace(OF_UNIT, statement=replace(OF_UNIT.statement, proof_inline=bytes(512)))
-    assert size(longest) == size(OF_UNIT) + 512 + 1 == 966
+    assert size(longest) == size(OF_UNIT) + 512 + 1 == 1014
     assert ATTESTATIONS_PER_BLOCK_MAX * size(OF_TASK) < ATTESTATION_BYTES_PER_BLOCK_MAX
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
+from gpu_tasks.market.ages import aged
 from gpu_tasks.market.inference.agenda import EXPIRY_WEIGHT, STEP_WEIGHT, Agenda
-from gpu_tasks.market.inference.ages import aged
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import Budget
 

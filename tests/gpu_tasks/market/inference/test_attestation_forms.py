@@ -1,5 +1,7 @@
 """What makes a block with attestations invalid, on a chain of the real pallets."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -7,9 +9,19 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference import events as ev
 from runtime.encoding.types import Unsigned
 from runtime.frame.errors import InvalidBlock
-from scripts.chains.market_chain import MarketChain, attach, attestation, commit, named_keys, terms
+from scripts.chains.market_chain import (
+    TOKENS,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    root_of,
+    terms,
+    totals_under,
+)
 
-RIGHT, WRONG = b"R" * 32, b"W" * 32
+RIGHT, WRONG = root_of(b"R" * 32), root_of(b"W" * 32)
 
 BAD_FORMS: dict[str, dict[str, object]] = {
     "another racer's key": {"provider_key": b"k" * 32},
@@ -23,11 +35,13 @@ BAD_FORMS: dict[str, dict[str, object]] = {
     "another salt": {"salt": b"s" * 32},
     "another proof": {"proof_hash": WRONG},
     "a proof inline": {"proof_inline": b"p"},
-    "too many tokens": {"output_tokens": 65},
+    "totals of another root": {"totals": totals_under(WRONG)},
+    "fewer tokens than the root commits to": {"totals": replace(totals_under(RIGHT), tokens_out=TOKENS - 1)},
     "finished in the future": {"finished_at": 10_000},
     "began before the draw": {"started_at": 1},
     "impossible usage": {"usage": Usage(1, 0, 1 << 40, 0, 1, 0)},
-    "an unknown version": {"version": 2},
+    "a version of before": {"version": 1},
+    "an unknown version": {"version": 3},
     "an unknown unit": {"unit": b"u" * 32},
 }
 
@@ -47,6 +61,36 @@ def test_a_block_with_a_malformed_attestation_is_invalid(name: str) -> None:
         chain.block(attach(bad))
     chain.height -= 1
     chain.block(attach(good))
+
+
+@pytest.mark.parametrize(
+    ("root", "is_allowed"),
+    [
+        (root_of(b"all that is allowed", TOKENS, 2, 3), True),
+        (root_of(b"more output", TOKENS + 1, 2, 3), False),
+        (root_of(b"more input", TOKENS, 2, 4), False),
+        (root_of(b"fewer requests", TOKENS, 1, 3), False),
+        (root_of(b"more requests", TOKENS, 3, 3), False),
+    ],
+)
+def test_a_root_that_commits_to_more_than_the_unit_allows_is_never_opened(root: bytes, *, is_allowed: bool) -> None:
+    chain = MarketChain(named_keys(2))
+    chain.blocks(3)
+    (unit_id,) = chain.post(replace(terms(racers=1), requests=2, tokens_in=3))
+    chain.blocks(3)
+    unit = chain.unit(unit_id)
+    racer = chain.keys_of(unit.racers[0].owner)
+    chain.block(commit(racer, unit_id, unit, root))
+    chain.block()
+    opening = attach(attestation(racer, unit_id, unit, root))
+    if is_allowed:
+        chain.block(opening)
+        revealed = chain.unit(unit_id).racers[0].reveal
+        assert revealed is not None
+        assert (revealed.input_tokens, revealed.output_tokens) == (3, TOKENS)
+    else:
+        with pytest.raises(InvalidBlock, match=r"requests|tokens"):
+            chain.block(opening)
 
 
 def test_signature_order_duplicates_and_replays() -> None:

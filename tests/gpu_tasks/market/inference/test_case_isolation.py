@@ -18,10 +18,12 @@ from scripts.chains.market_chain import (
     CUSTOMER,
     MODEL,
     OGPU,
+    TOKENS,
     WORKLOAD,
     Keys,
     MarketChain,
     named_keys,
+    per_thousand,
     refused,
     signed,
     terms,
@@ -131,12 +133,12 @@ def test_a_units_end_leaves_the_other_units_of_its_customer_alone() -> None:
 
 
 def test_a_service_is_closed_once_and_its_deposit_comes_back_once() -> None:
-    chain, made = MarketChain(named_keys(2)), ServiceTerms(b"x", WORKLOAD, MODEL, 1, OGPU, 5, 5, 9)
+    chain, made = MarketChain(named_keys(2)), ServiceTerms(b"x", WORKLOAD, MODEL, 1, per_thousand(OGPU), 5, 5, TOKENS)
     create, close = InferenceMarket.create_service(terms=made), InferenceMarket.close_service(service=1)
     chain.blocks(3)
     chain.block(signed(CUSTOMER.stash, create), signed(CUSTOMER.stash, create))
     chain.block(
-        signed(CUSTOMER.stash, InferenceMarket.post(service=1, units=(terms(OGPU, 1, tokens=9),))),
+        signed(CUSTOMER.stash, InferenceMarket.post(service=1, units=(terms(OGPU, 1),))),
         signed(CUSTOMER.stash, close),
         refused(CUSTOMER.stash, close, UnknownService),
     )

@@ -40,6 +40,7 @@ from scripts.chains.market_chain import (
     Keys,
     MarketChain,
     named_keys,
+    per_thousand,
     refused,
     signed,
     terms,
@@ -77,7 +78,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
     bound = chain.now()
     market, devices = bound[InferenceMarket], bound[Devices]
     for number in range(1, services + 1):
-        sold = ServiceTerms(b"x", WORKLOAD, MODEL, OGPU // 100, OGPU, 10, 30, 64)
+        sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(OGPU // 100), per_thousand(OGPU), 10, 30, 64)
         market.catalogue.create(CUSTOMER.stash, sold, deposit=0)
         for place in range(offers):
             group = (number - 1) // OFFERS_PER_DEVICE_MAX
@@ -112,7 +113,7 @@ def post_each(services: int) -> list[Any]:
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_units_that_nobody_can_serve_cost_no_block_anything(reads: list[int]) -> None:
     """Many services with many offers each, a unit for each: it was drawn anew in every third block, for ever."""
-    chain = crowded(services=30, offers=50, ask=OGPU)
+    chain = crowded(services=30, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     chain.block(*post_each(30))
     chain.blocks(4)
@@ -127,7 +128,7 @@ def test_d1_units_that_nobody_can_serve_cost_no_block_anything(reads: list[int])
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    chain = crowded(services=30, offers=50, ask=OGPU)
+    chain = crowded(services=30, offers=50, ask=per_thousand(OGPU))
     budget = Weight(2 * one_unit(50).ref_time, 0)
     monkeypatch.setattr(inference, "DRAW_BUDGET", budget)
     chain.blocks(2)
@@ -141,7 +142,7 @@ def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], mo
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_a_block_takes_in_no_more_than_it_can_draw() -> None:
-    chain = crowded(services=2, offers=1_000, ask=OGPU)
+    chain = crowded(services=2, offers=1_000, ask=per_thousand(OGPU))
     chain.blocks(2)
     many = [InferenceMarket.post(service=number, units=(terms(OGPU // 100, 2),) * 32) for number in (1, 2)]
     chain.block(signed(MALLORY.stash, many[0]), refused(CUSTOMER.stash, many[1], MarketBusy))
@@ -151,7 +152,7 @@ def test_d1_a_block_takes_in_no_more_than_it_can_draw() -> None:
 @pytest.mark.usefixtures("_unaudited")
 def test_a_post_of_nothing_takes_up_no_room() -> None:
     """It charged the block with reading the service: three for nothing but their fees shut everybody else out."""
-    chain = crowded(services=1, offers=50, ask=OGPU)
+    chain = crowded(services=1, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     bound = chain.block(refused(MALLORY.stash, InferenceMarket.post(service=1, units=()), UnsoundTerms))
     assert bound[InferenceMarket].admitted.get().height == 0
@@ -161,7 +162,7 @@ def test_a_post_of_nothing_takes_up_no_room() -> None:
 def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rising prices always went first: a few units of a large service used up what a block wakes, block by block."""
     monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=1_000))
-    chain = crowded(services=1, offers=80, ask=OGPU // 2)
+    chain = crowded(services=1, offers=80, ask=per_thousand(OGPU // 2))
     spoils = [(keys.stash, keys.device) for keys in chain.validators]
     chain.block(*(signed(stash, Devices.pause(device=device)) for stash, device in spoils))
     chain.blocks(2)
@@ -179,7 +180,7 @@ def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monk
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: list[int]) -> None:
-    chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=50, ask=OGPU)
+    chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     for _ in range(6):
         chain.block(*post_each(OFFERS_PER_DEVICE_MAX))
@@ -199,7 +200,7 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
     monkeypatch.setattr(posting, "ADMITTED_MAX", Weight(unit * 7 // 2, 0))
     monkeypatch.setattr(inference, "DRAW_BUDGET", Weight(unit * 7, 0))
     monkeypatch.setattr(inference, "WAKE_BUDGET", Weight(unit * 7 // 4, 0))
-    chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=30, ask=OGPU)
+    chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=30, ask=per_thousand(OGPU))
     chain.blocks(2)
     stir = signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0")))
     junk = [
@@ -218,7 +219,7 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("_unaudited")
 @pytest.mark.parametrize("devices", [10, 1_000])
 def test_p4_a_service_is_read_once_a_block_however_many_units_are_drawn(reads: list[int], devices: int) -> None:
-    chain = crowded(services=1, offers=devices, ask=OGPU // 100)
+    chain = crowded(services=1, offers=devices, ask=per_thousand(OGPU // 100))
     chain.blocks(2)
     post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
     chain.block(signed(CUSTOMER.stash, post))
@@ -231,7 +232,7 @@ def test_p4_a_service_is_read_once_a_block_however_many_units_are_drawn(reads: l
 
 @pytest.mark.usefixtures("_unaudited")
 def test_p4_many_devices_that_are_too_dear_cost_a_block_nothing(reads: list[int]) -> None:
-    chain = crowded(services=1, offers=1_000, ask=OGPU)
+    chain = crowded(services=1, offers=1_000, ask=per_thousand(OGPU))
     chain.blocks(2)
     post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
     chain.block(signed(CUSTOMER.stash, post))
@@ -334,7 +335,7 @@ def _one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_unaudited", "_one_wake_up")
 def test_d1_services_whose_units_are_woken_take_turns_and_nobody_is_forgotten() -> None:
     """What a budget cuts off stays in the line, behind the other services: no crowd has all the wake-ups."""
-    chain = crowded(services=2, offers=2, ask=OGPU)
+    chain = crowded(services=2, offers=2, ask=per_thousand(OGPU))
     chain.blocks(2)
     for _ in range(3):
         chain.block(*post_each(2))
@@ -355,7 +356,7 @@ def test_d1_services_whose_units_are_woken_take_turns_and_nobody_is_forgotten() 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_looking_who_sleeps_uses_up_what_a_block_may_wake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "WAKE_BUDGET", TURN_WEIGHT)
-    chain = crowded(services=2, offers=2, ask=OGPU)
+    chain = crowded(services=2, offers=2, ask=per_thousand(OGPU))
     chain.blocks(2)
     chain.block(*post_each(2))
     chain.blocks(8)

@@ -24,7 +24,7 @@ from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, signed, terms
+from scripts.chains.market_chain import CUSTOMER, OGPU, TOKENS, Keys, MarketChain, named_keys, signed, terms
 
 
 def queued() -> tuple[Bound, OpenUnit]:
@@ -140,8 +140,9 @@ def test_a_lock_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_outcome_that_costs_more_than_was_locked_is_noticed() -> None:
     _, unit = queued()
     dear, held = replace(unit.record, price=2 * unit.record.escrow), unit.record.escrow + unit.record.bond
+    winner = Racer(b"w" * 32, b"d" * 32, 1, reveal=Reveal(bytes(32), bytes(32), TOKENS, 9))
     with pytest.raises(AssertionError, match="no more than what was locked"):
-        money.settlement(dear, held, winner=b"w" * 32, witness=None, treasury=b"t" * 32)
+        money.settlement(dear, held, winner=winner, witness=None, treasury=b"t" * 32)
 
 
 def test_a_service_does_not_end_more_units_than_it_had() -> None:

@@ -10,7 +10,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
 from gpu_tasks.market.inference.rules import DEFAULT_RULES as RULES
-from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitTerms
+from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitTerms
 from runtime.pallets.staking.slashing import (
     SLASH_FLOOR_PPM,
     SLASH_SLOPE,
@@ -23,11 +23,12 @@ from runtime.pallets.staking.slashing import (
 
 CUSTOMER, WINNER, WITNESS, TREASURY = (letter * 32 for letter in (b"C", b"W", b"S", b"T"))
 OGPU = 10**8
+TOKENS = 64
 CURVE = SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE)
 
 
 def unit(price_max: int = OGPU, price: int | None = None, racers: int = 2) -> Unit:
-    terms = UnitTerms(price_max, racers, bytes(32), bytes(32), 1, 64)
+    terms = UnitTerms(price_max, racers, bytes(32), bytes(32), 1, TOKENS)
     return Unit(
         service=0,
         customer=CUSTOMER,
@@ -49,9 +50,16 @@ def by_payee(shares: tuple[Share, ...]) -> dict[bytes | None, int]:
     return totals
 
 
-def settled(posted: Unit, witness: bytes | None = None) -> dict[bytes | None, int]:
-    held = posted.escrow + posted.bond
-    return by_payee(money.settlement(posted, held, winner=WINNER, witness=witness, treasury=TREASURY))
+def answering(owner: bytes, tokens: int = TOKENS, tokens_in: int = 0) -> Racer:
+    return Racer(owner, bytes(32), 1, reveal=Reveal(bytes(32), bytes(32), tokens, 9, tokens_in))
+
+
+def settled(
+    posted: Unit, witness: bytes | None = None, tokens: int = TOKENS, tokens_in: int = 0
+) -> dict[bytes | None, int]:
+    held, winner = posted.escrow + posted.bond, answering(WINNER, tokens, tokens_in)
+    second = None if witness is None else answering(witness, tokens, tokens_in)
+    return by_payee(money.settlement(posted, held, winner=winner, witness=second, treasury=TREASURY))
 
 
 def test_a_fee_that_is_odd_burns_the_grain_that_does_not_divide() -> None:
@@ -84,7 +92,7 @@ def test_a_lone_racer() -> None:
 def test_a_lone_answer_of_two_whose_judges_the_customer_paid() -> None:
     posted = unit()
     held = posted.escrow + posted.bond - 100_000_000
-    paid = by_payee(money.settlement(posted, held, winner=WINNER, witness=None, treasury=TREASURY))
+    paid = by_payee(money.settlement(posted, held, winner=answering(WINNER), witness=None, treasury=TREASURY))
     assert paid[CUSTOMER] == 5_000_000
 
 
@@ -143,16 +151,20 @@ def test_the_price_ramps(age: int, price: int) -> None:
     st.integers(0, 10**6),
     st.integers(1, 8),
     st.integers(0, 100),
+    st.integers(0, TOKENS),
 )
-def test_every_outcome_pays_out_exactly_what_is_held(price_max: int, ppm: int, racers: int, spent: int) -> None:
-    """Whatever part of what was set aside a case has taken."""
+def test_every_outcome_pays_out_exactly_what_is_held(
+    price_max: int, ppm: int, racers: int, spent: int, tokens: int
+) -> None:
+    """Whatever part of what was set aside a case has taken, and of the tokens the winner."""
     posted = unit(price_max, price_max * ppm // 10**6, racers)
     spare = money.spare(RULES, posted.price) if racers > 1 else 0
     held = posted.escrow + posted.bond
     left = held - spare * spent // 100
+    first, second = answering(WINNER, tokens), answering(WITNESS, tokens)
     outcomes = [
-        (held, money.settlement(posted, held, winner=WINNER, witness=WITNESS if spare else None, treasury=TREASURY)),
-        (left, money.settlement(posted, left, winner=WINNER, witness=None, treasury=TREASURY)),
+        (held, money.settlement(posted, held, winner=first, witness=second if spare else None, treasury=TREASURY)),
+        (left, money.settlement(posted, left, winner=first, witness=None, treasury=TREASURY)),
         *((left, money.refund(posted, left, reason)) for reason in Refund),
     ]
     for there, shares in outcomes:

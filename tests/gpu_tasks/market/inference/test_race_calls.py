@@ -10,12 +10,10 @@ from gpu_tasks.market.attestations.statement import SignedAttestation, signing_p
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
-from gpu_tasks.market.inference import catalogue, posting
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.numbers import DUTY_FEE
-from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Refund, UnitState, unit_id_of
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
@@ -31,6 +29,7 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    per_thousand,
     refused,
     signed,
     terms,
@@ -206,64 +205,6 @@ def test_an_ended_unit_is_forgotten() -> None:
     assert chain.now()[InferenceMarket].units[unit_id] is None
 
 
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [
-        (terms(price=1), ev.UnsoundTerms),
-        (terms(price=11 * OGPU), ev.UnsoundTerms),
-        (terms(racers=0), ev.UnsoundTerms),
-        (terms(racers=9), ev.UnsoundTerms),
-        (terms(tokens=257), ev.UnsoundTerms),
-        (terms(tokens=0), ev.UnsoundTerms),
-        (terms(sealed_at=4), ev.StaleSealing),
-    ],
-)
-def test_what_may_not_be_posted(bad: object, error: type[Exception]) -> None:
-    chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(bad,)), error))  # type: ignore[arg-type]
-
-
-def test_how_old_a_sealing_may_be_is_counted_from_the_final_block_and_not_from_the_newest() -> None:
-    chain = MarketChain(named_keys(2), constants={"InferenceMarket.sealed_age_max": 3}, final_lag=5)
-    chain.blocks(12)
-    oldest = chain.height + 1 - 5 - 3
-    stale = InferenceMarket.post(service=0, units=(terms(sealed_at=oldest - 1),))
-    chain.block(refused(CUSTOMER.stash, stale, ev.StaleSealing))
-    chain.post(terms(sealed_at=oldest + 1))
-
-
-def test_no_more_units_are_open_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "UNITS_OPEN_MAX", 2)
-    chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    three = InferenceMarket.post(service=0, units=(terms(),) * 3)
-    chain.block(refused(CUSTOMER.stash, three, ev.TooManyOpen))
-    chain.post(terms(), terms())
-    chain.block(refused(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(),)), ev.TooManyOpen))
-
-
-def test_no_more_devices_offer_a_service_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "OFFERS_PER_SERVICE_MAX", 2)
-    chain = MarketChain(named_keys(3))
-    first, second, third = chain.validators
-    offer = InferenceMarket.offer(device=first.device, service=0, ask=OGPU)
-    chain.block(signed(first.provider, InferenceMarket.withdraw_offer(device=first.device, service=0)))
-    chain.block(refused(first.provider, offer, ev.TooManyOpen))
-    again = InferenceMarket.offer(device=second.device, service=0, ask=OGPU)
-    leave = InferenceMarket.withdraw_offer(device=third.device, service=0)
-    chain.block(signed(second.provider, again), signed(third.provider, leave), signed(first.provider, offer))
-
-
-def test_only_its_owner_closes_a_service() -> None:
-    chain = MarketChain(named_keys(2))
-    create = InferenceMarket.create_service(terms=ServiceTerms(b"mine", bytes(32), bytes(32), 1, 2, 0, 1, 1))
-    close = InferenceMarket.close_service(service=1)
-    owner, other = CUSTOMER.stash, chain.validators[0].stash
-    chain.block(signed(owner, create), refused(other, close, ev.NotServiceOwner), signed(owner, close))
-    chain.block(refused(owner, close, ev.UnknownService))
-
-
 def test_who_may_not_commit() -> None:
     chain = MarketChain(named_keys(3), [Keys("mallory")])
     unit_id, unit, racers = matched(chain)
@@ -313,7 +254,9 @@ def test_who_offers_anew_waits_for_a_beacon_that_it_does_not_know() -> None:
     chain.blocks(3)
     (unit_id,) = chain.post(terms())
     alice = chain.validators[0]
-    chain.block(signed(alice.provider, InferenceMarket.offer(device=alice.device, service=0, ask=OGPU // 100)))
+    chain.block(
+        signed(alice.provider, InferenceMarket.offer(device=alice.device, service=0, ask=per_thousand(OGPU // 100)))
+    )
     offered_at = chain.height
     unit, _ = wait_for_race(chain, unit_id)
     assert unit.recorded_at >= offered_at

@@ -33,6 +33,7 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     named_keys,
+    per_thousand,
     signed,
     terms,
 )
@@ -92,7 +93,7 @@ def test_neither_the_customer_nor_who_races_or_declined_fills_the_place() -> Non
     second = {who: device_id(who.stash, blake2_256(who.stash)) for who in racers}
     for who in racers:
         bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=blake2_256(who.stash), bond=DEVICE_BOND)
-        offer = InferenceMarket.offer(device=second[who], service=0, ask=OGPU // 100)
+        offer = InferenceMarket.offer(device=second[who], service=0, ask=per_thousand(OGPU // 100))
         chain.block(signed(who.stash, bring), signed(who.stash, offer))
     chain.blocks(2)
     asked = terms(sealed_at=chain.height - 1)
@@ -113,7 +114,7 @@ def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is
     (last,) = [keys for keys in chain.validators if keys not in (declined, other)]
     chain.block(
         declines(declined, unit_id),
-        signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=2 * OGPU)),
+        signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=per_thousand(2 * OGPU))),
     )
     chain.blocks(TO_THE_DRAW)
     unit = chain.unit(unit_id)
@@ -121,7 +122,9 @@ def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is
     assert unit.round is not None
     assert unit.round.refilled_at == 0, "the lease is the one that it was"
     # nobody sleeps, and nothing is tried again when a slot comes that could take it
-    chain.block(signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=OGPU // 100)))
+    chain.block(
+        signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=per_thousand(OGPU // 100)))
+    )
     chain.blocks(8)
     assert not chain.happened(ev.PlaceRefilled)
     chain.block(commits(chain, other, unit_id))

@@ -25,6 +25,8 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    per_thousand,
+    root_of,
     signed,
     terms,
 )
@@ -32,6 +34,7 @@ from scripts.chains.newcomers import joins, registers, validates
 
 BEACON_AND_FINALITY = 3
 """Blocks from a recording to its draw on these chains."""
+RIGHT = root_of(b"right")
 
 
 def asleep(chain: MarketChain, unit_id: bytes) -> bool:
@@ -62,8 +65,8 @@ def device_of(number: int = 0) -> bytes:
             InferenceMarket.offer(device=device_of(), service=0, ask=1),
         ),
         (
-            InferenceMarket.offer(device=device_of(), service=0, ask=OGPU),
-            InferenceMarket.offer(device=device_of(), service=0, ask=OGPU // 50),
+            InferenceMarket.offer(device=device_of(), service=0, ask=per_thousand(OGPU)),
+            InferenceMarket.offer(device=device_of(), service=0, ask=per_thousand(OGPU // 50)),
         ),
     ],
 )
@@ -97,7 +100,7 @@ def test_a_price_that_meets_the_asks_wakes_a_unit_and_nothing_before(asks: tuple
     chain = MarketChain(named_keys(2))
     ask = max(asks)
     offers = [
-        InferenceMarket.offer(device=keys.device, service=0, ask=low)
+        InferenceMarket.offer(device=keys.device, service=0, ask=per_thousand(low))
         for keys, low in zip(chain.validators, asks, strict=True)
     ]
     chain.blocks(3)
@@ -119,7 +122,7 @@ def test_a_price_that_meets_the_asks_wakes_a_unit_and_nothing_before(asks: tuple
 def test_a_price_that_meets_no_ask_wakes_nobody() -> None:
     chain = MarketChain(named_keys(1))
     first = chain.validators[0]
-    chain.block(signed(first.stash, InferenceMarket.offer(device=first.device, service=0, ask=OGPU)))
+    chain.block(signed(first.stash, InferenceMarket.offer(device=first.device, service=0, ask=per_thousand(OGPU))))
     (unit_id,) = chain.post(terms(OGPU // 2, 1))
     chain.blocks(8)
     assert asleep(chain, unit_id)
@@ -255,10 +258,10 @@ def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypat
     chain.blocks(2)
     racing = chain.unit(running)
     assert racing.state is UnitState.RACING
-    chain.block(commit(keys, running, racing, b"R" * 32))
+    chain.block(commit(keys, running, racing, RIGHT))
     chain.blocks(8)
     assert asleep(chain, waiting)
-    chain.block(attach(attestation(keys, running, racing, b"R" * 32)))
+    chain.block(attach(attestation(keys, running, racing, RIGHT)))
     assert chain.unit(running).state is UnitState.SETTLED
     while chain.unit(running).is_watched:  # it stands for its result until no audit can come
         chain.block()

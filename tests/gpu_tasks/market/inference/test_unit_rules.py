@@ -32,6 +32,7 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    root_of,
     signed,
     terms,
     tolerant,
@@ -43,6 +44,7 @@ NUMBERS = (*MarketNumbers.parameters.values(), *PROMISED)
 MOVABLE = tuple(number for number in NUMBERS if not number.is_frozen)
 MONEY = (UnitSettled, UnitRefunded, ProviderSlashed, ProviderRebated, RaceMissed)
 BLOCKS = 250
+RIGHT = root_of(b"right")
 OTHER = Keys("other")
 DEPOSITS = (InferenceMarket.service_deposit, InferenceMarket.offer_deposit, InferenceMarket.unit_deposit)
 
@@ -156,9 +158,9 @@ def test_its_case_pays_and_is_likely_as_was_promised(number: Parameter[Any], bou
     while not (racers := chain.unit(unit).racers):
         chain.block()
     (racer,) = (chain.keys_of(each.owner) for each in racers)
-    chain.block(commit(racer, unit, chain.unit(unit), bytes(32)))
+    chain.block(commit(racer, unit, chain.unit(unit), RIGHT))
     chain.block()
-    chain.block(attach(attestation(racer, unit, chain.unit(unit), bytes(32))))
+    chain.block(attach(attestation(racer, unit, chain.unit(unit), RIGHT)))
     case, price = chain.case(unit), chain.unit(unit).price
     fee, seat = price // 2, case_collateral(price, 50_000, price // 2)
     assert (case.fee, case.seat, case.terms.pot_max, case.rules.rate_ppm) == (fee, seat, 5 * fee, 50_000)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.inference.units import UnitState
@@ -48,7 +49,8 @@ def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
     async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
         identity = judge.daemon.parts.identity
         blob = await ask(village, racer, reseal.question(identity, unit))
-        assert identity.seal_key.open(blob) == REQUEST[::-1]
+        (outcome,) = decode_outcomes(identity.seal_key.open(blob))
+        assert outcome == Completed(REQUEST[::-1], 0, len(REQUEST))
         for other in village.miners:
             if other is not judge:
                 with pytest.raises(SealError):

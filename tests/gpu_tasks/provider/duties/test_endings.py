@@ -20,7 +20,7 @@ KEY = (b"u" * 32, 1)
 
 
 def racer(owner: bytes, committed_at: int) -> Racer:
-    reveal = Reveal(ROOT, b"b" * 32, 1, committed_at + 5)
+    reveal = Reveal(ROOT, b"b" * 32, 64, committed_at + 5)
     return Racer(owner, owner, 25, b"h" * 32, committed_at, reveal)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fake_work import FakeExecutor, FakeForm
+from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseDecided
@@ -21,7 +22,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village, play
-from scripts.chains.market_chain import CUSTOMER, WORKLOAD, signed
+from scripts.chains.market_chain import CUSTOMER, OGPU, WORKLOAD, signed
 
 
 def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
         winner = village.miner(outcome.winner.owner)
         blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
         assert blob is not None
-        assert CUSTOMER_SEAL.open(blob) == REQUEST[::-1]
+        assert decode_outcomes(CUSTOMER_SEAL.open(blob)) == (Completed(REQUEST[::-1], 0, len(REQUEST)),)
         with pytest.raises(SealError):
             winner.daemon.parts.identity.seal_key.open(blob)
         assert [len(miner.executor.runs) for miner in village.miners] == [1, 1]
@@ -46,9 +47,10 @@ def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
                 await miner.step()
         ends = {miner.keys.stash: miner.daemon.parts.journal.races[unit, 1] for miner in village.miners}
         assert ends[outcome.winner.owner].end is End.WON
-        assert ends[outcome.winner.owner].paid == status.unit.price * 98 // 100
+        price = status.unit.price * len(REQUEST) // 64  # of the tokens that were asked for, those that it took
+        assert ends[outcome.winner.owner].paid == price - price * 2 // 100
         assert ends[outcome.witness.owner].end is End.WITNESSED
-        gross = status.unit.price * 30 // 100
+        gross = price * 30 // 100
         assert ends[outcome.witness.owner].paid == gross - gross * 2 // 100
 
     play(tmp_path, 2, scene)
@@ -232,7 +234,7 @@ def test_an_attestation_states_what_the_workload_counts_and_not_bytes(tmp_path: 
         village = Village(tmp_path, 2)
         village.forms = [FakeForm(bytes_a_token=4)]
         async with village:
-            status = await village.run(await village.post(tokens_max=len(REQUEST) // 4))
+            status = await village.run(await village.post(tokens_max=len(REQUEST) // 4, price_max=OGPU // 10))
             assert status.unit.state is UnitState.SETTLED
             counts = [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
             assert counts == [len(REQUEST) // 4] * 2
@@ -281,7 +283,7 @@ def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path
         assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
         told = [event for miner in village.miners for event in miner.heard.events]
         problems = {fields["problem"] for name, fields in told if name == "bad_input"}
-        assert problems == {f"the request asks for more than the unit's {len(REQUEST) - 1} tokens"}
+        assert problems == {f"its requests ask for more than the unit's {len(REQUEST) - 1} tokens"}
         assert not any(miner.executor.runs for miner in village.miners)  # it is looked at before it is computed
 
     play(tmp_path, 4, scene)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import hostile_worker
 from fake_work import FakeForm
+from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -78,7 +79,9 @@ def test_two_units_are_executed_at_the_same_time_by_the_two_devices_that_were_dr
             await miner.step()
             journal = miner.daemon.parts.journal
             results = [journal.races[unit, 1].result for unit in units]
-            assert [result.output for result in results if result] == [b"a", b"b"]
+            assert [decode_outcomes(result.outcomes) for result in results if result] == [
+                (Completed(text, 0, 1),) for text in (b"a", b"b")
+            ]
             assert {journal.races[unit, 1].device for unit in units} == set(devices)
             told = [name for name in miner.heard.names() if name in ("assigned", "executed")]
             assert told == ["assigned", "assigned", "executed", "executed"]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.benches import BenchKind
@@ -27,16 +28,19 @@ from gpu_tasks.provider.duties import cases, races
 from gpu_tasks.provider.duties.appealing import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
 from gpu_tasks.provider.duties.cases import Case, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
-from gpu_tasks.provider.journal.records import CaseEntry, RaceEntry, Sent, WorkResult
+from gpu_tasks.provider.journal.records import Basis, CaseEntry, RaceEntry, Sent, UnitResult
 
 ME, DEVICE = b"m" * 32, b"d" * 32
 TERMS = UnitTerms(100, 2, b"i" * 32, b"c" * 32, 0, 64)
 RACER = Racer(ME, DEVICE, 25)
 UNIT = Unit(0, b"k" * 32, TERMS, 130, 5, 7, 10, 10, UnitState.RACING, 1, 100, Round(20), (RACER,))
-RESULT = WorkResult(b"out", b"r" * 32, b"b" * 32, b"s" * 32, Usage(0, 0, 0, 0, 0, 0), 21, 21)
+RESULT = UnitResult(
+    b"out", b"r" * 32, b"b" * 32, Totals(1, 0, 3, b"t" * 32), b"s" * 32, Usage(0, 0, 0, 0, 0, 0), 21, 21
+)
+BASIS = Basis(TERMS.input_root, TERMS.input_commitment, b"w" * 32, b"m" * 32)
 COMMITTED = replace(RACER, commitment=b"h" * 32, committed_at=22)
 REVEALED = replace(COMMITTED, reveal=Reveal(b"r" * 32, b"b" * 32, 3, 25))
-NEW, DONE = RaceEntry(DEVICE), RaceEntry(DEVICE, RESULT)
+NEW, DONE = RaceEntry(DEVICE), RaceEntry(DEVICE, RESULT, basis=BASIS)
 
 
 def a_race(
@@ -52,7 +56,12 @@ def a_race(
         (a_race(), None, 21, RaceStep.EXECUTE),
         (a_race(), NEW, 21, RaceStep.EXECUTE),  # it stopped while it worked
         (a_race(), DONE, 21, RaceStep.COMMIT),
-        (a_race(), RaceEntry(DEVICE, RESULT, {Sent.COMMIT}), 21, RaceStep.COMMIT),  # sent, not in the chain: again
+        (
+            a_race(),
+            RaceEntry(DEVICE, RESULT, {Sent.COMMIT}, basis=BASIS),
+            21,
+            RaceStep.COMMIT,
+        ),  # sent, not in the chain: again
         (a_race(), RaceEntry(DEVICE, sent={Sent.DECLINE}), 21, RaceStep.DECLINE),
         (a_race(closed_at=30), None, 31, RaceStep.NOTHING),  # shut out
         (a_race(closed_at=30), DONE, 31, RaceStep.NOTHING),

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.provider.journal import journal as journal_module
-from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError
+from gpu_tasks.provider.journal.frames import HEADER_BYTES
+from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import (
     Assigned,
     Basis,
@@ -24,18 +26,22 @@ from gpu_tasks.provider.journal.records import (
     Judged,
     Sending,
     Sent,
+    UnitResult,
     WorkBound,
+    WorkCounted,
     WorkDone,
     WorkResult,
 )
 
 UNIT, DEVICE = b"u" * 32, b"d" * 32
-RESULT = WorkResult(b"output", b"r" * 32, b"b" * 32, b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11)
+OLD_RESULT = WorkResult(b"output", b"r" * 32, b"b" * 32, b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11)
+RESULT = UnitResult(
+    b"outcomes", b"r" * 32, b"b" * 32, Totals(2, 3, 4, b"t" * 32), b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11
+)
 BASIS = Basis(b"i" * 32, b"c" * 32, b"w" * 32, b"m" * 32)
 RACE: list[JournalRecord] = [
     Assigned(UNIT, 1, DEVICE),
-    WorkDone(UNIT, 1, RESULT),
-    WorkBound(UNIT, 1, BASIS, RESULT),
+    WorkCounted(UNIT, 1, BASIS, RESULT),
     Sending(UNIT, 1, Sent.COMMIT),
     Sending(UNIT, 1, Sent.ATTESTATION),
 ]
@@ -165,12 +171,23 @@ def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
     assert path.read_bytes() == before
 
 
+def test_a_result_that_an_older_release_wrote_down_is_none_any_more(tmp_path: Path) -> None:
+    """No chain takes its root: what was not committed to is computed again, and the rest of the journal is read."""
+    old = (WorkDone(UNIT, 1, OLD_RESULT), WorkBound(UNIT, 1, BASIS, OLD_RESULT))
+    written(tmp_path / "j", Assigned(UNIT, 1, DEVICE), *old, Sending(UNIT, 1, Sent.COMMIT), *CASE)
+    journal = Journal(tmp_path / "j")
+    entry = journal.races[UNIT, 1]
+    assert (entry.device, entry.result, entry.basis, entry.sent) == (DEVICE, None, None, {Sent.COMMIT})
+    assert list(journal.cases) == [(UNIT, 0), (UNIT, 1)]
+    journal.close()
+
+
 def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
     done: list[JournalRecord] = []
     for number in range(20):
         unit = bytes([number]) * 32
-        done += [Assigned(unit, 1, DEVICE), WorkDone(unit, 1, RESULT), Ended(unit, 1, End.WON, number)]
+        done += [Assigned(unit, 1, DEVICE), WorkCounted(unit, 1, BASIS, RESULT), Ended(unit, 1, End.WON, number)]
     written(path, *done, *RACE, *CASE, Dismissed(UNIT, 0))
     size = path.stat().st_size
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)

@@ -1,0 +1,56 @@
+"""What a unit gives: an outcome for each of its requests, and the root by which the chain names them.
+
+The outcomes travel in one sealed blob. On the chain stand the root of a tree over them and the tokens that it commits
+to; the salt of the sealed input, which is in every leaf, keeps short outputs from being guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.batches.leaves import leaves_of
+from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
+from gpu_tasks.batches.requests import decode_requests
+from gpu_tasks.batches.sum_tree import Totals, batch_root, totals_of
+from gpu_tasks.data.unit_input import REQUEST_BYTES_MAX, UnitInput
+from runtime.encoding.codec import DecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOutput:
+    """The outcomes of a unit, with what the chain is told of them."""
+
+    outcomes: tuple[BatchOutcome, ...]
+    totals: Totals
+
+    @property
+    def root(self) -> bytes:
+        """The name of the result: the same for everyone who computed the same outcomes for this unit."""
+        return batch_root(self.totals)
+
+
+def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
+    """The requests of a unit that says on the chain how many it has; DecodeError where the input has others."""
+    if count == 1:
+        if len(asked.request) > REQUEST_BYTES_MAX:
+            raise DecodeError("a request of too many bytes")
+        return (asked.request,)
+    requests = decode_requests(asked.request)
+    if len(requests) != count:
+        raise DecodeError(f"the input has {len(requests)} requests, and its unit {count}")
+    return requests
+
+
+def output_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> UnitOutput:
+    """The outcomes of all requests of a unit, in their order, under their root."""
+    return UnitOutput(tuple(outcomes), totals_of(leaves_of(genesis, unit, salt, outcomes)))
+
+
+def read_output(genesis: bytes, unit: bytes, salt: bytes, content: bytes, count: int) -> UnitOutput | None:
+    """The output in the content of a blob; None for what is no output of so many requests."""
+    try:
+        outcomes = decode_outcomes(content)
+    except DecodeError:
+        return None
+    return output_of(genesis, unit, salt, outcomes) if len(outcomes) == count else None

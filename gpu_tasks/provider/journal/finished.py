@@ -1,0 +1,90 @@
+"""What a machine keeps of a batch while it works on it: the requests that are done, so that no crash costs them twice.
+
+Always: what was appended is there after a crash, but for the last record, which a crash may tear; nothing here is
+promised to anybody (promises are in the journal), so a file that cannot be read is begun anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from gpu_tasks.batches.outcomes import COMPLETED_BYTES_MAX
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.provider.journal.frames import body_of, end_of, framed
+from gpu_tasks.provider.journal.records import Basis
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import U32, Bounded, DecodeError, codec, struct
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""More than this program writes of any batch."""
+_RECORD_BYTES_MAX = COMPLETED_BYTES_MAX + 64
+
+
+@struct
+class _Done:
+    place: U32
+    output: Annotated[bytes, Bounded(COMPLETED_BYTES_MAX)] | None
+
+
+_DONE = codec(_Done)
+_BASIS = codec(Basis)
+
+
+class FinishedRequests:
+    """The requests of one unit that are done: of this input and this workload, whichever race they are computed for."""
+
+    def __init__(self, base: Path, unit: bytes, basis: Basis) -> None:
+        """Read what is there; the file is made when something is first put into it."""
+        self.path = base / f"{unit.hex()}-{blake2_256(_BASIS.encode(basis)).hex()[:32]}"
+        self.outputs = dict(self._read())
+        """By place; None for what is no request."""
+
+    def append(self, done: Sequence[tuple[int, bytes | None]]) -> None:
+        """Note some; they are on the disk when this returns. OSError if they cannot be."""
+        self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        data = b"".join(framed(_DONE.encode(_Done(place, output))) for place, output in done)
+        with open(self.path, "ab", opener=_own) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self.outputs.update(done)
+
+    def _read(self) -> Iterator[tuple[int, bytes | None]]:
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(FILE_BYTES_MAX)
+        except FileNotFoundError:
+            return
+        begin = 0
+        while (end := end_of(data, begin, _RECORD_BYTES_MAX)) is not None:
+            with contextlib.suppress(DecodeError):
+                done: _Done = _DONE.decode(body_of(data, begin, end))
+                if done.place < REQUESTS_MAX:
+                    yield done.place, done.output
+            begin = end
+        if begin < len(data):  # torn: what is appended must not stand behind it
+            os.truncate(self.path, begin)
+
+
+def forget(base: Path, unit: bytes) -> None:
+    """Remove what is kept of a unit."""
+    for path in list(base.glob(f"{unit.hex()}-*")):
+        path.unlink(missing_ok=True)
+
+
+def forget_others(base: Path, units: Iterable[bytes]) -> None:
+    """Remove what is kept of all units but these."""
+    kept = {unit.hex() for unit in units}
+    for path in list(base.iterdir()) if base.exists() else []:
+        if path.name.partition("-")[0] not in kept:
+            path.unlink(missing_ok=True)
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

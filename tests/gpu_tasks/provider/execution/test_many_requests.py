@@ -1,0 +1,121 @@
+"""Many requests in one question to a worker, with real processes."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+
+import pytest
+
+import hostile_worker
+from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
+from gpu_tasks.provider.execution.limits import Limits, limits_for
+from gpu_tasks.provider.execution.starting import worker_command
+from gpu_tasks.provider.execution.worker_wire import FinishedRequest, Ran, RanSome, WorkerAnswer
+from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+
+TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
+Outputs = dict[int, bytes | None]
+
+
+def with_worker(executor: WorkerExecutor, body: Callable[[WorkerExecutor], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await executor.start()
+        try:
+            await body(executor)
+        finally:
+            await executor.close()
+
+    asyncio.run(main())
+
+
+def hostile() -> WorkerExecutor:
+    return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(TIGHT))], TIGHT)
+
+
+def test_a_worker_answers_a_batch_as_it_answers_each_request() -> None:
+    asked = [encode_request(CompletionRequest(bytes([65 + n]) * n, 5 + n, 700, bytes(32))) for n in range(9)]
+    asked[4] = b"no request"
+    limits = limits_for("numpy")
+    found: Outputs = {}
+
+    async def body(executor: WorkerExecutor) -> None:
+        took = await executor.run_many(asked, found.update)
+        assert took.cpu_ms > 0
+        assert (await executor.run(asked[0])).output == found[0], "it goes on after a batch"
+
+    with_worker(WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits), body)
+    workload = open_workload("textgen-int8", "numpy")
+    assert found == {place: None if place == 4 else workload.run(asked[place]) for place in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("attack", "reason"),
+    [(b"loop", "used more than 1 s of CPU"), (b"die", "ended with status 3"), (b"memory", "MemoryError")],
+)
+def test_what_was_told_before_an_attack_is_kept(attack: bytes, reason: str) -> None:
+    found: Outputs = {}
+
+    async def body(executor: WorkerExecutor) -> None:
+        asked = [b"echo one", b"sleep 1.5", b"echo two", attack, b"echo three"]
+        with pytest.raises(ExecutionError, match=reason):
+            await executor.run_many(asked, found.update)
+        assert (await executor.run(b"echo hello")).output == b"hello"
+
+    with_worker(hostile(), body)
+    assert found[0] == b"one"
+    assert 4 not in found
+
+
+class Telling(WorkerExecutor):
+    """A worker that tells what it is made to."""
+
+    def __init__(self, *answers: WorkerAnswer) -> None:
+        super().__init__(["false"], TIGHT)
+        self.answers = list(answers)
+
+    async def _worker(self) -> object:  # type: ignore[override]
+        return _NoProcess()
+
+    async def _answer(self, process: object) -> WorkerAnswer:
+        return self.answers.pop(0)
+
+
+class _NoProcess:
+    class stdin:  # noqa: N801
+        @staticmethod
+        def write(data: bytes) -> None:
+            """Nobody listens."""
+
+
+DONE = Ran(b"", 1, 1)
+
+
+def some(*places: int) -> RanSome:
+    return RanSome(tuple(FinishedRequest(place, b"x") for place in places))
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ((some(0), some(0)), "twice"),
+        ((some(0, 0),), "twice"),
+        ((some(2),), "one that there is not"),
+        ((some(0), DONE), "1 requests left"),
+        ((DONE,), "2 requests left"),
+    ],
+)
+def test_a_worker_that_tells_too_much_or_too_little_is_not_believed(
+    answers: tuple[WorkerAnswer, ...], reason: str
+) -> None:
+    executor = Telling(*answers)
+    with pytest.raises(ExecutionError, match=reason):
+        asyncio.run(executor.run_many([b"a", b"b"], lambda _: None))
+
+
+def test_a_worker_that_tells_of_all_is_believed() -> None:
+    found: Outputs = {}
+    took = asyncio.run(Telling(some(1), some(0), DONE).run_many([b"a", b"b"], found.update))
+    assert (took.cpu_ms, found) == (1, {0: b"x", 1: b"x"})

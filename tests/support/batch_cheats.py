@@ -1,0 +1,289 @@
+"""Batches, providers that lie about them, and what each lie earns by the rules of `gpu_tasks.batches`, in grains.
+
+A cheat is a function from a batch to a claim. Its gain is what it is paid and saves beside an honest provider; found
+out, it loses the collateral and what it was paid. Chances are exact fractions; draws are those of the chain.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from random import Random
+
+from gpu_tasks.batches.leaf_draws import WHOLE, covers, drawn_points, leaves_to_check, weight_floor
+from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, _inner, before, holds, leaf_paths, opens, totals_of
+from runtime.cryptography.hashing import blake2_256
+
+PRICE = 10**12
+"""What the customer pays at most, and the collateral by the rules, in grains."""
+GENESIS, SALT = bytes(32), bytes([9]) * 32
+SIZES = (2, 3, 8, 31, 32, 33, 66)
+SHARES = (0, 100_000, 250_000, WHOLE)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of the chain, or one of them broken."""
+
+    collateral: int = PRICE
+    floor: Callable[[int, int], int] = weight_floor
+    """Of the tokens allowed and the requests."""
+    weighs_inputs_as_paid: bool = True
+
+
+@dataclass(frozen=True)
+class TrueBatch:
+    """A batch and what is right: its outcomes, and the tokens out that each request allows."""
+
+    unit: bytes
+    share: int
+    tokens_in: tuple[int, ...]
+    most: tuple[int, ...]
+    outcomes: tuple[BatchOutcome, ...]
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.leaves)
+
+    @property
+    def allowed(self) -> int:
+        """Work that the price allows, in millionths of a token that is written."""
+        return self.work(sum(self.tokens_in), sum(self.most))
+
+    def work(self, tokens_in: int, tokens_out: int) -> int:
+        return tokens_in * self.share + tokens_out * WHOLE
+
+    def pay(self, work: int) -> int:
+        return PRICE * work // self.allowed
+
+    def paid(self, totals: Totals) -> int:
+        return self.pay(self.work(totals.tokens_in, totals.tokens_out))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a provider states, the paths that it can show, and the work that it did for it."""
+
+    totals: Totals
+    paths: tuple[LeafPath, ...]
+    computed: int
+
+
+Cheat = Callable[[TrueBatch, Random], Claim]
+
+
+def batches(count: int, *, sizes: tuple[int, ...] = SIZES, shares: tuple[int, ...] = SHARES) -> Iterator[TrueBatch]:
+    """So many seeded batches: short and long inputs, outputs that end early, a request in 20 that is none."""
+    chance = Random("batches")
+    for number in range(count):
+        size = chance.choice(sizes)
+        longest_in, most_out = chance.choice((0, 50, 2_000)), chance.choice((1, 20, 400))
+        yield true_batch(number, size, chance.choice(shares), longest_in, most_out, chance)
+
+
+def true_batch(number: int, size: int, share: int, longest_in: int, most_out: int, chance: Random) -> TrueBatch:
+    unit = blake2_256(number.to_bytes(4, "little"))
+    tokens_in = tuple(chance.randint(0, longest_in) for _ in range(size))
+    most = tuple(chance.randint(1, most_out) for _ in range(size))
+    outcomes = tuple(
+        RefusedRequest() if chance.randrange(20) == 0 else Completed(b"true", read, chance.randint(0, limit))
+        for read, limit in zip(tokens_in, most, strict=True)
+    )
+    return TrueBatch(unit, share, tokens_in, most, outcomes, leaves_of(GENESIS, unit, SALT, outcomes))
+
+
+# ---------------------------------------------------------------------------------------------------------- the cheats
+def honest(batch: TrueBatch, chance: Random) -> Claim:
+    return claim_with(batch, {})
+
+
+def one_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    return some_wrong(batch, [chance.randrange(batch.size)])
+
+
+def a_tenth_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    return some_wrong(batch, chance.sample(range(batch.size), -(-batch.size // 10)))
+
+
+def all_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    return some_wrong(batch, list(range(batch.size)))
+
+
+def dearest_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    """The leaf that saves most."""
+    return some_wrong(batch, [max(range(batch.size), key=lambda index: work_of(batch, batch.outcomes[index]))])
+
+
+def all_inflation_in_one_leaf(batch: TrueBatch, chance: Random) -> Claim:
+    """Everything is computed; one leaf claims all tokens that the price allows beside the true ones."""
+    index = chance.randrange(batch.size)
+    return claim_with(batch, {index: inflated(batch, index, unused(batch))})
+
+
+def inflation_in_a_leaf_that_is_not_computed(batch: TrueBatch, chance: Random) -> Claim:
+    index = chance.randrange(batch.size)
+    return claim_with(batch, {index: inflated(batch, index, unused(batch))}, skipped=[index])
+
+
+def padding(batch: TrueBatch, chance: Random) -> Claim:
+    """Each output goes on to the most that its request allows."""
+    padded = {
+        index: replace(outcome, output=b"padded", tokens_out=most)
+        for index, (outcome, most) in enumerate(zip(batch.outcomes, batch.most, strict=True))
+        if isinstance(outcome, Completed) and outcome.tokens_out < most
+    }
+    return claim_with(batch, padded)
+
+
+def cut_short(batch: TrueBatch, chance: Random) -> Claim:
+    """Half of each output, and half of the work."""
+    halves = {
+        index: replace(outcome, output=b"tr", tokens_out=outcome.tokens_out // 2)
+        for index, outcome in enumerate(batch.outcomes)
+        if isinstance(outcome, Completed) and outcome.tokens_out
+    }
+    claim = claim_with(batch, halves)
+    return replace(claim, computed=batch.work(claim.totals.tokens_in, claim.totals.tokens_out))
+
+
+def errors_for_good_requests(batch: TrueBatch, chance: Random) -> Claim:
+    refused = chance.sample(range(batch.size), -(-batch.size // 5))
+    return claim_with(batch, {index: RefusedRequest() for index in refused}, skipped=refused)
+
+
+def outputs_for_bad_requests(batch: TrueBatch, chance: Random) -> Claim:
+    bad = [index for index, outcome in enumerate(batch.outcomes) if isinstance(outcome, RefusedRequest)]
+    return claim_with(batch, {index: Completed(b"false", batch.tokens_in[index], batch.most[index]) for index in bad})
+
+
+def totals_over_honest_leaves(batch: TrueBatch, chance: Random) -> Claim:
+    """The totals say more than all leaves do: sums are made up at the top, over the left half of true leaves."""
+    claim = claim_with(batch, {})
+    left, right = claim.paths[-1].siblings[-1], claim.paths[0].siblings[-1]
+    lied = replace(left, tokens_out=left.tokens_out + unused(batch))
+    top = _inner(lied, right)
+    paths = tuple(
+        replace(path, siblings=(*path.siblings[:-1], lied)) if path.siblings[-1] == left else path
+        for path in claim.paths
+    )
+    return Claim(Totals(batch.size, top.tokens_in, top.tokens_out, top.hash), paths, claim.computed)
+
+
+def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
+    """The last request is left out, and the totals say all the same that there are as many leaves as requests."""
+    cut = batch.leaves[:-1]
+    totals = replace(totals_of(cut), requests=batch.size)
+    computed = sum(work_of(batch, outcome) for outcome in batch.outcomes[:-1])
+    return Claim(totals, tuple(leaf_paths(cut, range(len(cut)))), computed)
+
+
+def some_wrong(batch: TrueBatch, indices: list[int]) -> Claim:
+    """Outputs that were not computed, with the tokens that a computed one would have."""
+    false: dict[int, BatchOutcome] = {
+        index: replace(outcome, output=b"false")
+        for index in indices
+        if isinstance(outcome := batch.outcomes[index], Completed)
+    }
+    return claim_with(batch, false, skipped=list(false))
+
+
+def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: list[int] | None = None) -> Claim:
+    """A claim with some outcomes of another kind; all but those skipped were computed."""
+    leaves = list(batch.leaves)
+    for index, outcome in changed.items():
+        leaves[index] = leaf_of(GENESIS, batch.unit, SALT, index, outcome)
+    computed = sum(work_of(batch, outcome) for outcome in batch.outcomes)
+    computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped or [])
+    return Claim(totals_of(leaves), tuple(leaf_paths(leaves, range(batch.size))), computed)
+
+
+def inflated(batch: TrueBatch, index: int, more: int) -> Completed:
+    """A made-up output with so many tokens beside the true ones."""
+    true = batch.outcomes[index]
+    tokens_out = true.tokens_out if isinstance(true, Completed) else 0
+    return Completed(b"inflated", batch.leaves[index].tokens_in, tokens_out + more)
+
+
+def unused(batch: TrueBatch) -> int:
+    """Tokens out that are allowed and that no true output has."""
+    return sum(batch.most) - sum(leaf.tokens_out for leaf in batch.leaves)
+
+
+def work_of(batch: TrueBatch, outcome: BatchOutcome) -> int:
+    return batch.work(outcome.tokens_in, outcome.tokens_out) if isinstance(outcome, Completed) else 0
+
+
+# -------------------------------------------------------------------------------------------------------- the reckoning
+@dataclass(frozen=True)
+class Reckoning:
+    """What a claim comes to beside an honest one, in grains. Work costs a share of what is paid for it."""
+
+    overpaid: int
+    """What it is paid beside an honest claim; negative where it forgoes pay."""
+    skipped: int
+    """What is paid for the work that it did not do."""
+    at_stake: int
+    """What it loses when it is found out: the collateral, and all that it was paid."""
+    chance: Fraction
+    caught: tuple[bool, ...]
+
+    def gain(self, cost_share: int) -> int:
+        """If nobody looked."""
+        return self.overpaid + cost_share * self.skipped
+
+    def expected(self, cost_share: int) -> Fraction:
+        return self.gain(cost_share) - self.chance * self.at_stake
+
+    def drawn(self, cost_share: int) -> Fraction:
+        """The mean over the draws."""
+        return self.gain(cost_share) - Fraction(self.at_stake * sum(self.caught), len(self.caught))
+
+    @property
+    def variance(self) -> Fraction:
+        """Of the mean over the draws."""
+        return self.chance * (1 - self.chance) * self.at_stake**2 / len(self.caught)
+
+
+def reckon(batch: TrueBatch, claim: Claim, rules: Rules, beacons: int) -> Reckoning:
+    """The claim before so many beacons."""
+    floor = rules.floor(-(-batch.allowed // WHOLE), batch.size)
+    share = batch.share if rules.weighs_inputs_as_paid else WHOLE
+    sound = sound_stretches(batch, claim, floor, share)
+    line = claim.totals.tokens_in * share + (claim.totals.tokens_out + batch.size * floor) * WHOLE
+    false = Fraction(line - sum(end - start for start, end in sound), line)
+    paid, true_pay = batch.paid(claim.totals), batch.pay(sum(work_of(batch, outcome) for outcome in batch.outcomes))
+    return Reckoning(
+        overpaid=paid - true_pay,
+        skipped=true_pay - batch.pay(claim.computed),
+        at_stake=rules.collateral + paid,
+        chance=1 - (1 - false) ** leaves_to_check(batch.size),
+        caught=tuple(
+            any(
+                not any(start <= point < end for start, end in sound)
+                for point in drawn_points(seed_of(number), batch.unit, claim.totals, floor, input_share=share)
+            )
+            for number in range(beacons)
+        ),
+    )
+
+
+def sound_stretches(batch: TrueBatch, claim: Claim, floor: int, share: int) -> list[tuple[int, int]]:
+    """The parts of the line for which the provider can show a path, and whoever computes the leaf finds the same."""
+    sound = []
+    for path in claim.paths:
+        if not holds(claim.totals, path):
+            continue
+        tokens_in, tokens_out = before(claim.totals, path)
+        start = tokens_in * share + (tokens_out + path.index * floor) * WHOLE
+        end = start + path.tokens_in * share + (path.tokens_out + floor) * WHOLE
+        if covers(claim.totals, floor, path, start, input_share=share) and opens(path, batch.leaves[path.index].digest):
+            sound.append((start, end))
+    return sound
+
+
+@cache
+def seed_of(number: int) -> bytes:
+    return blake2_256(b"beacon" + number.to_bytes(4, "little"))
