@@ -113,7 +113,7 @@ class Loop:
                 # First: a machine that slept may have slept for too long.
                 self.ledger.trusted.judge(self._clock.now_ms())
                 self.sync.retry_early()
-                self.feed(ev.Tick())
+                self.feed(*self.sync.want_again(), ev.Tick())
             spent = 0.0
             while spent < TURN_SECONDS and (arrived := inbox.receive_nowait()) is not None:
                 spent += self._serve(arrived)

@@ -55,14 +55,17 @@ class WalletSession:
     trust: Trust | None = None
     """What a node has to prove; None: nothing."""
 
-    def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]]) -> None:
-        """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence."""
+    def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]], *, tells: bool = False) -> None:
+        """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence.
+
+        What takes hours by its nature `tells` itself how far it is.
+        """
 
         async def main() -> None:
             async with await self.connect() as client:
                 await body(client)
 
-        explained(lambda: asyncio.run(self._telling_of_waits(main())))
+        explained(lambda: asyncio.run(main() if tells else self._telling_of_waits(main())))
 
     def run_connecting(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what connects by itself, with `connect`, maybe several times; errors end the program with a sentence."""

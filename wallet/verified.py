@@ -25,7 +25,7 @@ from wallet.proved.chain import ProvedChain, system_clock_ms
 from wallet.proved.pins import Pin, check_genesis, compare, hold_to
 from wallet.proved.refutation import RefutedError, about, require
 from wallet.proved.trusting import SeenBlock, TrustExpiredError, expiry, read_seen, renew, seen_of
-from wallet.proved.view import STATE_IS_GONE, ProvedView
+from wallet.proved.view import ProvedView
 from wallet.rpc import RpcError
 from wallet.trust import Trust
 
@@ -108,7 +108,7 @@ class VerifiedClient(ChainClient):
             view = await proved.at(trust.checkpoint)
             with about(self.rpc.url, f"block 0x{trust.checkpoint.hex()}"):
                 require(view.height > 0, "it is no recent one, but the first")
-            await self._compare_validators(proved, view)
+            await proved.require_validators(view, self._tell)
             proved.keep_to(view)
             self._renew(proved, view)
         problem = expiry(self._seen, system_clock_ms())
@@ -116,17 +116,6 @@ class VerifiedClient(ChainClient):
             raise TrustExpiredError(problem)
         if problem is not None:
             self._tell(problem)
-
-    async def _compare_validators(self, proved: ProvedChain, view: ProvedView) -> None:
-        try:
-            await proved.require_validators(view)
-        except RpcError as error:
-            if STATE_IS_GONE not in str(error):
-                raise
-            self._tell(
-                f"{self.rpc.url} does not keep the state of the checkpoint any more, so who validated then is taken "
-                "from the handoffs alone: the hash of a block of the last few minutes has them compared"
-            )
 
     def _renew(self, proved: ProvedChain, view: ProvedView) -> None:
         """Remember the newest final block that was proved."""

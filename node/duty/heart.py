@@ -1,6 +1,6 @@
 """The heart of a validator's node: once an epoch it says for each of its candidates that it is there.
 
-What always holds: it beats for blocks that are final here and of the epoch at the tip, and no more than a few times an
+What always holds: it beats for blocks that are final here and new, and no more than a few times an
 epoch, until the final chain has heard it.
 """
 
@@ -36,13 +36,13 @@ class Heart(Listener):
         self._next = 0
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Beat in an epoch's first final block, and again in each further part of it."""
+        """Beat when the block before an epoch is final, or one of it, and again in each further part of it."""
         final = blocks[-1]
         parameters = self._chain.parameters
         if final.facts.height < self._next or not is_at_tip(self._chain, final.facts, self._clock.now_ms()):
             return
-        epoch = parameters.epoch_of(final.facts.height)
-        self._next = min(final.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(epoch) + 1)
+        epoch = parameters.epoch_of(final.facts.height + 1)
+        self._next = min(final.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(epoch))
         stake = self._chain.runtime.at(final.state)[TrustStake]
         for session, key in self._sessions.items():
             stash = stake.key_owner[session]

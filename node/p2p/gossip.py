@@ -39,6 +39,10 @@ class SeenCache:
             self._ids.popitem(last=False)
         return True
 
+    def forget(self, message_id: bytes) -> None:
+        """Take it for new when it comes again."""
+        self._ids.pop(message_id, None)
+
     def __contains__(self, message_id: bytes) -> bool:
         return message_id in self._ids
 

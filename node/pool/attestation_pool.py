@@ -64,7 +64,7 @@ class AttestationPool(Listener):
     def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
         self._chain = chain
-        self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip)
+        self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip, lambda: self._judged_on().facts.id)
         self._best = best
         self._kept: dict[OrderKey, _Kept] = {}
         self._bytes = 0
@@ -184,8 +184,10 @@ class AttestationPool(Listener):
         return found
 
     def _bound_to_best(self) -> Bound:
-        executed = self._chain.get(self._best()) or self._chain.final
-        return self._chain.runtime.at(executed.state)
+        return self._chain.runtime.at(self._judged_on().state)
+
+    def _judged_on(self) -> ExecutedBlock:
+        return self._chain.get(self._best()) or self._chain.final
 
     def _attached(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
         for raw in block.extrinsics[1:2]:

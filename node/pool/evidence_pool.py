@@ -37,7 +37,7 @@ class EvidencePool(Listener):
     def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
         self._chain = chain
-        self._spreading = Spreading(FrameKind.EVIDENCE, peers, gossip)
+        self._spreading = Spreading(FrameKind.EVIDENCE, peers, gossip, lambda: self._judged_on().facts.id)
         self._best = best
         self._kept: dict[bytes, Proof] = {}
         self._told_in = -1
@@ -79,11 +79,13 @@ class EvidencePool(Listener):
         _LOG.warning("validator %s offended: %s in epoch %d", proof.offender.hex(), proof.kind.name, proof.epoch)
 
     def _judged(self, evidence: Proof) -> ProvenOffence:
-        best = self._chain.get(self._best()) or self._chain.final
         try:
-            return self._chain.runtime.at(best.state)[TrustLock].judge(evidence)
+            return self._chain.runtime.at(self._judged_on().state)[TrustLock].judge(evidence)
         except DispatchError as error:
             raise PoolRefusalError(INVALID, "Invalid Evidence", type(error).__name__) from error
+
+    def _judged_on(self) -> ExecutedBlock:
+        return self._chain.get(self._best()) or self._chain.final
 
     # --- out
 

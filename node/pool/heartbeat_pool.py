@@ -46,7 +46,7 @@ class HeartbeatPool(Listener):
     def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
         """`best` names the block on whose state arrivals are judged."""
         self._chain = chain
-        self._spreading = Spreading(FrameKind.HEARTBEAT, peers, gossip)
+        self._spreading = Spreading(FrameKind.HEARTBEAT, peers, gossip, lambda: self._judged_on().facts.id)
         self._best = best
         self._kept: dict[bytes, KeptBeat] = {}
 
@@ -80,7 +80,7 @@ class HeartbeatPool(Listener):
     def _checked(self, heartbeat: Heartbeat) -> bytes:
         """The key that signed it; `PoolRefusalError` if it can never be attached on the best branch, now or soon."""
         seen = heartbeat.seen
-        best = self._chain.get(self._best()) or self._chain.final
+        best = self._judged_on()
         epoch = self._epoch(seen.number)
         if epoch < self._epoch(best.facts.height) or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
             raise _invalid("of another time")
@@ -96,6 +96,9 @@ class HeartbeatPool(Listener):
         if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
             raise _invalid("bad signature")
         return candidate.session_key
+
+    def _judged_on(self) -> ExecutedBlock:
+        return self._chain.get(self._best()) or self._chain.final
 
     # --- out
 
@@ -142,7 +145,8 @@ class HeartbeatPool(Listener):
         return seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block
 
     def _epoch(self, height: int) -> int:
-        return self._chain.parameters.epoch_of(height)
+        """The epoch that is open after a block: what a heartbeat that names it counts for."""
+        return self._chain.parameters.epoch_of(height + 1)
 
 
 def _invalid(why: str) -> PoolRefusalError:

@@ -2,9 +2,9 @@
 
 A node that joins learns so who sits now, and how far the chain is at least, long before it has executed it.
 
-What always holds: a set is known only if more than two thirds of the one before it certified it; one request is out at
-a time, and one certificate is checked at a turn; what is known decides nothing: only this node's own blocks do, and
-where they seat others than a handoff has proved, the node stops.
+What always holds: a set is known only if more than two thirds of the one before it certified it; a few peers
+are asked at a time, each once, and one certificate is checked at a turn; what is known decides nothing: only this
+node's own blocks do, and where they seat others than a handoff has proved, the node stops.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from node.ledger.chain import Chain
 from node.peers.messages import HANDOFFS, HANDOFFS_PER_ANSWER_MAX, GetHandoffs, PeerStatus
 from node.peers.peers import Peers
 from node.peers.rates import PeerRates
+from node.sync.turns import QuestionTurns
 from node.sync.waiting import Peer
 from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256
@@ -31,11 +32,13 @@ ANSWERS_PER_SECOND = 4.0
 ANSWERS_BURST = 16
 """Of one peer: a question of five bytes that makes us read and send three quarters of a megabyte at most."""
 ASK_MS = 250
+MORE_MS = 1_000
+"""Without an answer, until another peer is asked beside those that were: a good answer is three quarters of a megabyte,
+so all are not asked for the same at once."""
 PATIENCE_MS = 5_000
-"""How long an answer may take; then another peer is asked."""
-REST_MS = 60_000
-"""For a peer that did not answer, had none, or sent a wrong one: an honest one must not be banned for being asked."""
-RESTING_MAX = 1_024
+"""How long an answer may take; then its peer counts as silent."""
+ASKED_MAX = 4
+"""Peers that are asked at a time: one after the other, 13 that never answer kept a joiner from its sets for ever."""
 OWED_MAX = 64
 SETS_KEPT_MAX = 512
 """Different ones, ahead of this node's own chain: some 40 KB each. More are asked for when its blocks come closer."""
@@ -44,11 +47,10 @@ _LOG = logging.getLogger("node")
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The one request that is out."""
+    """A request that is out."""
 
-    peer: Peer
     request: GetHandoffs
-    until_ms: int
+    since_ms: int
 
 
 class SetsAhead:
@@ -63,9 +65,9 @@ class SetsAhead:
         assert own is not None, "the set in office is determined by the final state"
         self._table = SetTable(own)
         self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
-        self._asked: _Asked | None = None
+        self._asked: dict[Peer, _Asked] = {}
         self._owed: dict[Peer, int] = {}  # answers, late ones too
-        self._resting: dict[Peer, int] = {}
+        self._turns = QuestionTurns()
         self._waiting: deque[bytes] = deque()
         self._from: Peer = b""
         self._next_ask_ms = 0
@@ -107,22 +109,22 @@ class SetsAhead:
     def ask(self, standings: Mapping[Peer, PeerStatus]) -> None:
         """Ask a peer that says it is epochs ahead, if it is time to."""
         now_ms = self._now_ms()
-        if self._asked is not None and now_ms >= self._asked.until_ms:
-            self._let_rest(self._asked.peer)
-            self._asked = None
-        is_busy = self._asked is not None or self._waiting or now_ms < self._next_ask_ms
+        self._give_up(now_ms)
+        is_busy = self._waiting or len(self._asked) >= ASKED_MAX or now_ms < self._next_ask_ms
         if is_busy or self._table.count() >= SETS_KEPT_MAX:
             return
-        peer = next((peer for peer, status in standings.items() if self._is_worth_asking(peer, status, now_ms)), None)
+        ahead = (peer for peer, status in standings.items() if self._is_worth_asking(peer, status, now_ms))
+        peer = self._turns.next(ahead, now_ms)
         if peer is None:
             return
-        self._next_ask_ms = now_ms + ASK_MS
         request = GetHandoffs(self.newest.epoch, HANDOFFS_PER_ANSWER_MAX)
         if self._peers.request_handoffs(peer, request):
-            self._asked = _Asked(peer, request, now_ms + PATIENCE_MS)
+            self._asked[peer] = _Asked(request, now_ms)
             self._owed[peer] = min(self._owed.get(peer, 0) + 1, OWED_MAX)
+            self._next_ask_ms = now_ms + MORE_MS
         else:
-            self._let_rest(peer)
+            self._turns.on_useless(peer, now_ms)
+            self._next_ask_ms = now_ms + ASK_MS
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """The answer to a request of ours: what is in it waits to be followed, one at a turn."""
@@ -131,18 +133,21 @@ class SetsAhead:
             self._peers.penalise(peer, "handoffs that were not asked for", self._now_ms())
             return
         self._owed[peer] = owed - 1
-        asked = self._asked
-        if asked is None or asked.peer != peer:  # it was given up
+        asked = self._asked.pop(peer, None)
+        if asked is None:  # it was given up
             return
-        self._asked = None
+        self._next_ask_ms = min(self._next_ask_ms, asked.since_ms + ASK_MS)
         try:
             found = HANDOFFS.decode(payload)
         except DecodeError as error:
             self._refuse(peer, f"malformed handoffs: {error}")
             return
         if not found:  # of a database that is older than handoffs, or a claim that was none
-            self._let_rest(peer)
-        # This node's own blocks may have come past some of them since.
+            self._turns.on_useless(peer, self._now_ms())
+        # Another peer was quicker; or this node's own blocks have led it to fewer sets than it had been told of.
+        if self._waiting or self.newest.epoch < asked.request.from_epoch:
+            return
+        # This node's own blocks, or handoffs of another peer, may have come past some of them since.
         self._waiting, self._from = deque(found[self.newest.epoch - asked.request.from_epoch :]), peer
 
     def follow_next(self) -> Peer | None:
@@ -158,14 +163,14 @@ class SetsAhead:
             return peer
         self._table.write(following)
         if not self._waiting:
+            self._turns.on_right(peer)
             _LOG.info("handoffs prove the sets up to epoch %d: #%d is final", following.epoch, self.proven_height)
         return peer
 
     def forget_peer(self, peer: Peer) -> None:
         """A connection ended."""
         self._owed.pop(peer, None)
-        if self._asked is not None and self._asked.peer == peer:
-            self._asked = None
+        self._asked.pop(peer, None)
 
     # --- beside this node's own blocks
 
@@ -225,20 +230,21 @@ class SetsAhead:
         """Whether a peer claims to be past the epoch of the newest set: that proves nothing, and costs a question."""
         is_possible = status.final_height <= self._chain.highest_possible(now_ms)
         is_ahead = self._epoch_of(status.final_height) > self.newest.epoch
-        return is_possible and is_ahead and self._resting.get(peer, 0) <= now_ms
+        return is_possible and is_ahead and peer not in self._asked
+
+    def _give_up(self, now_ms: int) -> None:
+        """Wait no longer for whoever had its time."""
+        late = [peer for peer, asked in self._asked.items() if now_ms >= asked.since_ms + PATIENCE_MS]
+        for peer in late:
+            del self._asked[peer]
+            self._turns.on_silence(peer, now_ms)
 
     def _refuse(self, peer: Peer, reason: str) -> None:
         # While it owes another answer this may be a late one to an earlier question, and right: it only has to rest,
         # so who leaves a question open gains one wrong answer a minute, which is what a penalty a minute allows.
         if not self._owed.get(peer, 0):
             self._peers.penalise(peer, reason, self._now_ms())
-        self._let_rest(peer)
-
-    def _let_rest(self, peer: Peer) -> None:
-        self._resting.pop(peer, None)
-        self._resting[peer] = self._now_ms() + REST_MS
-        if len(self._resting) > RESTING_MAX:
-            self._resting.pop(next(iter(self._resting)))
+        self._turns.on_useless(peer, self._now_ms())
 
 
 def _conflict(epoch: int) -> str:

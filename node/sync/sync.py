@@ -39,6 +39,8 @@ WAITS_MAX = 50
 """Turns of 10 ms for which a block's import is put off while a worker is at its signatures: it may die over them."""
 ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
 STANDINGS_MAX = 1_024
+AGAIN_MS = 5_000
+"""Between two looks at tips that peers named and that did not come: longer than the machine asks for one."""
 UNATTACHED_PER_SECOND = 2.0
 UNATTACHED_BURST = 32
 """Blocks of one peer with a parent that is not here: an honest one announces its own, one in each slot that it has."""
@@ -84,6 +86,7 @@ class Sync:
         self._reached: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # the last block that came of a fetch
         self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
         self._asked: dict[Peer, tuple[int, int]] = {}
+        self._again_ms = 0
         self._standings: dict[Peer, PeerStatus] = {}
         self.sets_ahead = SetsAhead(chain, peers, now_ms)
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
@@ -138,6 +141,7 @@ class Sync:
                 return
             is_here = self._chain.get(waiting.block_id) is not None
             if not is_here and not self._answered.add(waiting) and waiting.block_id not in self._answered:
+                self._again_ms = 0  # no room: it goes on as soon as what waits is executed
                 return
             last = waiting
             _remember(self._reached, request.block, (waiting.block_id, waiting.header.number), REQUESTS_MAX)
@@ -165,6 +169,18 @@ class Sync:
             self.highest_height = max(self.highest_height, status.tip_height)
             self.sets_ahead.ask(self._standings)
         return [ev.BlockWanted(status.tip, peer)]
+
+    def want_again(self) -> list[ev.Event]:
+        """Tips that peers named, and that are still not here when nothing waits any more.
+
+        The machine gives a block up after some seconds, and 512 before it may wait here for longer. Where a chain
+        stands still nobody names its tip a second time: a node that joined one stopped at #540 for good.
+        """
+        now_ms = self._now_ms()
+        if self.has_work or now_ms < self._again_ms:
+            return []
+        self._again_ms = now_ms + AGAIN_MS
+        return [ev.BlockWanted(status.tip, peer) for peer, status in self._standings.items() if self._is_missed(status)]
 
     def fetch(self, block: bytes, peer: Peer, above: int) -> None:
         """The machine wants a block: ask, unless what is already on its way will bring it."""
@@ -366,6 +382,10 @@ class Sync:
         if self._peers.request_blocks(peer, request):
             _remember(self._requests, peer, request, REQUESTS_MAX)
             _remember(self._owed, peer, min(self._owed.get(peer, 0) + 1, OWED_MAX), STANDINGS_MAX)
+
+    def _is_missed(self, status: PeerStatus) -> bool:
+        is_above = status.tip_height > self._chain.final.facts.height and self._is_plausible(status)
+        return is_above and status.tip not in self._chain and status.tip not in self._bad
 
     def _is_plausible(self, status: PeerStatus) -> bool:
         """Heights grow by one a slot at most: nobody can be further than the time since genesis allows."""

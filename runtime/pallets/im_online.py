@@ -1,8 +1,10 @@
 """Heartbeats: how somebody without a seat shows that it is on line, as an inherent of any author.
 
-A node signs, once an epoch, the number and the hash of a block of that epoch that is final for it: nobody could have
-said that before. Always: a heartbeat counts for the epoch of its block and the stash that it names, once; a block whose
-heartbeats break a rule is invalid; one `problem` decides for authors, importers and pools.
+A node signs, once an epoch, the number and the hash of a block that is final for it: one of that epoch, or the last one
+before, with which it began. Nobody could have said that sooner, and there is such a block also where finality comes
+once an epoch, with its last block. Always: a heartbeat counts for the epoch that was open after its block, and for the
+stash that it names, once; a block whose heartbeats break a rule is invalid; one `problem` decides for authors,
+importers and pools.
 """
 
 from itertools import pairwise
@@ -99,7 +101,7 @@ class ImOnline(Pallet, index=17):
         candidate = self.stake.candidates[seen.stash]
         if candidate is None:
             return "no candidate"
-        if self.beacon.epoch_of(seen.number) != self.beacon.epoch() or seen.number == 0:
+        if self.beacon.epoch_of(seen.number + 1) != self.beacon.epoch() or seen.number == 0:
             return "of another epoch"
         if self.stake.was_on_line(seen.stash, self.beacon.epoch()):
             return "it was on line in this epoch already"

@@ -60,6 +60,21 @@ def test_a_joiner_knows_the_sets_before_it_has_their_blocks(database: Path, tmp_
         served.close()
 
 
+def test_a_joiner_beside_a_chain_that_stands_still_fetches_all_of_it(database: Path, tmp_path: Path) -> None:
+    served = NodeProcess(tmp_path, "served", "--chain", "dev", "--no-rpc", "--node-key", BOOT_SEED.hex())
+    shutil.copytree(database, Paths(served.base, "dev").database)
+    joiner = NodeProcess(tmp_path, "joiner", "--chain", "dev", "--no-rpc", "--bootnodes", address_of(served))
+    try:
+        served.start()
+        joiner.start()
+        # More than twice what may wait at once: a node whose peers said nothing new stopped at #540.
+        wait_for(lambda: joiner.final_height() >= EPOCHS * 60, 120)
+        assert list(served.finals()) == [EPOCHS * 60 + 1], "it started there, and made nothing final: it had no news"
+    finally:
+        joiner.close()
+        served.close()
+
+
 def test_a_joiner_follows_sets_that_elections_change(tmp_path: Path) -> None:
     maker = ElectingMaker(tmp_path)
     blocks = maker.chain.parameters.epoch_blocks

@@ -32,7 +32,8 @@ class SettledChain:
 
     @property
     def final(self) -> Any:
-        return SimpleNamespace(state=self.market.state, facts=SimpleNamespace(height=self.market.height))
+        facts = SimpleNamespace(height=self.market.height, id=hash_of(self.market.height))
+        return SimpleNamespace(state=self.market.state, facts=facts)
 
     def get(self, block: bytes) -> Any:
         del block

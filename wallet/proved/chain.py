@@ -14,17 +14,22 @@ from consensus.parameters import Parameters
 from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
 from runtime.frame.api import Apis
+from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
-from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, trust_root
+from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, hands_on_to, trust_root
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
 from wallet.proved.refutation import RefutedError, about, require
 from wallet.proved.sets import KnownSets
 from wallet.proved.sets_file import SetsFile
-from wallet.proved.view import AskNode, ProvedView
+from wallet.proved.view import STATE_IS_GONE, AskNode, ProvedView
+from wallet.rpc import RpcError
+
+WALK_TOLD_FROM = 256
+"""Headers to follow at once from which on a person is told: an epoch of a live chain has 1,800."""
 
 
 def system_clock_ms() -> int:
@@ -74,18 +79,40 @@ class ProvedChain:
             self._newest = view.block
             self.descend_from(view.height, view.block_id)
 
-    async def require_validators(self, view: ProvedView) -> None:
-        """See that the state of a block that is trusted seats whom the handoffs lead to; else they are forgotten.
+    async def require_validators(self, view: ProvedView, tell: Callable[[str], object] = lambda _: None) -> None:
+        """See that a block that is trusted seats whom the handoffs lead to; else the handoffs are forgotten.
 
-        Whose stake is out may hand on to anybody, and certify any block, a true one too. RpcError where the node does
-        not keep that state any more.
+        Whose stake is out may hand on to anybody, and certify any block, a true one too. Its state says who sat; where
+        the node keeps that no longer, the header with which its epoch began says it, which is kept for ever. `tell`
+        hears of a long way there.
         """
-        said = await view.read(TrustStake.seats)
         followed = seats_of(await self._sets.of(self.root.parameters.epoch_of(view.height)))
+        matter = f"who validates at block 0x{view.block_id.hex()}"
+        try:
+            said = await view.read(TrustStake.seats)
+        except RpcError as error:
+            if STATE_IS_GONE not in str(error):
+                raise
+            with about(self._url, matter):
+                said = followed if await self._began_with(view, followed, tell) else ()
         if said != followed:
             self._sets.forget()
-        with about(self._url, f"who validates at block 0x{view.block_id.hex()}"):
+        with about(self._url, matter):
             require(said == followed, "the state of that block seats others than the handoffs lead to")
+
+    async def _began_with(self, view: ProvedView, seats: tuple[Seat, ...], tell: Callable[[str], object]) -> bool:
+        """Whether these are the seats of a block's epoch, by the hash of the block alone; RefutedError."""
+        epoch, header = self.root.parameters.epoch_of(view.height), view.block.header
+        if not epoch:
+            return seats == self.root.seats
+        boundary = self.root.parameters.boundary(epoch - 1)
+        way = header.number - boundary
+        if way >= WALK_TOLD_FROM:
+            gone = f"{self._url} keeps the state of block {header.number:,} no longer"
+            tell(f"{gone}: following {way:,} headers to the one that says who validated then")
+        while header.number > boundary:
+            header = await self._parent(header)
+        return hands_on_to(header, seats)
 
     def descend_from(self, number: int, block: bytes) -> None:
         """Believe no final block above this one that does not descend from it; see `_require_descent`."""
@@ -139,10 +166,15 @@ class ProvedChain:
                     found.append(block)
                 if header.number <= first:
                     return found[::-1]
-                number, block = header.number - 1, header.parent_hash
-                header = header_of(await self._ask("chain_getHeader", "0x" + block.hex()))
-                is_next = block_id(header) == block and header.number == number
-                require(is_next, f"it shows another header than that of block 0x{block.hex()}")
+                block, header = header.parent_hash, await self._parent(header)
+
+    async def _parent(self, child: Header) -> Header:
+        """The header before one; RefutedError if the node shows another, or none."""
+        number, block = child.number - 1, child.parent_hash
+        header = header_of(await self._ask("chain_getHeader", "0x" + block.hex()))
+        is_next = block_id(header) == block and header.number == number
+        require(is_next, f"it shows another header than that of block 0x{block.hex()}")
+        return header
 
     async def body(self, block: bytes) -> tuple[Header, tuple[bytes, ...]]:
         """Header and extrinsics of the block that has this id, final or not; NodeRefutedError for others."""
@@ -167,7 +199,7 @@ class ProvedChain:
         return Inclusion(block, header.number, place, events_of(records, place))
 
     async def _require_final(self, block: bytes, number: int) -> None:
-        """The block is certified, or the state after a certified block lists it among its ancestors."""
+        """The block is certified, or an ancestor of a certified one: by the state after that, or by hashes alone."""
         matter = f"block 0x{block.hex()} being final"
         certified = await self._certified(number)
         with about(self._url, matter):
@@ -178,7 +210,12 @@ class ProvedChain:
             within = number < certified.header.number <= number + BLOCK_HASH_COUNT
             require(within, f"the next certified block has the number {certified.header.number}, not above {number}")
         view = ProvedView(self._url, self._ask, self._apis, certified)
-        ancestor = await view.read(System.block_hash, number)
+        try:
+            ancestor = await view.read(System.block_hash, number)
+        except RpcError as error:
+            if STATE_IS_GONE not in str(error):
+                raise
+            (ancestor,) = await self.ids(number, number)
         with about(self._url, matter):
             require(ancestor == block, f"the final block {number} is another: 0x{ancestor.hex()}")
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from consensus.certificates import CERTIFICATE, verify_certificate
+from consensus.handoffs import seats_log
 from consensus.headers import InvalidHeaderError, read_header
 from consensus.parameters import Parameters
 from consensus.validators import Validator, ValidatorSet
 from genesis.chain import GENESIS_KEYS
 from runtime.blocks.block import Header, block_id
-from runtime.blocks.digest import CERTIFICATE_BYTES_MAX
+from runtime.blocks.digest import CERTIFICATE_BYTES_MAX, NextValidators, consensus_logs
 from runtime.blocks.votes import BallotKind
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import DecodeError
@@ -105,3 +106,9 @@ def descended(header: Header) -> FinalHeader:
         return FinalHeader(block_id(header), header, read_header(header).pre_digest.slot)
     except (DecodeError, InvalidHeaderError) as error:
         raise RefutedError(f"its header is malformed ({error})") from error
+
+
+def hands_on_to(header: Header, seats: tuple[Seat, ...]) -> bool:
+    """Whether the last header of an epoch says that these sit in the next one; DecodeError if it is malformed."""
+    named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]
+    return named == [seats_log(seats)]

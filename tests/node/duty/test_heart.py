@@ -77,12 +77,19 @@ def test_it_beats_with_the_key_that_is_registered_and_with_no_other(stage: Stage
 
 
 def test_a_few_times_an_epoch_and_at_once_in_the_next(stage: Stage) -> None:
-    for height in range(61, 121):
+    for height in range(60, 120):
         stage.final(height)
-    assert [beat.seen.number for beat in stage.pool.beats] == [61, 76, 91, 106]
+    assert [beat.seen.number for beat in stage.pool.beats] == [60, 75, 90, 105]
     assert len(stage.pool.beats) == BEATS
     stage.final(125)
     assert stage.pool.beats[-1].seen.number == 125
+
+
+def test_where_finality_comes_once_an_epoch_its_last_block_is_seen_in_the_next_one(stage: Stage) -> None:
+    for height in (60, 120, 180):
+        stage.final(height)
+        stage.bound[TrustStake].note_heard(STASH, height // 60)  # an author has attached it
+    assert [beat.seen.number for beat in stage.pool.beats] == [60, 120, 180]
 
 
 def test_who_starts_late_in_an_epoch_beats_again_at_the_beginning_of_the_next(stage: Stage) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool import heartbeat_pool
+from node.pool import heartbeat_pool, spreading
 from node.pool.heartbeat_pool import AHEAD_MAX, HEARTBEAT, HeartbeatPool
 from node.pool.refusal import PoolRefusalError
+from node.pool.spreading import LOOKS_MAX
 from played_transport import PlayedTransport
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.types import Unsigned
@@ -120,7 +122,7 @@ def test_each_condition_alone_keeps_one_out(stage: Stage) -> None:
     bad = {
         "no candidate": stage.beat(SAVER),
         "on line in this epoch already": stage.beat(stage.market.validators[0]),
-        "another time": stage.beat(NEW[0], EPOCH_BLOCKS),
+        "another time": stage.beat(NEW[0], EPOCH_BLOCKS - 1),
         "another time ": heartbeat(NEW[0], GENESIS_HASH, height + AHEAD_MAX + 1, hash_of(1)),
         "not final here": replace(good, seen=SeenFinal(NEW[0].stash, height, hash_of(height - 1))),
         "bad signature": replace(good, signature=stage.beat(NEW[1]).signature),
@@ -155,9 +157,58 @@ def test_cheap_reasons_cost_no_signature(stage: Stage, monkeypatch: pytest.Monke
     assert len(checks) == 1
 
 
+def test_one_that_came_before_the_block_that_it_needs_is_taken_when_it_is_told_again(stage: Stage) -> None:
+    """This node was a block behind: whose heartbeat it is it could not know."""
+    late = SAVER
+    beat = stage.beat(late, stage.market.height + 1)
+    assert stage.hear(beat) == [], "no candidate yet"
+    assert stage.hear(beat) == []
+    offers = (TrustStake.bond(value=BOND), validates(late))
+    stage.market.block(*(signed(late.stash, offer) for offer in offers))
+    assert stage.hear(beat, "b") == [("a", FrameKind.HEARTBEAT, HEARTBEAT.encode(beat))]
+    assert stage.hear(beat) == [], "known"
+    assert [one.stash for one in stage.make_block()] == [late.stash]
+
+
+def test_a_bad_one_that_is_told_again_and_again_costs_a_few_signatures_and_one_a_block(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = []
+
+    def counted(*claim: bytes) -> bool:
+        checks.append(claim)
+        return verify_ed25519(*claim)
+
+    monkeypatch.setattr(heartbeat_pool, "verify_ed25519", counted)
+    bad = replace(stage.beat(NEW[0], 2 * EPOCH_BLOCKS), signature=bytes(64))
+    counts = []
+    for _ in range(3 * LOOKS_MAX):
+        for peer in ("a", "b", "a"):
+            assert stage.hear(bad, peer) == []
+        counts.append(len(checks))
+        if stage.market.height < 2 * EPOCH_BLOCKS - 1:
+            stage.market.block()
+        upon = bytes([len(counts)])  # another block, each time
+        monkeypatch.setattr(stage.pool._spreading, "_upon", partial(bytes, upon))
+    assert counts[:LOOKS_MAX] == list(range(1, LOOKS_MAX + 1))
+    assert counts[-1] == LOOKS_MAX
+
+
+def test_messages_that_were_refused_are_remembered_within_bounds(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spreading, "REFUSED_MAX", 4)
+    for number in range(10):
+        stage.hear(replace(stage.beat(SAVER), signature=number.to_bytes(64, "big")))
+    assert len(stage.pool._spreading._refused) == 4
+
+
 def test_one_of_a_block_that_this_node_has_not_yet_waits_for_it(stage: Stage) -> None:
     stage.hear(stage.beat(NEW[0], stage.market.height + 1))
     assert stage.make_block() == [], "not final there yet"
+    assert [one.stash for one in stage.make_block()] == [NEW[0].stash]
+
+
+def test_one_of_the_last_block_before_the_epoch_is_of_this_epoch(stage: Stage) -> None:
+    assert stage.hear(stage.beat(NEW[0], EPOCH_BLOCKS))
     assert [one.stash for one in stage.make_block()] == [NEW[0].stash]
 
 

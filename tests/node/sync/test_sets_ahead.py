@@ -17,8 +17,9 @@ from node.peers.messages import (
     HANDOFFS_PER_ANSWER_MAX,
     PeerStatus,
 )
-from node.sync import sets_ahead
-from node.sync.sets_ahead import ASK_MS, PATIENCE_MS, REST_MS
+from node.sync import sets_ahead, turns
+from node.sync.sets_ahead import ASK_MS, ASKED_MAX, MORE_MS, PATIENCE_MS
+from node.sync.turns import REST_MS
 from runtime.blocks.block import HEADER, block_id
 from runtime.cryptography import signatures
 
@@ -40,7 +41,7 @@ def test_a_joiner_follows_to_the_tip_over_sets_that_change(joiner: Joiner) -> No
     while joiner.ahead.newest.epoch < EPOCHS:
         epoch = joiner.ahead.newest.epoch
         assert joiner.asks() == [(PEER, epoch)]
-        assert joiner.asks() == [], "one request is out at a time"
+        assert joiner.asks() == [], "one request is out to a peer at a time"
         part = handoffs[epoch : epoch + HANDOFFS_PER_ANSWER_MAX]
         assert joiner.answer(PEER, *part) == len(part)
     assert joiner.ahead.newest == sets[-1]
@@ -181,7 +182,7 @@ def test_sets_that_are_kept_are_bounded(joiner: Joiner, monkeypatch: pytest.Monk
 
 
 def test_resting_peers_are_bounded(joiner: Joiner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets_ahead, "RESTING_MAX", 4)
+    monkeypatch.setattr(turns, "REMEMBERED_MAX", 4)
     for number in range(10):
         joiner.standings.clear()
         joiner.claim(b"%d" % number, 2)
@@ -189,7 +190,7 @@ def test_resting_peers_are_bounded(joiner: Joiner, monkeypatch: pytest.MonkeyPat
         assert joiner.asks() == [(b"%d" % number, 0)]
         joiner.ahead.on_answer(HANDOFFS.encode(()), b"%d" % number)
         joiner.ahead.forget_peer(b"%d" % number)
-    assert len(joiner.ahead._resting) == 4
+    assert len(joiner.ahead._turns) == 4
     assert joiner.ahead._owed == {}
 
 
@@ -203,4 +204,44 @@ def test_who_is_asked_again_may_answer_late_both_times(joiner: Joiner) -> None:
     assert joiner.asks() == [(PEER, 0)]
     assert joiner.answer(PEER, *handoffs) == 2
     assert joiner.answer(PEER, *handoffs) == 0
+    assert (joiner.ahead.newest, joiner.peers.penalties) == (sets[-1], 0)
+
+
+def crowd(joiner: Joiner, silent: int) -> bytes:
+    """So many peers that will not answer, and behind them an honest one."""
+    peers = [b"silent %d" % number for number in range(silent)] + [b"honest"]
+    for peer in peers:
+        joiner.transport.connected.append(peer.decode())
+        joiner.claim(peer, EPOCHS)
+    return peers[-1]
+
+
+@pytest.mark.parametrize("silent", [13, 40, 200])
+def test_silent_peers_hold_up_an_honest_one_once_each_and_a_few_at_a_time(joiner: Joiner, silent: int) -> None:
+    handoffs, sets = history(joiner.chain, SETS)
+    honest, begun = crowd(joiner, silent), joiner.now_ms
+    asked: list[bytes] = []
+    while honest not in asked:
+        asked += [peer for peer, _ in joiner.asks()]
+        assert len(joiner.ahead._asked) <= ASKED_MAX
+        assert joiner.now_ms - begun <= (silent // ASKED_MAX + 2) * (PATIENCE_MS + ASK_MS), "rounds of four"
+    assert len(asked) == len(set(asked)) == silent + 1, "nobody is asked twice before everybody was asked once"
+    while joiner.ahead.newest.epoch < EPOCHS:  # and then it is asked before all who never answered
+        epoch = joiner.ahead.newest.epoch
+        assert joiner.answer(honest, *handoffs[epoch : epoch + HANDOFFS_PER_ANSWER_MAX])
+        assert joiner.asks() == ([(honest, joiner.ahead.newest.epoch)] if joiner.ahead.newest.epoch < EPOCHS else [])
+    assert (joiner.ahead.newest, joiner.peers.penalties) == (sets[-1], 0)
+
+
+def test_another_peer_is_asked_beside_one_that_takes_long_and_whoever_is_first_is_followed(joiner: Joiner) -> None:
+    handoffs, sets = history(joiner.chain, SETS[:2])
+    joiner.claim(PEER, 2)
+    joiner.claim(OTHER, 2)
+    assert joiner.asks() == [(PEER, 0)]
+    joiner.now_ms += MORE_MS
+    assert joiner.asks() == [(OTHER, 0)]
+    joiner.ahead.on_answer(HANDOFFS.encode(tuple(handoffs)), OTHER)
+    joiner.ahead.on_answer(HANDOFFS.encode(tuple(handoffs)), PEER)
+    followed = [joiner.ahead.follow_next() for _ in range(3)]
+    assert followed == [OTHER, OTHER, None]
     assert (joiner.ahead.newest, joiner.peers.penalties) == (sets[-1], 0)

@@ -75,6 +75,19 @@ def test_a_heartbeat_counts_for_the_epoch_of_its_block() -> None:
     assert chain.happened(HeartbeatReceived) == [HeartbeatReceived(NEW.stash)]
 
 
+def test_the_last_block_before_an_epoch_is_enough_where_finality_comes_once_an_epoch() -> None:
+    """With that block: none of the epoch itself is final while it lasts, and who had no seat was heard by nobody."""
+    chain = chain_of()
+    chain.block(attach(beat(NEW, EPOCH_BLOCKS)))
+    assert chain.now()[TrustStake].heard[NEW.stash] == 2, "in epoch 1, not in the one that it was the last block of"
+    chain.block(refuses((beat(NEW, FINAL),), "on line in this epoch already"))
+    while chain.height < 2 * EPOCH_BLOCKS:
+        chain.block(refuses((beat(OTHER, 2 * EPOCH_BLOCKS),), "another epoch"))
+    chain.block()
+    assert NEW.stash in {seat.stash for seat in chain.now()[TrustStake].validators(3)}
+    chain.block(refuses((beat(NEW, EPOCH_BLOCKS),), "another epoch"))
+
+
 def test_who_beats_is_elected_and_who_does_not_is_not() -> None:
     chain = chain_of()
     chain.block(attach(beat(NEW)))
@@ -87,7 +100,7 @@ def test_who_beats_is_elected_and_who_does_not_is_not() -> None:
 
 BAD: dict[str, tuple[Callable[[], tuple[Heartbeat, ...]], str]] = {
     "no candidate": (lambda: (heartbeat(SAVER, hash_of(0), FINAL, hash_of(FINAL)),), "no candidate"),
-    "of the epoch before": (lambda: (beat(NEW, EPOCH_BLOCKS),), "another epoch"),
+    "of the epoch before": (lambda: (beat(NEW, EPOCH_BLOCKS - 1),), "another epoch"),
     "of the genesis": (lambda: (beat(NEW, 0),), "another epoch"),
     "of the next epoch": (lambda: (beat(NEW, 2 * EPOCH_BLOCKS + 1),), "another epoch"),
     "of a block that is not final": (lambda: (beat(NEW, EPOCH_BLOCKS + 4),), "not of a block that is final"),

@@ -81,7 +81,7 @@ async def everything(view: ProvedView | ChainClient) -> list[Any]:
         ("GpuTasksApi_judging_readers", ()),
         ("GpuTasksApi_duties", (STASHES[0],)),
         ("GpuTasksApi_unit", (bytes(32),)),
-        ("GpuTasksApi_quote", (0, 10**8, 2)),
+        ("GpuTasksApi_quote", (0, 10**8, 2, 40)),
         ("GpuTasksApi_provider_stash", (STASHES[1],)),
     ):
         found.append(await view.query(name, *arguments))
@@ -118,6 +118,27 @@ def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: P
         assert (await chain.newest()).height == 2
         liar.lies["ogpu_certifiedHeader"] = lambda _: old
         assert (await chain.newest()).height == 2
+
+    with_node(tmp_path, body)
+
+
+def test_a_block_is_shown_to_be_final_by_hashes_alone_where_no_state_names_it_any_more(tmp_path: Path) -> None:
+    async def body(node: PlayedNode, liar: Liar) -> None:
+        for _ in range(5):
+            node.author()
+        await until_final(liar, node)
+        newest = await liar.rpc.call("ogpu_certifiedHeader")
+        chain = await liar.open(node.chain.genesis_hash)
+        liar.lies["ogpu_certifiedHeader"] = lambda _: newest  # one certificate for five blocks
+        for dropped in node.ids[1:]:
+            del node.tries[dropped]
+        assert (await chain.at(node.ids[2])).height == 2
+        assert liar.asked.count("chain_getHeader") == 1 + 1 + 3, "block 0, the block itself, and the way to it"
+        other = node.chain.head.parent_hash
+        liar.lies["chain_getHeader"] = lambda said: {**said, "number": "0x2"} if said["number"] == "0x3" else said
+        with pytest.raises(NodeRefutedError):
+            await chain.at(node.ids[2])
+        assert (await chain.at(other)).height == 4
 
     with_node(tmp_path, body)
 
