@@ -4,6 +4,7 @@ In reading order:
 
 * `funds`: whether an account can pay for what it is about to send
 * `offers`: what is sold and who offers it
+* `batches`: a file of many requests: read, split into units, taken up again, answered in its form
 * `posting_kind`: what can be posted once: units, and tasks
 * `posting`: from lines of a file to what units are posted with
 * `posting_record`: what is about to be posted, on the disk
@@ -25,8 +26,7 @@ In reading order:
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
-* `batches`: a file of many requests: read, split into units, taken up again, answered in its form
-* `file_runs`: such a file on its way: from its lines to units on the chain, and from their ends to its answers
+* `file_runs`: a file of many requests on its way: from lines to units on the chain, from their ends to answers
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs

@@ -24,8 +24,12 @@ COMMANDS = {
         "Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid what.",
     ),
     "cancel": (
-        "units:cancel",
-        "Take back a UNIT (0x..) that is queued, or a TASK (0x..) that does not run yet; what it costs is shown.",
+        "posting.cancelling:cancel",
+        "Take back a UNIT (0x..) that is queued, a TASK (0x..) that does not run yet, or what of a RUN still waits.",
+    ),
+    "batch": (
+        "posting.listing:batch",
+        "Say how RUN stands, a file posted with --out: its status and how many are answered; or list all runs.",
     ),
     "appeal": (
         "units:appeal",

@@ -57,7 +57,8 @@ async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[
         if rest:
             paid.append(UnitPayment(_unnamed(unit), None, rest, unit.customer))
         return paid, unit.refund in (Refund.CANCELLED, Refund.EXPIRED)
-    return [*paid, *_of_case(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
+    aside = _for_the_auditor(unit) if paid and ending.case is None else []
+    return [*paid, *aside, *_of_case(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
 
 
 def _by_record(unit: Unit) -> list[UnitPayment]:
@@ -78,10 +79,18 @@ def _by_record(unit: Unit) -> list[UnitPayment]:
     return [UnitPayment(roles[payee], payee, grains, unit.customer) for payee, grains in sums.items()]
 
 
+def _for_the_auditor(unit: Unit) -> list[UnitPayment]:
+    """Of a batch that is checked by its leaves: held for its auditor, or the audit pot, when its check ends."""
+    if not unit.leaf_audit_ppm:
+        return []
+    fee = money.check_fee(unit.rules, unit.price, unit.terms.requests)
+    return [UnitPayment("auditor of its leaves, or the audit pot", None, fee, unit.customer)]
+
+
 def _unnamed(unit: Unit) -> str:
     """Who got what the customer paid beside what the record tells."""
     if unit.state is UnitState.SETTLED:
-        return "judges"
+        return "judges, or the auditor of its leaves" if unit.leaf_audit_ppm else "judges"
     return "burned" if unit.refund is Refund.CANCELLED else "judges, or burned"
 
 

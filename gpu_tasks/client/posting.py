@@ -11,16 +11,27 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.client.batches.splitting import LIST_BYTES
 from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
+from gpu_tasks.data.pieces import in_pieces
 from gpu_tasks.data.placement import COPIES, stores_for
-from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
+from gpu_tasks.data.sealing import (
+    CONTENT_BYTES_MAX,
+    LARGE_CONTENT_BYTES_MAX,
+    READERS_MAX,
+    SealKey,
+    address_of,
+    seal,
+)
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX, commitment_of, encode_input
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX
 from gpu_tasks.market.inference.services import Service, ServiceTerms
@@ -66,6 +77,39 @@ class UnitWish:
     tokens_in: int
     tokens_max: int
     price_max: int
+
+    @property
+    def size(self) -> int:
+        """Of the requests, in bytes."""
+        return len(self.request)
+
+
+class AskedUnit(Protocol):
+    """What a `UnitWish` says, for units whose requests are not kept in memory."""
+
+    @property
+    def request(self) -> bytes:
+        """Its requests, as its input holds them."""
+
+    @property
+    def size(self) -> int:
+        """Of these, in bytes, or a little less: told without reading them."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+    @property
+    def tokens_in(self) -> int:
+        """Of all of them."""
+
+    @property
+    def tokens_max(self) -> int:
+        """Of all answers, at most."""
+
+    @property
+    def price_max(self) -> int:
+        """In grains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +183,13 @@ def units_of(
 def _unit_of(
     part: Sequence[bytes], lines: Sequence[Prompt], form: WorkloadForm, wish: Wish, sold: ServiceTerms
 ) -> UnitWish:
-    request = part[0] if len(part) == 1 else encode_requests(part)
-    if len(request) > INPUT_BYTES_MAX:
+    size = sum(map(len, part))
+    if size + (len(part) + 1) * LIST_BYTES > INPUT_BYTES_MAX:
         raise PostError(
-            f"lines {lines[0].line} to {lines[-1].line} have {len(request):,} bytes of requests, and a unit holds "
+            f"lines {lines[0].line} to {lines[-1].line} have {size:,} bytes of requests, and a unit holds "
             f"{INPUT_BYTES_MAX:,}: give a smaller --batch"
         )
+    request = part[0] if len(part) == 1 else encode_requests(part)
     tokens_in = sum(form.cost_in(each) for each in part)
     tokens_max = sum(form.cost_asked(each) for each in part)
     price = price_of(wish.rate_max, work_of(sold.input_share, tokens_in, tokens_max))
@@ -176,17 +221,17 @@ def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: st
 
 
 async def cost_of(
-    client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[UnitWish], tip: int = 0
+    client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[AskedUnit], tip: int = 0
 ) -> PostingCost:
     """The exact cost of the units, with a tip for each extrinsic."""
-    counts = Counter(unit.price_max for unit in units)
+    counts = Counter((unit.price_max, unit.count) for unit in units)
     quotes = []
-    for price, count in counts.items():
-        quote = await market_reads.quote(client, service, price, racers)
+    for (price, requests), count in counts.items():
+        quote = await market_reads.quote(client, service, price, racers, requests)
         if quote is None:
             raise PostError(f"there is no service {service}")
         quotes.append((count, quote))
-    dummy = UnitTerms(max(counts, default=0), racers, bytes(32), bytes(32), 0, 1)
+    dummy = UnitTerms(max((unit.price_max for unit in units), default=0), racers, bytes(32), bytes(32), 0, 1)
     sizes = [len(part) for part in parts_of(range(len(units)))]
     calls = {size: UnitPosting(service).call([dummy] * size) for size in sorted(set(sizes))}
     fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
@@ -215,7 +260,7 @@ class Sealer:
         """Units of the service that is wished for."""
         return UnitPosting(self.service)
 
-    async def terms(self, requests: Sequence[UnitWish], tell: Callable[[], None]) -> Sequence[UnitTerms]:
+    async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> Sequence[UnitTerms]:
         """Seal each unit's input to all who may race or judge, and to the customer; store it; the terms to post.
 
         BlobError if some input could not be stored. Several go side by side, so a slow store holds none of them up.
@@ -229,20 +274,20 @@ class Sealer:
                 f"service {self.service} has no provider that inputs could be sealed to; see `ogpu providers`"
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
-        turn = asyncio.Semaphore(SEALED_AT_ONCE)
+        turn, large = asyncio.Semaphore(SEALED_AT_ONCE), asyncio.Lock()  # large ones one by one, for their memory
 
-        async def sealed(unit: UnitWish) -> UnitTerms:
-            async with turn:
+        async def sealed(unit: AskedUnit) -> UnitTerms:
+            async with turn, large if unit.size > CONTENT_BYTES_MAX else nullcontext():
                 own = SealKey.of(self.key).public
                 content = encode_input(os.urandom(32), own, unit.request)
-                blob = seal(content, [own, *keys[: READERS_MAX - 1]])
-                address = address_of(blob)
-                await self.blobs.put(blob, stores_for(address, endpoints), COPIES)
+                blobs = in_pieces(seal(content, [own, *keys[: READERS_MAX - 1]], LARGE_CONTENT_BYTES_MAX))
+                for blob in blobs:
+                    await self.blobs.put(blob, stores_for(address_of(blob), endpoints), COPIES)
                 tell()
             return UnitTerms(
                 price_max=unit.price_max,
                 racers=self.racers,
-                input_root=address,
+                input_root=address_of(blobs[-1]),
                 input_commitment=commitment_of(content),
                 sealed_at=sealed_at,
                 tokens_max=unit.tokens_max,

@@ -91,13 +91,38 @@ class PostingRun(Generic[Asked]):
         self._progress = progress
         self._tip = tip
 
-    async def run(self) -> list[Posted]:
-        """Post what is not posted; every unit of the prompts, all in final blocks. PostError, BlobError."""
+    async def run(
+        self, is_over: Callable[[], bool] = lambda: False, places: Sequence[int] | None = None
+    ) -> list[Posted]:
+        """Post what is not posted; every unit of the prompts, all in final blocks. PostError, BlobError.
+
+        With `places` these of them, and what earlier tries posted. Once `is_over` says so nothing more is sent, and
+        what was posted until then is all there is.
+        """
         await self._settle_earlier()
-        missing = [place for place in range(len(self._prompts)) if place not in self._record.recorded]
+        wanted = range(len(self._prompts)) if places is None else places
+        missing = [place for place in wanted if place not in self._record.recorded]
         sealed = await self._sealed(missing)
         for part in parts_of(missing):
+            if is_over():
+                break
             await self._post(part, sealed)
+        return sorted_by_prompt(self._record.parts, self._prompts)
+
+    async def settle_alone(self) -> list[Posted]:
+        """Learn what earlier tries posted, without sending anything: of what is not in a block yet its time is waited.
+
+        All that is posted, in final blocks.
+        """
+        for part in list(self._record.parts):
+            if part.block is None:
+                self._progress.say(
+                    f"an earlier try may have posted {self._named(part)}: looking for it, sending nothing"
+                )
+                final = await self._client.finalized()
+                while not await self._is_settled(part, final):
+                    await asyncio.sleep(POLL_SECONDS)
+                    final = await self._client.finalized()
         return sorted_by_prompt(self._record.parts, self._prompts)
 
     # -------------------------------------------------------------------------------------------------- earlier tries

@@ -15,10 +15,11 @@ from gpu_tasks.batches.outcomes import BatchOutcome, Completed
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import FETCH_SECONDS, PATIENCE_SECONDS, BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
+from gpu_tasks.data.pieces import PiecesError, gathered
 from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.side_by_side import side_by_side
-from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, decode_input
 from gpu_tasks.data.unit_output import UnitOutput, read_output, requests_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.money import due
@@ -169,14 +170,18 @@ def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[byt
 async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:
     """What was sealed for the racers, as the chain's hash says."""
     try:
-        stored = await blobs.get(unit.terms.input_root, stores_for(unit.terms.input_root, endpoints))
+
+        async def fetched(address: bytes) -> bytes:
+            return await blobs.get(address, stores_for(address, endpoints))
+
+        stored = await gathered(await fetched(unit.terms.input_root), fetched, content_max(unit.terms.requests))
         content = SealKey.of(key).open(stored)
         if commitment_of(content) != unit.terms.input_commitment:
             raise ResultError("the stored input is another than the one that was posted")
         return decode_input(content)
     except SealError as error:
         raise ResultError(f"the input cannot be opened: {error}; is --key the customer's?") from error
-    except (BlobError, DecodeError) as error:
+    except (BlobError, DecodeError, PiecesError) as error:
         raise ResultError(f"the input is gone: {error}") from error
 
 

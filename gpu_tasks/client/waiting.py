@@ -14,6 +14,7 @@ from gpu_tasks.batches.work import price_of
 from gpu_tasks.client.offers import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
+from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
@@ -140,7 +141,7 @@ def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
                 ask=offer.ask,
                 free_bond=max(0, device.bond - device.secured),
                 key_since=None if since is None else max(since, device.registered_at),
-                is_free=device.assignment is None,
+                is_free=run_queue.has_place(device),
             )
         )
     return slots

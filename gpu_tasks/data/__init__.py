@@ -3,6 +3,7 @@
 In reading order:
 
 * `sealing`: content encrypted once, its key sealed to each reader
+* `pieces`: a sealed blob that is too long for a store
 * `unit_input`: what a customer seals for the racers of a unit
 * `unit_output`: what a unit gives: an outcome for each of its requests, and their root
 * `program_left`: what a program leaves: its outputs, and its last lines

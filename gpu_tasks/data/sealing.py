@@ -39,6 +39,8 @@ from wallet.keypair import Keypair
 
 VERSION = 3
 CONTENT_BYTES_MAX = 1024 * 1024
+LARGE_CONTENT_BYTES_MAX = 16 * 1024 * 1024 + 256
+"""Of the input of a unit, which travels in pieces: the requests of a batch, and what stands around them."""
 READERS_MAX = 256
 BOX_BYTES = 80
 NOTE_SEAL_BYTES = 48
@@ -46,7 +48,9 @@ NOTE_SEAL_BYTES = 48
 KEY_BYTES = 32
 NONCE_BYTES = 24
 TAG_BYTES = 16
-BLOB_BYTES_MAX = CONTENT_BYTES_MAX + TAG_BYTES + READERS_MAX * BOX_BYTES + 64
+SEALING_BYTES_MAX = TAG_BYTES + READERS_MAX * BOX_BYTES + 64
+"""By so much content grows at most that is sealed."""
+BLOB_BYTES_MAX = CONTENT_BYTES_MAX + SEALING_BYTES_MAX
 
 Boxes = Annotated[tuple[Annotated[bytes, Fixed(BOX_BYTES)], ...], Bounded(READERS_MAX)]
 
@@ -56,7 +60,7 @@ class _Blob:
     version: U8
     boxes: Boxes
     nonce: Annotated[bytes, Fixed(NONCE_BYTES)]
-    ciphertext: Annotated[bytes, Bounded(CONTENT_BYTES_MAX + TAG_BYTES)]
+    ciphertext: Annotated[bytes, Bounded(LARGE_CONTENT_BYTES_MAX + TAG_BYTES)]
 
 
 _BLOB = codec(_Blob)
@@ -154,14 +158,14 @@ def readers_of(blob: bytes) -> int:
         return 0
 
 
-def seal(content: bytes, readers: Iterable[bytes]) -> bytes:
-    """A blob of `content` that exactly `readers` (X25519 public keys) can open.
+def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTES_MAX) -> bytes:
+    """A blob of `content` that exactly `readers` (X25519 public keys) can open; `pieces` store what is too long.
 
     ValueError for too much content, for no readers or too many of them, or for a key that is none (`is_usable`).
     """
     keys = sorted({bytes(reader) for reader in readers})
-    if len(content) > CONTENT_BYTES_MAX:
-        raise ValueError(f"a blob holds at most {CONTENT_BYTES_MAX:,} bytes, not {len(content):,}")
+    if len(content) > bytes_max:
+        raise ValueError(f"a blob holds at most {bytes_max:,} bytes, not {len(content):,}")
     if not 1 <= len(keys) <= READERS_MAX:
         raise ValueError(f"a blob has 1 to {READERS_MAX} readers, not {len(keys)}")
     key = os.urandom(KEY_BYTES)

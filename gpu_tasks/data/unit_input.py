@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
+from gpu_tasks.batches.requests import BATCH_BYTES_MAX
+from gpu_tasks.batches.requests import REQUEST_BYTES_MAX as BATCHED_BYTES_MAX
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
 
 VERSION = 1
 REQUEST_BYTES_MAX = 256 * 1024
 OUTPUT_BYTES_MAX = 256 * 1024
-INPUT_BYTES_MAX = CONTENT_BYTES_MAX - 256
+INPUT_BYTES_MAX = BATCH_BYTES_MAX
 """Of the requests of a unit together."""
 
 
@@ -31,6 +32,18 @@ class UnitInput:
 
 
 _INPUT = codec(UnitInput)
+_FRAME_BYTES = 256
+"""More than stands around the requests of an input, and around each of them."""
+
+
+def content_max(requests: int) -> int:
+    """How many bytes the input of a unit may have that says on the chain how many requests it has.
+
+    Whoever fetches it knows so before that what it can cost: a stranger pays for one request, and sends no sixteen MiB.
+    """
+    if requests == 1:
+        return REQUEST_BYTES_MAX + _FRAME_BYTES
+    return min(BATCH_BYTES_MAX, requests * (BATCHED_BYTES_MAX + 4)) + _FRAME_BYTES
 
 
 def encode_input(salt: bytes, reply_key: bytes, request: bytes) -> bytes:

@@ -12,5 +12,7 @@ Functions of bytes and texts: no chain and no network. In reading order:
 * `writing`: a result or an error as a line, in the form of the input
 * `result_files`: the files that these lines are written to
 * `batch_object`: a run as OpenAI's batch object
+* `windows`: how long a run may take
+* `runs`: the runs of a folder: which one somebody names, and how it stands
 * `progress`: how far a run is, and when it may end
 """

@@ -1,9 +1,11 @@
 """A file as a stream of lines: each something to ask, or the reason why it is none.
 
-Always: one line of the file is in memory at a time, and of those before only a hash of their ids.
+Always: one line of the file is in memory at a time, and of those before only a hash of their ids. Where a line stands
+is told beside it, so that it can be read once more, and what stands there then is known to be the same.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
 from typing import BinaryIO
@@ -30,8 +32,28 @@ from gpu_tasks.client.batches.lines import (
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _OPENAI_NAMES = ("method", "url", "body")
-_ID_HASH_BYTES = 16
+_HASH_BYTES = 16
 _EMPTY = "the file holds no request: write one a line"
+_PIECE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RawPlace:
+    """Where in a file something stands between two line feeds."""
+
+    start: int
+    size: int
+    first: int
+    """The number of its first line: in a plain file there may be several."""
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """What stands between two line feeds, and from which byte on; None for what is too long, which is not kept."""
+
+    start: int
+    data: bytes | None
 
 
 class BatchReader:
@@ -50,9 +72,11 @@ class BatchReader:
         """By the hash of an id, in which line it stands."""
         lines = self._raw_lines()
         before, first = _first_of(lines)
-        self.form = form or _form_of(first)
+        self.form = form or _form_of(first.data)
         self.endpoint: str | None = None
         """What OpenAI's lines ask, all of them: as the first says that names something known."""
+        self.place = RawPlace(0, 0, 1, b"")
+        """Where the line stands that was given last."""
         self._raw = chain(before, [first], lines)
 
     def __iter__(self) -> Iterator[BatchLine | LineError]:
@@ -80,61 +104,99 @@ class BatchReader:
         """None for an empty line."""
         number = 0
         for raw in self._raw:
-            if raw is None:
+            if raw.data is None:
                 number += 1
                 yield _too_long(number)
                 continue
-            for found in self._parsed(raw, number + 1):
+            self.place = RawPlace(raw.start, len(raw.data), number + 1, _hash_of(raw.data))
+            if self.form is FileForm.OPENAI and self.endpoint is None:
+                self.endpoint = endpoint_of(_unmarked(raw.data, number + 1).strip())
+            for found in _parsed(raw.data, number + 1, self.form, self.endpoint, self._terms):
                 number += 1
                 yield found
-
-    def _parsed(self, raw: bytes, number: int) -> Iterator[BatchLine | LineError | None]:
-        """What stands between two line feeds: in a plain file it is several lines where other line breaks are in it."""
-        if self.form is FileForm.LINES:
-            yield from _plain(raw, number, self._terms)
-        elif not (data := _unmarked(raw, number).strip()):
-            yield None
-        elif self.form is FileForm.OBJECTS:
-            yield object_line(data, number, self._terms)
-        else:
-            self.endpoint = self.endpoint or endpoint_of(data)
-            yield openai_line(data, number, self._terms, self.endpoint)
 
     def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
         """As it is, unless its id stands in an earlier line; a line that is refused has taken its id too."""
         if found.custom_id is None:
             return found
-        key = blake2b(found.custom_id.encode(), digest_size=_ID_HASH_BYTES).digest()
+        key = blake2b(found.custom_id.encode(), digest_size=_HASH_BYTES).digest()
         earlier = self._ids.setdefault(key, found.number)
         if earlier == found.number:
             return found
         message = f"the custom_id stands in line {earlier} already: each line needs its own"
         return LineError(found.number, found.custom_id, "duplicate_custom_id", message, "custom_id")
 
-    def _raw_lines(self) -> Iterator[bytes | None]:
-        """What stands between line feeds, with them; None for what is too long, which is not kept."""
+    def _raw_lines(self) -> Iterator[_Raw]:
+        """What stands between line feeds, with them."""
         while data := self._chunk():
+            start = self._bytes - len(data)
             if len(data) <= LINE_BYTES_MAX:
-                yield data
+                yield _Raw(start, data)
                 continue
             while not data.endswith(b"\n") and (data := self._chunk()):
                 pass
-            yield None
+            yield _Raw(start, None)
 
     def _chunk(self) -> bytes:
         data = self._stream.readline(LINE_BYTES_MAX + 1)
         self._hash.update(data)
         self._bytes += len(data)
         if self._bytes > FILE_BYTES_MAX:
-            raise BatchFileError(f"the file has more than {FILE_BYTES_MAX:,} bytes: split it")
+            raise _too_large()
         return data
 
 
-def _first_of(lines: Iterator[bytes | None]) -> tuple[list[bytes], bytes | None]:
+def digest_of(stream: BinaryIO) -> bytes:
+    """The hash that a reading of the whole file ends with; BatchFileError where it is too large."""
+    whole, size = blake2b(digest_size=32), 0
+    while piece := stream.read(_PIECE_BYTES):
+        whole.update(piece)
+        size += len(piece)
+        if size > FILE_BYTES_MAX:
+            raise _too_large()
+    return whole.digest()
+
+
+def read_again(
+    stream: BinaryIO, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
+) -> list[BatchLine | LineError | None]:
+    """What a reading of the file found at a place; BatchFileError where something else stands there now."""
+    stream.seek(place.start)
+    data = stream.read(place.size)
+    if _hash_of(data) != place.hash:
+        raise BatchFileError(
+            "the file was changed while it was in use: leave it as it is until its answers are written"
+        )
+    return list(_parsed(data, place.first, form, endpoint, terms))
+
+
+def _parsed(
+    raw: bytes, number: int, form: FileForm, endpoint: str | None, terms: LineTerms
+) -> Iterator[BatchLine | LineError | None]:
+    """What stands between two line feeds: in a plain file it is several lines where other line breaks are in it."""
+    if form is FileForm.LINES:
+        yield from _plain(raw, number, terms)
+    elif not (data := _unmarked(raw, number).strip()):
+        yield None
+    elif form is FileForm.OBJECTS:
+        yield object_line(data, number, terms)
+    else:
+        yield openai_line(data, number, terms, endpoint)
+
+
+def _hash_of(raw: bytes) -> bytes:
+    return blake2b(raw, digest_size=_HASH_BYTES).digest()
+
+
+def _too_large() -> BatchFileError:
+    return BatchFileError(f"the file has more than {FILE_BYTES_MAX:,} bytes: split it")
+
+
+def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
     """The first line that is not empty, and those before it."""
-    before: list[bytes] = []
+    before: list[_Raw] = []
     for raw in lines:
-        if raw is None or _unmarked(raw, 1 + len(before)).strip():
+        if raw.data is None or _unmarked(raw.data, 1 + len(before)).strip():
             return before, raw
         before.append(raw)
         if len(before) > LINES_MAX:

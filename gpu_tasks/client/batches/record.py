@@ -1,8 +1,9 @@
 """What a run of a file has done, on the disk, so that it can be killed at any moment and taken up again.
 
 A journal: a first entry says what the run is, one more is added for each unit that is posted or whose results are
-written. Each is on the disk before the call returns, and carries a hash of itself: what a crash tore is dropped, and
-anything else that is wrong is refused.
+written, and where the run is stopped. Each is on the disk before the call returns, and carries a hash of itself: what a
+crash tore is dropped, and anything else that is wrong is refused. That a run is to be cancelled is asked by a file
+beside it, since another process may be at the run.
 
 Always: the order is *post by `PostingRecord`, then `posted` here*, and *results to the disk, then `written` here*; so a
 crash between the two repeats what finds itself done: the posting finds its extrinsics, the results are cut off where
@@ -14,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,11 +28,17 @@ from wallet.errors import WalletError
 from wallet.private_file import OWNER_ONLY, make_folder, sync_folder
 
 RECORD_BYTES_MAX = 64 * 1024 * 1024
+JOURNAL, LOCK, CANCEL = ".journal", ".lock", ".cancel"
+STOPS = ("cancelled", "expired")
 _HASH_CHARS = 16
 
 
 class BatchRecordError(WalletError):
     """The record of a run cannot be used; the text says why and what to do."""
+
+
+class RunBusyError(BatchRecordError):
+    """Another process is at the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class RunPlan:
     endpoint: str | None
     run_seed: str
     settings: Mapping[str, str]
-    """What was asked of all lines, as texts: service, price, tokens, options."""
+    """What was asked of all lines, as texts: service, price, tokens, options; and where the file lies."""
     created_at: int
     """Unix seconds."""
     output: str
@@ -79,33 +87,47 @@ class BatchRecord:
     ends: FileEnds = field(default_factory=FileEnds)
     stopped: str | None = None
     """Why nothing more is posted: `cancelled` or `expired`."""
+    times: dict[str, int] = field(default_factory=dict)
+    """Unix seconds at which it happened first, `posted`, `ended` and `stopped`, or last, `written`."""
     _journal: int = -1
     _lock: int = -1
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
-        """The record of one run, as an earlier process left it; BatchRecordError if another process is at it."""
-        folder = folder.expanduser()
-        name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
-        record = cls(folder / f"{name}.journal")
+        """The record of one run, as an earlier process left it; RunBusyError if another process is at it."""
+        return cls.open_path(journal_of(folder, *identity))
+
+    @classmethod
+    def open_path(cls, path: Path) -> Self:
+        """The record of the run whose journal this is."""
+        record, folder = cls(path), path.parent
         try:
             make_folder(folder)
-            record._lock = _open(folder / f"{name}.lock")
+            record._lock = _open(path.with_suffix(LOCK))
             fcntl.flock(record._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             record._journal = _open(record.path)
             sync_folder(folder)
             record._take_up()
         except BlockingIOError:
             record.close()
-            raise BatchRecordError("another `ogpu post` is at the same run: wait for it, or stop it") from None
+            raise RunBusyError("another `ogpu post` is at the same run: wait for it, or stop it") from None
         except OSError as error:
             record.close()
             raise BatchRecordError(f"{folder} cannot be used, and nothing runs without a record: {error}") from None
         except (ValueError, TypeError, KeyError) as error:
             record.close()
-            raise BatchRecordError(
-                f"{record.path} is damaged ({error}): see with `ogpu watch` what was posted, then remove it"
-            ) from None
+            raise _damaged(path, error) from None
+        return record
+
+    @classmethod
+    def look(cls, path: Path) -> Self:
+        """What a journal says now, whoever is at it; nothing can be added. BatchRecordError."""
+        record = cls(path)
+        try:
+            with path.open("rb") as stream:
+                record._read(stream.read(RECORD_BYTES_MAX + 1))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise _damaged(path, error) from None
         return record
 
     def __enter__(self) -> Self:
@@ -132,15 +154,40 @@ class BatchRecord:
 
     def note_posted(self, unit: int, unit_id: str) -> None:
         """A unit is in a final block."""
-        self._add({"posted": unit, "id": unit_id})
+        self._add({"posted": unit, "id": unit_id, "at": _now()})
 
     def note_written(self, unit: int, answered: int, failed: int, ends: FileEnds) -> None:
         """The results of a unit are on the disk, and the files end so."""
-        self._add({"written": unit, "answered": answered, "failed": failed, "ends": [ends.output, ends.errors]})
+        ended = [ends.output, ends.errors]
+        self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, "at": _now()})
+
+    def note_ended(self) -> None:
+        """All units that are or will be posted have ended on the chain; their results are being written."""
+        if "ended" not in self.times:
+            self._add({"ended": True, "at": _now()})
 
     def note_stopped(self, why: str) -> None:
         """Nothing more is posted; results of what was are still written."""
-        self._add({"stopped": why})
+        self._add({"stopped": why, "at": _now()})
+        self.path.with_suffix(CANCEL).unlink(missing_ok=True)
+
+    def ask_to_cancel(self) -> None:
+        """Whoever is at the run, or takes it up next, is to cancel it."""
+        try:
+            os.close(_open(self.path.with_suffix(CANCEL)))
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise BatchRecordError(f"{self.path.parent} cannot be written: {error}; nothing was cancelled") from None
+
+    @property
+    def is_cancel_asked(self) -> bool:
+        """Whether somebody asked for it, and nobody has begun."""
+        return self.path.with_suffix(CANCEL).exists()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every line has its answer, or the reason why it has none."""
+        return self.plan is not None and len(self.written) == len(self.plan.units)
 
     def to_post(self) -> list[int]:
         """The units that are not known to be posted; `PostingRecord` knows of those that were on their way."""
@@ -151,18 +198,29 @@ class BatchRecord:
         """The posted units whose results are not written."""
         return [unit for unit in self.posted if unit not in self.written]
 
+    def to_give_up(self) -> list[int]:
+        """The units of a run that was stopped which were not posted, and whose lines do not say so yet."""
+        assert self.plan is not None, "there is no run yet"
+        units = range(len(self.plan.units)) if self.stopped else ()
+        return [unit for unit in units if unit not in self.posted and unit not in self.written]
+
     def _take_up(self) -> None:
         """Read what is there, and cut off what a crash tore."""
         with os.fdopen(os.dup(self._journal), "rb") as stream:
             data = stream.read(RECORD_BYTES_MAX + 1)
+        whole = self._read(data)
+        if whole < len(data):
+            os.ftruncate(self._journal, whole)
+            os.fsync(self._journal)
+
+    def _read(self, data: bytes) -> int:
+        """Take in every whole entry; where they end."""
         if len(data) > RECORD_BYTES_MAX:
             raise ValueError(f"more than {RECORD_BYTES_MAX:,} bytes")
         whole = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:whole].splitlines(), 1):
             self._apply(_entry(line, number))
-        if whole < len(data):
-            os.ftruncate(self._journal, whole)
-            os.fsync(self._journal)
+        return whole
 
     def _add(self, entry: dict[str, Any]) -> None:
         """The entry is on the disk when this returns, or nothing of it counts."""
@@ -189,26 +247,51 @@ class BatchRecord:
             return
         plan = self.plan
         _check(plan is not None, "no plan")
+        at = int(entry.get("at", 0))
         if "posted" in entry:
             self._apply_posted(int(entry["posted"]), str(entry["id"]))
+            self.times.setdefault("posted", at)
         elif "written" in entry:
             self._apply_written(int(entry["written"]), entry)
+            self.times["written"] = at
+        elif "ended" in entry:
+            self.times.setdefault("ended", at)
         else:
-            _check(entry["stopped"] in {"cancelled", "expired"}, "an entry of another version")
+            _check(entry["stopped"] in STOPS, "an entry of another version")
+            _check(self.stopped is None, "stopped twice")
             self.stopped = str(entry["stopped"])
+            self.times["stopped"] = at
 
     def _apply_posted(self, unit: int, unit_id: str) -> None:
         assert self.plan is not None, "looked at by `_apply`"
         _check(0 <= unit < len(self.plan.units), f"there is no unit {unit}")
         _check(unit not in self.posted, f"unit {unit} was posted twice")
+        _check(unit not in self.written, f"unit {unit} was posted after it was given up")
         self.posted[unit] = unit_id
 
     def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
         output, errors = (int(end) for end in entry["ends"])
-        _check(unit in self.posted and unit not in self.written, f"unit {unit} was written twice, or not posted")
+        assert self.plan is not None, "looked at by `_apply`"
+        is_given_up = self.stopped is not None and 0 <= unit < len(self.plan.units)
+        _check(unit in self.posted or is_given_up, f"unit {unit} was written, and not posted")
+        _check(unit not in self.written, f"unit {unit} was written twice")
         _check(output >= self.ends.output and errors >= self.ends.errors, "the files became shorter")
         self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
         self.ends = FileEnds(output, errors)
+
+
+def journal_of(folder: Path, *identity: bytes) -> Path:
+    """Where the journal of a run is."""
+    name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
+    return folder.expanduser() / f"{name}{JOURNAL}"
+
+
+def _now() -> int:
+    return int(time.time())
+
+
+def _damaged(path: Path, error: Exception) -> BatchRecordError:
+    return BatchRecordError(f"{path} is damaged ({error}): see with `ogpu watch` what was posted, then remove it")
 
 
 def _open(path: Path) -> int:

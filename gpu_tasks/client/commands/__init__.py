@@ -9,9 +9,9 @@ In reading order:
 * `task_calls`: a call about a task, as every command that makes one goes
 * `deciding`: what customers decide about tasks: accept, amend, close, hold a checkpoint
 * `disputing`: a result is wrong, and where
-* `units`: what was posted: follow it, read its result, take it back, appeal about a unit
+* `units`: what was posted: follow it, read its result, appeal about a unit
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
-* `posting`: post units once, whatever breaks off; answer a file of requests
+* `posting`: post units once, whatever breaks off; answer a file of requests; take back what waits
 * `picturing`: a picture bought as tiles, checked, and written as one file
 * `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all

@@ -1,4 +1,4 @@
-"""Commands about what was posted: follow it, read its result, take it back, appeal about a unit.
+"""Commands about what was posted: follow it, read its result, appeal about a unit.
 
 An id is a unit's or a task's: what can be done with either has one command.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.deciding import cancelled
 from gpu_tasks.client.commands.handing import secret_option, secrets_of
 from gpu_tasks.client.commands.naming import TaskError, task_if_known
 from gpu_tasks.client.commands.sending import key_option, planned
@@ -43,12 +41,10 @@ from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, unit_id_of
+from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.terms import SLOTS_MAX
-from runtime.cryptography import ss58
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
@@ -198,30 +194,6 @@ def _require_settled(unit: Unit, unit_id: bytes) -> None:
 
 
 @click.command()
-@click.argument("unit", metavar="UNIT|TASK")
-@key_option
-@sending_options
-@click.pass_obj
-def cancel(session: WalletSession, unit: str, key_text: str, sending: SendingOptions) -> None:
-    """Take back a UNIT (0x..) that is queued, or a TASK (0x..) that does not run yet; what it costs is shown.
-
-    Of a unit, and of a task before its award, a tenth of the bond burns; of a task that was awarded all of it goes.
-    """
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        unit_id = unit_id_of_text(unit)
-        final = await client.finalized()
-        task = await task_if_known(client, unit_id, final)
-        if task is not None:
-            return await cancelled(session, client, payer, unit_id, task)
-        found = await known_unit(client, unit_id, final)
-        _check_cancellable(found, payer.account)
-        return planned(session.output, InferenceMarket.cancel(unit=unit_id), _cancel_facts(unit_id, found))
-
-    make(session, key_text, sending, plan)
-
-
-@click.command()
 @click.argument("unit")
 @key_option
 @sending_options
@@ -234,26 +206,6 @@ def appeal(session: WalletSession, unit: str, key_text: str, sending: SendingOpt
         return planned(session.output, found.call, found.facts, locks=found.bond)
 
     make(session, key_text, sending, plan)
-
-
-def _check_cancellable(unit: Unit, account: bytes) -> None:
-    """ResultError that says why the account cannot take the unit back."""
-    if unit.customer != account:
-        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it can cancel it")
-    if not is_open(unit):
-        raise ResultError(f"the unit was {progress(unit)} in block {unit.ended_at}: there is nothing to cancel")
-    if unit.state is not UnitState.QUEUED:
-        raise ResultError(
-            f"the unit is {progress(unit)}: providers are at work, and only a queued unit can be cancelled"
-        )
-
-
-def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
-    held = unit.escrow + unit.bond
-    burned = sum(share.amount for share in money.refund(unit, held, Refund.CANCELLED) if share.payee is None)
-    back = held - burned
-    later = Grains(unit.deposit)  # with the unit's record
-    return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
 
 
 async def _task_of(client: ChainClient, text: str) -> Task | None:

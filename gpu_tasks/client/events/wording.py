@@ -15,7 +15,8 @@ SENTENCES = {
     "ResultCommitted": "{provider} has an answer to unit {unit}",
     "ResultRevealed": "{provider} opens its answer to unit {unit}",
     "RaceDeclined": "{provider} cannot open the input of unit {unit}",
-    "PlaceRefilled": "{provider} races for unit {unit} in the place of {declined}, which declined",
+    "PlaceRefilled": "{provider} races for unit {unit} in a place that came free",
+    "RacerRecalled": "{provider} races no more for unit {unit}, which waited on its device: others do",
     "RaceMissed": "{provider} was late with unit {unit}, and loses {amount}",
     "UnitRequeued": "unit {unit} had no result in its race, and waits for another draw",
     "UnitDisputed": "unit {unit} has different answers: judges decide",
@@ -78,5 +79,6 @@ SENTENCES = {
     "DeviceBonded": "the bond of device {device} grows by {amount}",
     "DeviceAssigned": "device {device} works on {unit}",
     "DevicePaused": "device {device} gets no work until it resumes",
+    "DeviceQueueSet": "device {device} takes {queue} units while it works on one",
     "DeviceResumed": "device {device} takes work again",
 }

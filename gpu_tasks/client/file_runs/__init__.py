@@ -2,6 +2,8 @@
 
 In reading order:
 
+* `requests`: its requests: where each stands, what it weighs, and what it says when that is needed
 * `plan`: a file before anything is posted: read, split into units, and what its record already says of it
+* `stopping`: a run that is to end before all is answered
 * `answers`: the answers of its units, as they end: fetched, checked against what was paid, and written down at once
 """

@@ -1,12 +1,13 @@
 """The answers of a file's units, as they end: fetched, checked against what was paid, and written down at once.
 
 Always: the results of a unit are on the disk before the record says so, so whatever breaks off, none is lost and none
-stands twice; a unit whose answers no store serves now is left for the next run, never counted as failed.
+stands twice; a unit whose answers no store serves now is left for the next run, never counted as failed. Of a run that
+is stopped what waits is taken back, and each line says why it has no answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.batches.outcomes import Completed
@@ -14,6 +15,7 @@ from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.file_runs.plan import FilePlan
+from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, cost_of, paid_output
 from gpu_tasks.client.watching import moments
@@ -46,38 +48,50 @@ class FileAnswers:
 
     def __init__(
         self, client: ChainClient, key: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
-        writer: LineWriter, tell: Callable[[AnswersSoFar], None],
+        writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar], None],
     ) -> None:  # fmt: skip
-        """`tell` hears of each unit whose answers are written."""
-        self._client, self._key, self._plan = client, key, plan
+        """`tell` hears of each unit whose answers are written, and of each look at the chain."""
+        self._client, self._key, self._plan, self._stop = client, key, plan, stop
         self._record, self._files, self._writer, self._tell = record, files, writer, tell
         self._tries: dict[int, int] = {}
         self.found = AnswersSoFar()
 
-    async def follow(self) -> list[int]:
-        """Write the answers of each unit when it has ended; the units whose answers nobody serves now."""
+    @property
+    def unserved(self) -> set[int]:
+        """The units that are paid for, and whose answers nobody serves now."""
+        return {place for place, tries in self._tries.items() if tries >= TRIES and place not in self._record.written}
+
+    async def follow(self, enough: int = 0) -> list[int]:
+        """Write the answers of each unit when it has ended, until at most `enough` are open; those that are left."""
         waiting = self._record.to_write()
-        if not waiting:
-            return []
         async with BlobClient(private=market_reads.is_development(self._client)) as blobs:
-            async for _ in moments(self._client):
+            async for _ in moments(self._client) if waiting else _nothing():
                 waiting = await self._look(blobs, waiting)
-                if all(self._tries.get(place, 0) >= TRIES for place in waiting):
+                if len(set(waiting) - self.unserved) <= enough:
                     break
+        for place in self._record.to_give_up():
+            self._write_stopped(place)
         return waiting
 
     async def _look(self, blobs: BlobClient, waiting: Sequence[int]) -> list[int]:
         """Write what has ended in the final chain; what is left."""
+        is_stopped = self._stop.is_due()
         final = await self._client.finalized()
         ids = [bytes.fromhex(self._record.posted[place]) for place in waiting]
+        units = await market_reads.units(self._client, ids, final)
+        if is_stopped:
+            await self._stop.take_back(list(zip(ids, units, strict=True)))
+        if not self._record.to_post() and not any(unit is not None and is_open(unit) for unit in units):
+            self._record.note_ended()
         left = []
-        for place, unit_id, unit in zip(waiting, ids, await market_reads.units(self._client, ids, final), strict=True):
+        for place, unit_id, unit in zip(waiting, ids, units, strict=True):
             if unit is not None and is_open(unit):
                 left.append(place)
             elif unit is None or unit.state is not UnitState.SETTLED or unit.is_refuted:
                 self._write_failed(place, unit_id, unit)
             elif not await self._write_paid(blobs, place, unit_id, unit, final):
                 left.append(place)
+        self._tell(self.found)
         return left
 
     async def _write_paid(self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, final: bytes) -> bool:
@@ -102,11 +116,20 @@ class FileAnswers:
         return True
 
     def _write_failed(self, place: int, unit_id: bytes, unit: Unit | None) -> None:
+        code, lines = self._stop.code_of(unit), self._plan.lines_of(place)
+        if code is not None:
+            self._write(place, [], [self._writer.stopped(line, code) for line in lines])
+            return
         why = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
-        lines = self._plan.lines_of(place)
         self._write(
             place, [], [self._writer.failed(line, UnitPlace(unit_id, index), why) for index, line in enumerate(lines)]
         )
+
+    def _write_stopped(self, place: int) -> None:
+        """The lines of a unit that was never posted, and will not be."""
+        assert self._record.stopped is not None, "of a run that was stopped"
+        code = CODES[self._record.stopped]
+        self._write(place, [], [self._writer.stopped(line, code) for line in self._plan.lines_of(place)])
 
     def _write(self, place: int, answers: Sequence[bytes], errors: Sequence[bytes]) -> None:
         ends = self._files.add(answers, errors)
@@ -115,6 +138,12 @@ class FileAnswers:
         self.found.failed += len(errors)
         self.found.units += 1
         self._tell(self.found)
+
+
+async def _nothing() -> AsyncIterator[None]:
+    """No moments at all."""
+    for _ in ():
+        yield
 
 
 def _answer(outcome: Completed, plan: FilePlan) -> LineAnswer:

@@ -1,34 +1,46 @@
 """A file of requests before anything is posted: read, split into units, and what its record already says of it.
 
-Always: a file that is taken up again becomes the same units with the same requests, or none at all.
+Always: a file that is taken up again becomes the same units with the same requests, or none at all, and needs nothing
+of the chain for that: its service may be gone by then.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.batches.work import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.batches.line_forms import LineTerms
-from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
-from gpu_tasks.client.batches.reading import BatchReader
-from gpu_tasks.client.batches.record import BatchRecord, RunPlan
-from gpu_tasks.client.batches.splitting import UnitRoom, load_of, split
-from gpu_tasks.client.posting import PostError, Prompt, UnitWish, Wish
+from gpu_tasks.client.batches.lines import BatchLine, FileForm
+from gpu_tasks.client.batches.reading import digest_of
+from gpu_tasks.client.batches.record import BatchRecord, RunPlan, journal_of
+from gpu_tasks.client.batches.runs import INPUT, WINDOW
+from gpu_tasks.client.batches.splitting import UnitRoom, split
+from gpu_tasks.client.file_runs.requests import FileRequests
+from gpu_tasks.client.posting import PostError, Prompt, Wish
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.services import LEASE_SLACK, UNIT_LEASE_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.registry import form_named
 
 SEED_BYTES = 32
 UNITS_MAX = 4_096
 """Of one file."""
 TOKEN_BYTES = 8
 """What a token of an answer is reckoned with, so that the answers of a unit fit one blob."""
+ACCOUNT, WISH, FORM = "account", "wish", "form"
+WORKLOAD, MODEL, TOKENS_MAX, INPUT_SHARE = "workload", "model", "tokens_max", "input_share"
+"""Names of a plan's settings: who asks what, and what the service was when the run began."""
+
+CHANGED = "the file changed while it was read: leave it as it is until its answers are written"
+Sold = tuple[WorkloadForm, ServiceTerms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +54,37 @@ class FileWish:
     errors: Path
     records: Path
     """The folder of the records of runs."""
+    source: str = ""
+    """Where the file lies; nothing for what came through a pipe."""
+    window: str | None = None
+    """How long the run may take; None: as its record says, else as long as it takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRequests:
-    """All lines of a file."""
-
-    form: FileForm
-    endpoint: str | None
-    digest: bytes
-    lines: tuple[BatchLine, ...]
-    refused: tuple[LineError, ...]
-
-
-def read_file(wanted: FileWish, terms: LineTerms) -> ReadRequests:
-    """The whole file, from its beginning; BatchFileError."""
-    wanted.stream.seek(0)
-    reader = BatchReader(wanted.stream, terms, wanted.form)
-    found = list(reader)
-    lines = tuple(line for line in found if isinstance(line, BatchLine))
-    refused = tuple(line for line in found if isinstance(line, LineError))
-    return ReadRequests(reader.form, reader.endpoint, reader.digest, lines, refused)
-
-
-def line_terms(form: WorkloadForm, wish: Wish, sold: ServiceTerms, run_seed: bytes) -> LineTerms:
+def terms_of(settings: Mapping[str, str], run_seed: bytes) -> LineTerms:
     """With what lines are read: the service is called by its name, or by that of its workload."""
-    models = (form.name, sold.name.decode("utf-8", "replace"))
-    return LineTerms(form, models, wish.cost_max, sold.tokens_max, wish.options, run_seed)
+    wish, models = wish_of(settings), (settings[WORKLOAD], settings[MODEL])
+    form = form_named(settings[WORKLOAD])
+    return LineTerms(form, models, wish.cost_max, int(settings[TOKENS_MAX]), wish.options, run_seed)
+
+
+def wish_of(settings: Mapping[str, str]) -> Wish:
+    """What was asked of all lines."""
+    return Wish(**json.loads(settings[WISH]))
+
+
+def settings_of(account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm, sold: ServiceTerms) -> dict[str, str]:
+    """What a run keeps, so that it can be taken up whatever became of the service and of the command line."""
+    return {
+        ACCOUNT: account.hex(),
+        WISH: json.dumps(asdict(wish)),
+        FORM: "" if wanted.form is None else wanted.form.value,
+        INPUT: wanted.source,
+        WINDOW: wanted.window or "",
+        WORKLOAD: form.name,
+        MODEL: sold.name.decode("utf-8", "replace"),
+        TOKENS_MAX: str(sold.tokens_max),
+        INPUT_SHARE: str(sold.input_share),
+    }
 
 
 def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
@@ -82,33 +98,37 @@ def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
         price_max,
         requests_max=wish.batch,
         bytes_max=INPUT_BYTES_MAX,
-        tokens_out_max=INPUT_BYTES_MAX // TOKEN_BYTES,
+        tokens_out_max=CONTENT_BYTES_MAX // TOKEN_BYTES,
     )
 
 
-def identity(genesis: bytes, account: bytes, wish: Wish, wanted: FileWish, digest: bytes) -> tuple[bytes, ...]:
+def identity(
+    genesis: bytes, account: bytes, wish: Wish, form: FileForm | None, digest: bytes, results: Sequence[Path]
+) -> tuple[bytes, ...]:
     """What makes two runs the same: chain, account, what is wished for, the file, and where its answers go."""
-    places = (str(path.absolute()).encode() for path in (wanted.output, wanted.errors))
-    return genesis, account, repr(wish).encode(), repr(wanted.form).encode(), digest, *places
+    places = (str(path.absolute()).encode() for path in results)
+    return genesis, account, repr(wish).encode(), repr(form).encode(), digest, *places
 
 
-def new_plan(read: ReadRequests, wish: Wish, wanted: FileWish, terms: LineTerms, room: UnitRoom) -> RunPlan:
+def new_plan(
+    read: FileRequests, wanted: FileWish, settings: Mapping[str, str], run_seed: bytes, room: UnitRoom
+) -> RunPlan:
     """How a file that nobody began yet is split; PostError where nothing is left of it."""
-    if not read.lines:
+    if not read.loads:
         first = read.refused[0]
         raise PostError(f"no line of the file is a request; line {first.number}: {first.message}")
-    units = split([load_of(line.number, terms.request(line), terms.form) for line in read.lines], room)
+    units = split(read.loads, room)
     if len(units) > UNITS_MAX:
         raise PostError(f"the file comes to {len(units):,} units, and at most {UNITS_MAX:,} are posted: split it")
     return RunPlan(
         file=read.digest.hex(),
         form=read.form.value,
         endpoint=read.endpoint,
-        run_seed=terms.run_seed.hex(),
-        settings={"wish": repr(wish)},
+        run_seed=run_seed.hex(),
+        settings=settings,
         created_at=int(time.time()),
-        output=str(wanted.output),
-        errors=str(wanted.errors),
+        output=str(wanted.output.absolute()),
+        errors=str(wanted.errors.absolute()),
         lines_refused=len(read.refused),
         units=[(unit.first, unit.count) for unit in units],
     )
@@ -118,7 +138,7 @@ def new_plan(read: ReadRequests, wish: Wish, wanted: FileWish, terms: LineTerms,
 class FilePlan:
     """A file with its units, as they are or will be on the chain."""
 
-    read: ReadRequests
+    read: FileRequests
     terms: LineTerms
     plan: RunPlan
     record_of: tuple[bytes, ...]
@@ -127,54 +147,94 @@ class FilePlan:
     @property
     def postings_of(self) -> tuple[bytes, ...]:
         """What the record of its postings is named by."""
-        return b"units of a file", *self.record_of
+        return postings_of(self.record_of)
 
-    def lines_of(self, unit: int) -> Sequence[BatchLine]:
+    def lines_of(self, unit: int) -> list[BatchLine]:
         """What a unit asks, in order."""
         first, count = self.plan.units[unit]
-        return self.read.lines[first : first + count]
+        return self.read.lines(first, count, self.terms)
 
-    def wishes(self, wish: Wish, sold: ServiceTerms) -> list[UnitWish]:
+    def units(self) -> list[FileUnit]:
         """Every unit as it is posted."""
-        return [_wish_of([self.terms.request(line) for line in self.lines_of(unit)], self.terms.form, wish, sold)
-                for unit in range(len(self.plan.units))]  # fmt: skip
+        return [_unit_of(self, unit) for unit in range(len(self.plan.units))]
 
     def names(self) -> list[Prompt]:
         """What stands for each unit."""
-        return [_name_of(self.lines_of(unit)) for unit in range(len(self.plan.units))]
+        return [self._name_of(first, count) for first, count in self.plan.units]
+
+    def _name_of(self, first: int, count: int) -> Prompt:
+        number, last = self.read.loads[first].number, self.read.loads[first + count - 1].number
+        return Prompt(number, f"line {number}" if count == 1 else f"{count} requests, lines {number} to {last}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileUnit:
+    """A unit of a file: what it asks is read when it is posted, and not kept."""
+
+    file: FilePlan
+    place: int
+    size: int
+    count: int
+    tokens_in: int
+    tokens_max: int
+    price_max: int
+
+    @property
+    def request(self) -> bytes:
+        """Its requests, as its input holds them."""
+        requests = [self.file.terms.request(line) for line in self.file.lines_of(self.place)]
+        return requests[0] if len(requests) == 1 else encode_requests(requests)
+
+
+def postings_of(record_of: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """What the record of a run's postings is named by: it has a lock of its own."""
+    return b"units of a file", *record_of
 
 
 async def plan_file(
-    genesis: bytes, account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm, sold: ServiceTerms,
+    genesis: bytes, account: bytes, wish: Wish, wanted: FileWish, sold: Callable[[], Awaitable[Sold]],
     price_max: Callable[[], Awaitable[int]],
 ) -> FilePlan:  # fmt: skip
-    """Read a file; it is split as its record says, or anew by what devices can answer for, asked for only then."""
-    terms = line_terms(form, wish, sold, os.urandom(SEED_BYTES))
-    read = read_file(wanted, terms)
-    named = identity(genesis, account, wish, wanted, read.digest)
-    with BatchRecord.open(wanted.records, *named) as record:
-        plan = record.plan
+    """Read a file; it is split as its record says, or anew by what the service takes and devices can answer for.
+
+    The chain is asked about these only then.
+    """
+    wanted.stream.seek(0)
+    digest = digest_of(wanted.stream)
+    named = identity(genesis, account, wish, wanted.form, digest, (wanted.output, wanted.errors))
+    plan = _recorded(wanted, named)
     if plan is None:
-        room = room_of(wish, sold, await price_max())
-        return FilePlan(read, terms, new_plan(read, wish, wanted, terms, room), named)
-    terms = replace(terms, run_seed=bytes.fromhex(plan.run_seed))
-    again = read_file(wanted, terms)
-    if again.digest != read.digest:
-        raise PostError("the file changed while it was read: leave it as it is until its answers are written")
-    return FilePlan(again, terms, plan, named)
+        form, service = await sold()
+        settings, seed = settings_of(account, wish, wanted, form, service), os.urandom(SEED_BYTES)
+        terms = terms_of(settings, seed)
+        read = FileRequests.read(wanted.stream, terms, wanted.form)
+        plan = new_plan(read, wanted, settings, seed, room_of(wish, service, await price_max()))
+    else:
+        terms = terms_of(plan.settings, bytes.fromhex(plan.run_seed))
+        read = FileRequests.read(wanted.stream, terms, wanted.form)
+        if len(read.loads) != sum(count for _, count in plan.units):
+            raise PostError("this version reads the file otherwise than the one that posted it: use that one")
+    if read.digest != digest:
+        raise PostError(CHANGED)
+    return FilePlan(read, terms, plan, named)
 
 
-def _wish_of(requests: Sequence[bytes], form: WorkloadForm, wish: Wish, sold: ServiceTerms) -> UnitWish:
-    request = requests[0] if len(requests) == 1 else encode_requests(requests)
-    tokens_in = sum(form.cost_in(each) for each in requests)
-    tokens_max = sum(form.cost_asked(each) for each in requests)
-    price = price_of(wish.rate_max, work_of(sold.input_share, tokens_in, tokens_max))
-    return UnitWish(request, len(requests), tokens_in, tokens_max, price)
+def _recorded(wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan | None:
+    """The plan of a run that was begun; PostError where it has another completion window."""
+    path = journal_of(wanted.records, *named)
+    plan = BatchRecord.look(path).plan if path.exists() else None
+    window = plan.settings.get(WINDOW, "") if plan is not None else wanted.window
+    if wanted.window is not None and window != wanted.window:
+        raise PostError(
+            f"this run was begun with {f'--completion-window {window}' if window else 'no --completion-window'}, which "
+            "stays: repeat the command so, or name another file of results for another run"
+        )
+    return plan
 
 
-def _name_of(lines: Sequence[BatchLine]) -> Prompt:
-    first, last = lines[0], lines[-1]
-    text = (
-        f"line {first.number}" if len(lines) == 1 else f"{len(lines)} requests, lines {first.number} to {last.number}"
-    )
-    return Prompt(first.number, text)
+def _unit_of(file: FilePlan, place: int) -> FileUnit:
+    first, count = file.plan.units[place]
+    loads, wish = file.read.loads[first : first + count], wish_of(file.plan.settings)
+    tokens_in, tokens_max = sum(load.tokens_in for load in loads), sum(load.tokens_out for load in loads)
+    price = price_of(wish.rate_max, work_of(int(file.plan.settings[INPUT_SHARE]), tokens_in, tokens_max))
+    return FileUnit(file, place, sum(load.request_bytes for load in loads), count, tokens_in, tokens_max, price)

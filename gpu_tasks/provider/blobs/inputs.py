@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
+from gpu_tasks.data.pieces import PiecesError, gathered
 from gpu_tasks.data.placement import COPIES, stores_for
-from gpu_tasks.data.sealing import Opened, SealError, is_usable
-from gpu_tasks.data.unit_input import UnitInput, commitment_of, decode_input
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, Opened, SealError, is_usable
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, decode_input
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainPort, Identity
 from runtime.encoding.codec import DecodeError
+
+
+class _NotHereError(Exception):
+    """A blob is not in the own store."""
 
 
 class UnusableInputError(Exception):
@@ -31,6 +37,8 @@ class SealedInput:
     commitment: bytes
     sealed_at: int
     keepers: tuple[bytes, ...] = ()
+    content_max: int = CONTENT_BYTES_MAX
+    """So many bytes its content may have; more than a blob holds is in pieces."""
 
 
 class Inputs:
@@ -45,10 +53,14 @@ class Inputs:
 
     async def open(self, unit: Unit) -> UnitInput:
         """The request; UnusableInputError for an unusable one, BlobError and ChainError if it cannot be had now."""
-        terms = unit.terms
-        racers = tuple(racer.owner for racer in unit.racers)
-        sealed = SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers)
-        return await self.open_sealed(sealed)
+        return await self.open_sealed(_sealed(unit))
+
+    async def reopen(self, unit: Unit) -> UnitInput:
+        """The request of a unit that this provider has answered; errors as `open`.
+
+        Who else can read it was looked at then: who was elected since must not make it another input now.
+        """
+        return _asked(await self._opened(_sealed(unit)))
 
     async def is_shown_unusable(self, unit: Unit) -> bool:
         """Whether the own copy of an input shows that it is unusable: whoever has it sees the same. ChainError.
@@ -58,28 +70,35 @@ class Inputs:
         """
         known = (await self._chain.providers()).get(self._identity.stash)
         has_key = known is not None and known.seal_key == self._identity.seal_key.public
-        if not has_key or self._store.get(unit.terms.input_root) is None:
+        if not has_key:
             return False
         try:
+            await gathered(self._own(unit.terms.input_root), self._fetch_own, content_max(unit.terms.requests))
             await self.open(unit)
-        except UnusableInputError:
+        except _NotHereError:
+            return False
+        except (UnusableInputError, PiecesError):
             return True
         return False
 
     async def open_sealed(self, sealed: SealedInput) -> UnitInput:
         """The request of whatever a customer sealed; errors as `open`."""
-        blob = await self._fetch(sealed)
-        try:
-            opened = self._identity.seal_key.opened(blob)
-            if commitment_of(opened.content) != sealed.commitment:
-                raise UnusableInputError("the input is another than the customer committed to")
-            asked = decode_input(opened.content)
-        except (SealError, DecodeError) as error:
-            raise UnusableInputError(str(error)) from error
-        if not is_usable(asked.reply_key):
-            raise UnusableInputError("the reply key is no X25519 key")
+        opened = await self._opened(sealed)
+        asked = _asked(opened)
         await self._check_boxes(sealed, opened)
         return asked
+
+    async def _opened(self, sealed: SealedInput) -> Opened:
+        """The content that the customer committed to; errors as `open`."""
+        try:
+            named = await self._fetch(sealed.address, sealed)
+            blob = await gathered(named, partial(self._fetch, sealed=sealed), sealed.content_max)
+            opened = self._identity.seal_key.opened(blob)
+        except (SealError, PiecesError) as error:
+            raise UnusableInputError(str(error)) from error
+        if commitment_of(opened.content) != sealed.commitment:
+            raise UnusableInputError("the input is another than the customer committed to")
+        return opened
 
     async def _check_boxes(self, sealed: SealedInput, opened: Opened) -> None:
         """Everybody who may judge must be able to read it: a customer who left some out could win by their silence."""
@@ -88,9 +107,20 @@ class Inputs:
         if left_out:
             raise UnusableInputError(f"the input is not sealed to {len(left_out)} of {len(judges)} who may judge it")
 
-    async def _fetch(self, sealed: SealedInput) -> bytes:
-        """From the own store, from those that the customer chose among, or from others at work, who keep copies."""
-        address = sealed.address
+    async def _fetch_own(self, address: bytes) -> bytes:
+        return self._own(address)
+
+    def _own(self, address: bytes) -> bytes:
+        blob = self._store.get(address)
+        if blob is None:
+            raise _NotHereError
+        return blob
+
+    async def _fetch(self, address: bytes, sealed: SealedInput) -> bytes:
+        """From the own store, from those that the customer chose among, or from others at work, who keep copies.
+
+        The blob that an input is named by, or a piece of it: what is in the own store already is not fetched again.
+        """
         blob = self._store.get(address)
         if blob is None:
             known = await self._chain.providers()
@@ -101,3 +131,20 @@ class Inputs:
             with contextlib.suppress(OSError):  # others have it
                 self._store.put(blob, is_own=True)  # own work: strangers' blobs cannot take its room
         return blob
+
+
+def _sealed(unit: Unit) -> SealedInput:
+    """What the customer of a unit sealed."""
+    terms, racers = unit.terms, tuple(racer.owner for racer in unit.racers)
+    return SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers, content_max(terms.requests))
+
+
+def _asked(opened: Opened) -> UnitInput:
+    """What is in an input; UnusableInputError for one that says nothing, or not to whom the answer goes."""
+    try:
+        asked = decode_input(opened.content)
+    except DecodeError as error:
+        raise UnusableInputError(str(error)) from error
+    if not is_usable(asked.reply_key):
+        raise UnusableInputError("the reply key is no X25519 key")
+    return asked

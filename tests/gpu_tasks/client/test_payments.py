@@ -13,12 +13,14 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.money import check_fee
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.encoding.types import Finalization
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from runtime.pallets.system import EventRecord
 from runtime.state.overlay import Memory
+from scripts.chains.leaf_chain import LeafChain
 from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of, named_keys, signed, terms
 from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
 from wallet.rpc import RpcError
@@ -207,3 +209,16 @@ def test_another_block_than_that_of_the_end_says_nothing_of_it() -> None:
     unit = to_the_end(chain, unit_id)
     chain.told[unit.ended_at] = chain.told[unit.ended_at - 1]
     assert payments(chain, unit_id)[1] is False
+
+
+@pytest.mark.parametrize("oldest", [0, 1_000])
+def test_of_a_batch_that_is_checked_by_its_leaves_the_auditor_is_named(oldest: int) -> None:
+    stage = LeafChain(kind=Watched)
+    unit_id = stage.settled()
+    assert isinstance(stage.chain, Watched)
+    shown, is_all = payments(stage.chain, unit_id, oldest)
+    unit = stage.unit(unit_id)
+    assert sum(payment.grains for payment in shown if payment.source == OF_CUSTOMER) == unit.paid
+    fee = check_fee(unit.rules, unit.price, unit.terms.requests)
+    assert [payment.grains for payment in shown if "auditor of its leaves" in payment.role] == [fee]
+    assert is_all == (oldest == 0)

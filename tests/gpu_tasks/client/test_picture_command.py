@@ -155,8 +155,8 @@ def test_a_crash_between_posting_and_its_record_posts_nothing_twice(
 ) -> None:
     honest = PostingRun.run
 
-    async def cut(self: PostingRun[Any]) -> Any:
-        await honest(self)
+    async def cut(self: PostingRun[Any], *given: Any) -> Any:
+        await honest(self, *given)
         raise picture_tiles.PictureSaleError("the power is gone")
 
     with monkeypatch.context() as patch:

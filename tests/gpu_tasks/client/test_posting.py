@@ -123,11 +123,11 @@ def test_a_batch_holds_its_requests_in_order_and_the_last_may_be_smaller() -> No
     assert [prompt.text for prompt in named] == ["2 requests, lines 1 to 2", "f"]
 
 
-def test_a_batch_that_no_blob_holds_is_refused_with_what_to_do() -> None:
-    prompts = [Prompt(number, "x") for number in range(1, 21)]
-    large = [bytes(60_000)] * 20
-    with pytest.raises(PostError, match=r"lines 1 to 20 have 1,200,.* give a smaller --batch"):
-        units_of(prompts, large, FORM, replace(WISH, batch=20), SERVICE.terms)
+def test_a_batch_that_no_input_holds_is_refused_with_what_to_do() -> None:
+    prompts = [Prompt(number, "x") for number in range(1, 301)]
+    large = [bytes(60_000)] * 300
+    with pytest.raises(PostError, match=r"lines 1 to 300 have 18,000,000.* give a smaller --batch"):
+        units_of(prompts, large, FORM, replace(WISH, batch=300), SERVICE.terms)
 
 
 def test_posts_are_as_large_as_the_chain_allows() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.client import posting_once
-from gpu_tasks.client.posting import PostError, Prompt, Sealer, UnitWish
+from gpu_tasks.client.posting import AskedUnit, PostError, Prompt, Sealer, UnitWish
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import PostingRecord, RecordError
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -28,7 +28,7 @@ KEY: Keypair = keypair_from_suri("//Bob")
 class FixedSealer(Sealer):
     """Stores nothing; the seal is of genesis, which the played chain's beacon calls final."""
 
-    async def terms(self, requests: Sequence[UnitWish], tell: Callable[[], None]) -> list[UnitTerms]:
+    async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> list[UnitTerms]:
         for _ in requests:
             tell()
         return [UnitTerms(unit.price_max, 1, blake2_256(unit.request), bytes(32), 0, 16) for unit in requests]
@@ -44,13 +44,15 @@ class Scene:
         self.said: list[str] = []
 
     async def attempt(self, salt: bytes = b"", price: int = PRICE) -> list[Posted]:
-        units = [UnitWish(salt + prompt.text.encode(), 1, 0, 16, price) for prompt in PROMPTS]
-        sealer = FixedSealer(self.client, cast("Any", None), KEY, 0, 1)
-        progress = Progress(lambda: None, lambda: None, self.said.append)
         with PostingRecord.open(self.folder / "postings", b"these") as record:
-            posted = await PostingRun(sealer, record, PROMPTS, units, progress).run()
+            posted = await self.run(record, salt, price).run()
             record.forget()
         return posted
+
+    def run(self, record: PostingRecord, salt: bytes, price: int) -> PostingRun[AskedUnit]:
+        units = [UnitWish(salt + prompt.text.encode(), 1, 0, 16, price) for prompt in PROMPTS]
+        sealer = FixedSealer(self.client, cast("Any", None), KEY, 0, 1)
+        return PostingRun(sealer, record, PROMPTS, units, Progress(lambda: None, lambda: None, self.said.append))
 
     async def count(self) -> int:
         return int(await self.client.read(InferenceMarket.posted, KEY.account))
@@ -127,6 +129,48 @@ def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_twice(t
         scene.client.read = real  # type: ignore[method-assign]  # another node
         posted = await scene.attempt(b"second ")
         assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_who_wants_no_more_learns_what_was_posted_and_sends_nothing(tmp_path: Path, *, was_sent: bool) -> None:
+    async def story(scene: Scene) -> None:
+        real = scene.client.send
+
+        async def lose(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
+            if was_sent:
+                await real(extrinsic, until=until)
+            raise NodeUnreachableError("the connection broke")
+
+        scene.client.send = lose  # type: ignore[method-assign]  # the node submits or not, then is gone
+        with pytest.raises(PostError, match="may have been sent"):
+            await scene.attempt()
+        scene.client.send = refuse  # type: ignore[method-assign]
+        with PostingRecord.open(scene.folder / "postings", b"these") as record:
+            if not was_sent:
+                record.parts[0].expires_at = 3  # the played chain has one epoch, which is shorter
+            keep = asyncio.create_task(heartbeat(scene.node))
+            posted = await scene.run(record, b"", PRICE).settle_alone()
+            keep.cancel()
+            await asyncio.gather(keep, return_exceptions=True)
+            assert len(record.parts) == (1 if was_sent else 0)
+        assert len(posted) == await scene.count() == (32 if was_sent else 0)
+        assert "looking for it, sending nothing" in scene.said[-1]
+
+    play(tmp_path, story)
+
+
+async def refuse(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
+    raise AssertionError("nothing is to be sent")
+
+
+def test_nothing_more_is_posted_once_it_is_over(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        answers = iter([False, True])
+        with PostingRecord.open(scene.folder / "postings", b"these") as record:
+            posted = await scene.run(record, b"", PRICE).run(lambda: next(answers))
+        assert len(posted) == await scene.count() == 32
 
     play(tmp_path, story)
 

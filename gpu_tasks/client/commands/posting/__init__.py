@@ -1,8 +1,12 @@
-"""Commands that post units: once, whatever breaks off.
+"""Commands that post units: once, whatever breaks off; and that take back, or list, what was posted.
 
 In reading order:
 
 * `once`: what they share: all of it once, with bars for people, after the cost was shown
-* `answering`: a file of requests posted, followed, and answered in the form in which it asks
+* `following`: a file of requests on its way, and what came of it
+* `answering`: what a file of requests costs and who could take it, before it is posted and answered
 * `post`: post units: what it costs and who could take it is known before anything is sent
+* `run_cancelling`: a run of a file is cancelled
+* `cancelling`: take back a unit, a task, or what of a run still waits
+* `listing`: how runs stand, by their records
 """

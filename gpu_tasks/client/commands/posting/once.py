@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import click
 from rich.progress import Progress as ProgressBar
 
 from gpu_tasks.client.commands.units import counted
-from gpu_tasks.client.posting import PostingCost, Prompt, Sealer, UnitWish, parts_of
+from gpu_tasks.client.posting import AskedUnit, PostingCost, Prompt, Sealer, parts_of
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.data import market_reads
@@ -55,13 +56,20 @@ class Selling:
 
 
 async def post_once(
-    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, selling: Selling, units: list[UnitWish],
-    prompts: list[Prompt],
+    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, selling: Selling,
+    units: Sequence[AskedUnit], prompts: list[Prompt], *, is_over: Callable[[], bool] = lambda: False,
+    places: Sequence[int] | None = None, sends: bool = True,
 ) -> list[Posted]:  # fmt: skip
-    """Seal, store and post what the record does not hold, with bars for people; all of it, in final blocks."""
+    """Seal, store and post what the record does not hold, with bars for people; all of it, in final blocks.
+
+    With `places` these; once `is_over`, or where nothing is sent, all that was posted until then.
+    """
+    missing = set(range(len(units)) if places is None else places) - record.recorded
     with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
-        sealing = bar.add_task("sealing and storing inputs", total=len(units) - len(record.recorded))
-        posting = bar.add_task("posting, waiting for finality", total=len(parts_of(range(len(units)))))
+        sealing = bar.add_task("sealing and storing inputs", total=len(missing))
+        posting = bar.add_task(
+            "posting, waiting for finality", total=len(record.parts) + len(parts_of(range(len(missing))))
+        )
         progress = Progress(
             lambda: bar.advance(sealing),
             lambda: bar.advance(posting),
@@ -69,7 +77,8 @@ async def post_once(
         )
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             sealer = Sealer(client, blobs, key, selling.service, selling.racers)
-            return await PostingRun(sealer, record, prompts, units, progress, selling.tip).run()
+            run = PostingRun(sealer, record, prompts, units, progress, selling.tip)
+            return await (run.run(is_over, places) if sends else run.settle_alone())
 
 
 def show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool) -> None:

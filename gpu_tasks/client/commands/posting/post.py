@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import BinaryIO, cast
 
 import click
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
+from gpu_tasks.client.batches.windows import WindowError, window_seconds
 from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
 from gpu_tasks.client.commands.sending import key_option
@@ -38,6 +41,7 @@ from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_opti
 from wallet.session import WalletSession
 
 PRICE = 5_000_000
+PIECE_BYTES = 1024 * 1024
 FILE = click.Path(path_type=Path, dir_okay=False)
 FORM = click.Choice([form.value for form in FileForm])
 
@@ -87,6 +91,12 @@ class Setting(click.ParamType[tuple[str, str]]):
 @click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")
 @click.option("--errors", type=FILE, help="Lines without an answer, with --out.  [default: RESULTS.errors]")
 @click.option("--form", type=FORM, help="Of FILE, with --out.  [default: as its first line has it]")
+@click.option(
+    "--completion-window",
+    "window",
+    metavar="24h",
+    help="With --out: after so long (s, m, h, d) what still waits is taken back.  [default: as long as it takes]",
+)
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
 @postings_option
 @click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
@@ -97,8 +107,8 @@ class Setting(click.ParamType[tuple[str, str]]):
 def post(
     session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, batch: int | None,
     options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, out: Path | None,
-    errors: Path | None, form: str | None, is_watched: bool, postings: Path, again: bool, tip: int, yes: bool,
-    dry_run: bool,
+    errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path, again: bool, tip: int,
+    yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Post a request for each line of FILE (- is standard input), so many to a unit.
 
@@ -109,11 +119,15 @@ def post(
     if out is not None:
         if is_watched or again:
             raise click.UsageError("with --out units are followed anyway, and to ask once more name another RESULTS")
-        wanted = FileWish(_seekable(file), _form(form), out, errors or _errors_of(out), postings)
-        answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
+        _require_window(window)
+        with _seekable(file) as stream:
+            wanted = FileWish(stream, _form(form), out, errors or _errors_of(out), postings, _source(file), window)
+            answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
         return
-    if errors is not None or form is not None:
-        raise click.UsageError("--errors and --form are of a file that is answered into another: add --out RESULTS")
+    if errors is not None or form is not None or window is not None:
+        raise click.UsageError(
+            "--errors, --form and --completion-window are of a file that is answered into another: add --out RESULTS"
+        )
     _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
                 is_watched=is_watched)  # fmt: skip
 
@@ -166,9 +180,31 @@ def _post_lines(
         session.run(send)
 
 
-def _seekable(file: BinaryIO) -> BinaryIO:
-    """The file, or what comes through a pipe, which is read a second time where a run is taken up."""
-    return file if file.seekable() else BytesIO(file.read(FILE_BYTES_MAX + 1))
+@contextmanager
+def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
+    """The file, or what comes through a pipe, on the disk without a name: it is read several times."""
+    if file.seekable():
+        yield file
+        return
+    with TemporaryFile() as kept:
+        left = FILE_BYTES_MAX + 1  # a byte more, which is refused
+        while left and (piece := file.read(min(left, PIECE_BYTES))):
+            kept.write(piece)
+            left -= len(piece)
+        yield cast("BinaryIO", kept)
+
+
+def _source(file: BinaryIO) -> str:
+    """Where a file lies, if it has a name there."""
+    return str(Path(file.name).absolute()) if file.seekable() and isinstance(file.name, str) else ""
+
+
+def _require_window(text: str | None) -> None:
+    if text is not None:
+        try:
+            window_seconds(text)
+        except WindowError as error:
+            raise click.UsageError(str(error)) from None
 
 
 def _form(text: str | None) -> FileForm | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -15,12 +16,17 @@ import pytest
 from devnet.launcher.free_ports import one_free_port
 from genesis.presets import load_spec
 from genesis.spec import to_json
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import unit_id_of
 from node_process import NodeProcess, wait_for
 from provider_process import ProviderProcess, customer
+from wallet.client import ChainClient
+from wallet.suri import keypair_from_suri
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SECONDS = 60.0
+BOB = keypair_from_suri("//Bob").account
 OFTEN = 40
 """Runs at most: each is killed after a little longer than the one before, and ends by itself at last."""
 
@@ -119,16 +125,20 @@ def _run_for(command: list[str], seconds: float, said: Path) -> int:
             return run.wait()
 
 
-def _units(url: str) -> list[dict[str, Any]]:
-    events = customer(url, "events", "--key", "//Bob", "--from", "1")
-    events = events if isinstance(events, list) else [events]
-    return [event for event in events if event["event"] == "UnitPosted"]
-
-
 def _posted(url: str) -> int:
-    return len(_units(url))
+    """How many units Bob has posted, ever."""
+
+    async def count() -> int:
+        async with await ChainClient.connect(url) as client:
+            return int(await client.read(InferenceMarket.posted, BOB))
+
+    return asyncio.run(count())
 
 
 def _only_unit(url: str) -> str:
-    (event,) = _units(url)
-    return str(event["fields"]["unit"])
+    async def named() -> bytes:
+        async with await ChainClient.connect(url) as client:
+            return unit_id_of(client.genesis_hash, BOB, 0)
+
+    assert _posted(url) == 1
+    return f"0x{asyncio.run(named()).hex()}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -14,20 +16,26 @@ from typing import Any
 import pytest
 
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest
+from gpu_tasks.batches.requests import decode_requests
 from gpu_tasks.batches.work import PRICED
-from gpu_tasks.client.batches.lines import FileForm
-from gpu_tasks.client.batches.record import BatchRecord
+from gpu_tasks.client.batches import record as record_file
+from gpu_tasks.client.batches import result_files
+from gpu_tasks.client.batches.lines import BatchFileError, FileForm
+from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.batches.result_files import ResultFiles
+from gpu_tasks.client.batches.runs import state_of
 from gpu_tasks.client.batches.writing import LineWriter
 from gpu_tasks.client.file_runs import answers as answering
 from gpu_tasks.client.file_runs.answers import TRIES, FileAnswers
-from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, plan_file, room_of
+from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file, room_of
+from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, TRIES_MAX, RunStop
 from gpu_tasks.client.posting import PostError, Wish
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.services import UNIT_LEASE_MAX, ServiceTerms, lease_of
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.workloads.registry import form_named
+from runtime.frame.call import Call
 
 FORM = form_named("textgen-int8")
 SOLD = ServiceTerms(
@@ -37,28 +45,68 @@ WISH = Wish(0, 8, {}, 1, 1_000_000, 2)
 UNITS = [bytes([number]) * 32 for number in range(3)]
 
 
-def wanted(folder: Path, text: str = "a\nb\nc\nd\ne\n") -> FileWish:
-    return FileWish(BytesIO(text.encode()), None, folder / "out", folder / "errors", folder / "records")
+def wanted(folder: Path, text: str = "a\nb\nc\nd\ne\n", window: str | None = None) -> FileWish:
+    stream = BytesIO(text.encode())
+    return FileWish(stream, None, folder / "out", folder / "errors", folder / "records", "", window)
 
 
-def planned(wish: FileWish, price_max: int = 10**9) -> FilePlan:
+def planned(wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True) -> FilePlan:
     async def usual() -> int:
+        assert is_sold
         return price_max
 
-    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, WISH, wish, FORM, SOLD, usual))
+    async def sold() -> Sold:
+        assert is_sold, "asked for where a record has it"
+        return FORM, SOLD
+
+    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, WISH, wish, sold, usual))
+
+
+def asked(plan: FilePlan) -> list[tuple[bytes, int, int, int, int]]:
+    """What every unit says."""
+    return [(unit.request, unit.count, unit.tokens_in, unit.tokens_max, unit.price_max) for unit in plan.units()]
 
 
 def test_a_file_that_is_taken_up_asks_the_same_with_the_same_chance(tmp_path: Path) -> None:
     first = planned(wanted(tmp_path))
-    assert [unit.count for unit in first.wishes(WISH, SOLD)] == [2, 2, 1]
+    assert [unit.count for unit in first.units()] == [2, 2, 1]
+    assert [decode_requests(unit.request) for unit in first.units()[:2]] == [
+        tuple(first.terms.request(line) for line in first.lines_of(place)) for place in range(2)
+    ]
     assert [name.text for name in first.names()] == ["2 requests, lines 1 to 2", "2 requests, lines 3 to 4", "line 5"]
-    assert planned(wanted(tmp_path)).wishes(WISH, SOLD) != first.wishes(WISH, SOLD), "nobody has begun it"
+    assert asked(planned(wanted(tmp_path))) != asked(first), "nobody has begun it"
+    assert not (tmp_path / "records").exists(), "and nothing is written for looking"
     with BatchRecord.open(tmp_path / "records", *first.record_of) as record:
         record.begin(first.plan)
-    again = planned(wanted(tmp_path), price_max=1)
-    assert again.wishes(WISH, SOLD) == first.wishes(WISH, SOLD), "whatever devices have free by now"
+    again = planned(wanted(tmp_path), price_max=1, is_sold=False)
+    assert asked(again) == asked(first), "whatever devices have free by now, and whether the service is still there"
     assert planned(wanted(tmp_path, "a\nb\n")).record_of != first.record_of
     assert first.postings_of != first.record_of, "each record has a lock of its own"
+
+
+def test_a_file_that_changes_is_not_asked_otherwise(tmp_path: Path) -> None:
+    wish = wanted(tmp_path)
+    plan = planned(wish)
+    wish.stream.seek(2)
+    wish.stream.write(b"B")
+    assert [line.text for line in plan.lines_of(1)] == ["c", "d"]
+    with pytest.raises(BatchFileError, match="changed while it was in use"):
+        plan.lines_of(0)
+
+
+def test_lines_that_share_a_place_are_told_apart(tmp_path: Path) -> None:
+    plan = planned(wanted(tmp_path, "a\u2028b\r\n\nc\rd\n{\ne"))
+    assert [[line.text for line in plan.lines_of(unit)] for unit in range(3)] == [["a", "b"], ["c", "d"], ["{", "e"]]
+    assert [line.number for line in plan.lines_of(2)] == [6, 7]
+
+
+def test_the_time_of_a_run_stays(tmp_path: Path) -> None:
+    first = planned(wanted(tmp_path, window="10m"))
+    with BatchRecord.open(tmp_path / "records", *first.record_of) as record:
+        record.begin(first.plan)
+    assert planned(wanted(tmp_path)).plan == planned(wanted(tmp_path, window="10m")).plan == first.plan
+    with pytest.raises(PostError, match="begun with --completion-window 10m, which stays"):
+        planned(wanted(tmp_path, window="24h"))
 
 
 def test_a_file_of_no_request_is_refused_with_the_first_reason(tmp_path: Path) -> None:
@@ -73,18 +121,28 @@ def test_a_unit_has_no_longer_lease_than_the_chain_gives() -> None:
     assert room_of(WISH, replace(SOLD, pace=0), 7).bond_free == 7
 
 
+QUEUED = SimpleNamespace(state=UnitState.QUEUED, refund=None)
+REFUNDED = SimpleNamespace(state=UnitState.REFUNDED, is_refuted=False, refund=Refund.CANCELLED, ended_at=9)
+
+
 class Ends:
     """A chain on which the units of a file end as told, and stores that serve some of them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, folder: Path, posted: int = 3, window: str | None = None
+    ) -> None:
         self.states: dict[bytes, Any] = dict.fromkeys(UNITS, SimpleNamespace(state=UnitState.RACING))
         self.served: set[bytes] = set(UNITS)
         self.looks = 0
-        self.plan = planned(wanted(folder))
+        self.calls: list[list[bytes]] = []
+        """The units that were taken back, call by call."""
+        self.drawn: set[bytes] = set()
+        """Units that are drawn before they can be taken back."""
+        self.plan = planned(wanted(folder, window=window))
         self.folder = folder
         with BatchRecord.open(folder / "records", *self.plan.record_of) as record:
             record.begin(self.plan.plan)
-            for place, unit in enumerate(UNITS):
+            for place, unit in enumerate(UNITS[:posted]):
                 record.note_posted(place, unit.hex())
         monkeypatch.setattr(answering, "moments", self._moments)
         monkeypatch.setattr(answering, "paid_output", self._paid)
@@ -111,15 +169,28 @@ class Ends:
         for place in places:
             self.states[UNITS[place]] = SimpleNamespace(state=UnitState.SETTLED, is_refuted=False)
 
-    def follow(self) -> tuple[list[int], list[tuple[int, int]]]:
+    def follow(self, enough: int = 0) -> tuple[list[int], list[tuple[int, int]]]:
         """The units that are left, and answered and failed of each that is written."""
         client: Any = SimpleNamespace(finalized=self._final)
         with BatchRecord.open(self.folder / "records", *self.plan.record_of) as record:
             with ResultFiles.take_up(self.folder / "out", self.folder / "errors", record.ends) as files:
                 writer = LineWriter(FileForm.LINES, None, FORM.name, 0)
-                run = FileAnswers(client, SimpleNamespace(), self.plan, record, files, writer, lambda _: None)  # type: ignore[arg-type]
-                left = asyncio.run(run.follow())
+                key: Any = SimpleNamespace()
+                stop = RunStop(record, self._take_back)
+                run = FileAnswers(client, key, self.plan, record, files, writer, stop, lambda _: None)
+                left = asyncio.run(run.follow(enough))
             return left, [record.written[place] for place in sorted(record.written)]
+
+    async def _take_back(self, call: Call) -> None:
+        units = [inner.named_arguments["unit"] for inner in call.named_arguments["calls"]]
+        self.calls.append(units)
+        for unit in units:
+            if unit not in self.drawn:
+                self.states[unit] = REFUNDED
+
+    def record(self) -> BatchRecord:
+        """As it is on the disk now."""
+        return BatchRecord.look(journal_of(self.folder / "records", *self.plan.record_of))
 
     async def _final(self) -> bytes:
         return b"f" * 32
@@ -143,6 +214,15 @@ def test_units_end_in_every_way_and_each_line_is_told_once(tmp_path: Path, monke
     assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)]), "nothing is left to ask for"
 
 
+def test_few_enough_open_units_are_a_reason_to_post_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ends(monkeypatch, tmp_path)
+    ends.settle(1)
+    assert ends.follow(2) == ([0, 2], [(1, 1)])
+    assert (ends.looks, "ended" in ends.record().times) == (1, False)
+    ends.settle(0, 2)
+    assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
+
+
 def test_a_refuted_result_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = Ends(monkeypatch, tmp_path)
     ends.settle(1, 2)
@@ -160,3 +240,155 @@ def test_what_no_store_serves_is_left_for_the_next_run(tmp_path: Path, monkeypat
     ends.served.add(UNITS[1])
     assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
     assert sorted(line["index"] for line in (*ends.lines("out"), *ends.lines("errors"))) == [1, 2, 3, 4, 5]
+
+
+def test_a_cancelled_run_takes_back_what_waits_and_keeps_what_was_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Ends(monkeypatch, tmp_path, posted=2)
+    ends.settle(0)
+    ends.states[UNITS[1]] = QUEUED
+    ends.record().ask_to_cancel()
+    assert state_of(ends.record()).status == "cancelling"
+    assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)])
+    assert ends.calls == [[UNITS[1]]]
+    assert [line["index"] for line in ends.lines("out")] == [1]
+    told = {line["index"]: line["error"]["code"] for line in ends.lines("errors")}
+    assert told == {2: "invalid_request", **dict.fromkeys((3, 4, 5), "batch_cancelled")}
+    state = json.loads(state_of(ends.record()).json())
+    assert (state["status"], state["request_counts"]) == ("cancelled", {"total": 5, "completed": 1, "failed": 4})
+    assert 0 < state["created_at"] <= state["cancelling_at"] <= state["cancelled_at"]
+    assert not list((tmp_path / "records").glob("*.cancel"))
+    assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)]), "nothing is left to do"
+
+
+def test_what_races_when_its_time_is_over_is_waited_for_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Ends(monkeypatch, tmp_path, window="10m")
+    ends.settle(0)
+    ends.states |= {UNITS[1]: QUEUED, UNITS[2]: QUEUED}
+    ends.drawn.add(UNITS[1])
+    created = ends.plan.plan.created_at
+    monkeypatch.setattr(time, "time", lambda: created + 600.0 if ends.looks else created + 1.0)
+    real = ends._units
+
+    async def units(client: object, ids: list[bytes], at: bytes) -> list[Any]:
+        if ends.looks > 5:
+            ends.settle(1)
+        return await real(client, ids, at)
+
+    monkeypatch.setattr(market_reads, "units", units)
+    assert ends.follow() == ([], [(1, 1), (1, 1), (0, 1)])
+    assert [unit for call in ends.calls for unit in call].count(UNITS[1]) == TRIES_MAX, "no fee without end"
+    assert [line["index"] for line in ends.lines("out")] == [1, 3]
+    assert {line["index"]: line["error"]["code"] for line in ends.lines("errors")}[5] == "batch_expired"
+    state = json.loads(state_of(ends.record()).json())
+    assert (state["status"], state["completion_window"]) == ("expired", "10m")
+    assert state["expires_at"] == created + 600 == state["expired_at"]
+
+
+def test_a_run_that_is_answered_is_not_stopped_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ends(monkeypatch, tmp_path, window="1s")
+    ends.settle(0, 1, 2)
+    created = ends.plan.plan.created_at
+    monkeypatch.setattr(time, "time", lambda: created + 0.5)
+    ends.follow()
+    monkeypatch.setattr(time, "time", lambda: created + 99.0)
+    ends.follow()
+    assert ends.record().stopped is None
+    assert state_of(ends.record()).status == "completed"
+
+
+def test_taking_back_is_done_in_calls_of_bounded_size() -> None:
+    calls: list[Call] = []
+
+    async def send(call: Call) -> None:
+        calls.append(call)
+
+    record: Any = SimpleNamespace()
+    many: Any = [(number.to_bytes(32, "little"), QUEUED) for number in range(2 * CANCELS_PER_CALL + 1)]
+    asyncio.run(RunStop(record, send).take_back(many))
+    assert [len(call.named_arguments["calls"]) for call in calls] == [CANCELS_PER_CALL, CANCELS_PER_CALL, 1]
+
+
+class BrokenOffError(Exception):
+    """The process ends here."""
+
+
+def test_broken_off_before_any_write_a_cancelled_run_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before and after each entry of the record and each write of results; then the same again until it ends."""
+    broken = 0
+    for step in range(40):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        with monkeypatch.context() as patch:
+            ends = Ends(patch, folder, posted=2)
+            ends.settle(0)
+            ends.states[UNITS[1]] = QUEUED
+            ends.record().ask_to_cancel()
+            steps = iter(range(step))
+            with patch.context() as tearing:
+                _torn(tearing, steps)
+                try:
+                    ends.follow()
+                    is_over = True
+                except BrokenOffError:
+                    is_over, broken = False, broken + 1
+            assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)])
+            assert [line["index"] for line in ends.lines("out")] == [1]
+            told = [(line["index"], line["error"]["code"]) for line in ends.lines("errors")]
+            assert sorted(told) == [(2, "invalid_request"), *((index, "batch_cancelled") for index in (3, 4, 5))]
+            assert state_of(ends.record()).status == "cancelled"
+        if is_over:
+            break
+    assert broken == 22, "the stop, the end, and for three units two writes of results and an entry; before and after"
+
+
+def _torn(monkeypatch: pytest.MonkeyPatch, steps: Iterator[int]) -> None:
+    """Break off before the write after so many, counting twice: before it, and when it is done."""
+
+    def step() -> None:
+        if next(steps, None) is None:
+            raise BrokenOffError
+
+    def around(real: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*given: Any) -> Any:
+            step()
+            done = real(*given)
+            step()
+            return done
+
+        return write
+
+    monkeypatch.setattr(record_file, "_write_all", around(record_file._write_all))
+    monkeypatch.setattr(result_files, "_add", around(result_files._add))
+
+
+def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
+    """12 MB of requests: their places and weights are held, and what one unit asks while it is read."""
+    train, path = form_named("train-int8"), tmp_path / "large"
+    with path.open("wb") as stream:
+        for number in range(3_072):
+            stream.write(f"{number:>10}".encode() + b"text" * 1_000 + b"\n")
+    sold = ServiceTerms(b"teacher", train.workload_id, train.model_id, 1, 10**9, ramp=0, lease=30, tokens_max=256)
+
+    async def taught() -> Sold:
+        return train, sold
+
+    async def usual() -> int:
+        return 10**12
+
+    with path.open("rb") as file:
+        wish = FileWish(file, FileForm.LINES, tmp_path / "out", tmp_path / "errors", tmp_path / "records")
+        tracemalloc.start()
+        try:
+            plan = asyncio.run(plan_file(b"g" * 32, b"a" * 32, replace(WISH, batch=256), wish, taught, usual))
+            sizes = [len(unit.request) for unit in plan.units()]
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (len(sizes), sum(sizes) > 12_000_000) == (12, True)
+    assert peak < 6_000_000

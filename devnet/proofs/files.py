@@ -1,0 +1,280 @@
+"""`python -m devnet.proofs.files --lines 2000`: a file of requests whose customer is killed with -9 while it posts.
+
+A devnet of four validators with a provider each. `ogpu post FILE --out RESULTS` is started, killed at a random moment,
+and started again: before anything was posted, several times while units are on their way, and while answers come. The
+last run is left alone.
+
+Bars: the customer has posted as many units as the file was split into, and the run knows each of them; each is settled;
+every line stands once in the results, none in the errors; what the customer lost is what its units were paid, what
+their duty calls cost, and fees of no more than posting each unit once. Writes `out/files.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devnet.demo import stage
+from devnet.demo.telling import Narrator
+from devnet.launcher import lifecycle as network
+from devnet.launcher import programs
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet
+from devnet.launcher.processes import source_path
+from devnet.measuring import report
+from gpu_tasks.client.batches.record import BatchRecord
+from gpu_tasks.client.batches.runs import runs_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
+from runtime.pallets.system import System
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.suri import keypair_from_suri
+
+FOLDER = report.FOLDER / "files"
+PROVIDERS = 4
+CUSTOMER = "//Ferdie"
+PRICE, MAX_TOKENS, RACERS = "0.05", 2, 1
+UNITS, BATCH_MAX = 125, 128
+"""So many units are posted in several transactions, in which there is time to kill; but no larger ones than this."""
+POSTING_KILLS, FOLLOWING_KILLS = 4, 2
+POLL_SECONDS = 0.02
+WAIT_SECONDS = 1_500.0
+
+
+@dataclass(frozen=True, slots=True)
+class FileKill:
+    """A moment at which the customer was killed, as its records show it."""
+
+    while_: str
+    units_sent: int
+    """Written down as sent, or about to be."""
+    units_noted: int
+    answered: int
+
+
+@dataclass(slots=True)
+class FileSale:
+    """What came of the file. Money is in grains."""
+
+    lines: int
+    units: int
+    kills: list[FileKill] = field(default_factory=list)
+    seconds: float = 0.0
+    runs: int = 0
+    posted: int = 0
+    """By the chain's own count."""
+    known: int = 0
+    """Different units of that count which the run knows."""
+    settled: int = 0
+    answered_once: int = 0
+    errors: int = 0
+    spent: int = 0
+    paid: int = 0
+    prepaid: int = 0
+    fees_most: int = 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """A fresh devnet, the file, the kills, the judgement; 0 if every bar held."""
+    parser = argparse.ArgumentParser("devnet.proofs.files", description="Kill the customer of a file while it posts.")
+    parser.add_argument("--lines", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32), help="of the moments")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the network; emptied first")
+    options = parser.parse_args(arguments)
+    tell, net = Narrator(2), None
+    with network.ending_on_signals():
+        try:
+            tell.step(f"Network: {PROVIDERS} validators, each with a provider")
+            net = stage.fresh_network(options.folder, PROVIDERS, any_ports=True, detach=False, tell=tell)
+            tell.step(f"File: {options.lines:,} lines; the customer is killed at moments of seed {options.seed}")
+            sale = Customer(net, options.lines, random.Random(options.seed), tell).buy()
+        finally:
+            if net is not None:
+                network.down(net)
+    failures = failures_of(sale)
+    path = report.write("files", {**asdict(sale), "seed": options.seed, "failures": failures})
+    for failure in failures:
+        tell.line(f"FAILED: {failure}")
+    sys.stdout.write(
+        f"files: {sale.answered_once:,} of {sale.lines:,} lines answered once, {sale.posted:,} units posted of "
+        f"{sale.units:,}, {len(sale.kills)} kills, {sale.seconds:.0f} s, {format_amount(sale.spent)} oGPU; "
+        f"{len(failures)} failures; {path}\n"
+    )
+    return 1 if failures else 0
+
+
+def failures_of(sale: FileSale) -> list[str]:
+    """Which bars did not hold, as sentences."""
+    fees = sale.spent - sale.paid - sale.prepaid
+    bars = (
+        (sale.posted == sale.units, f"{sale.posted:,} units were posted for a file of {sale.units:,}"),
+        (sale.known == sale.units, f"the run knows {sale.known:,} of {sale.units:,} units"),
+        (sale.settled == sale.units, f"{sale.settled:,} of {sale.units:,} units were settled"),
+        (sale.answered_once == sale.lines, f"{sale.answered_once:,} of {sale.lines:,} lines are answered once"),
+        (sale.errors == 0, f"{sale.errors:,} lines stand among the errors"),
+        (0 < fees <= sale.fees_most, f"fees of {fees:,} grains, where posting once costs {sale.fees_most:,} at most"),
+        (
+            sum(kill.while_ == "posting" for kill in sale.kills) > 0,
+            "nobody was killed while units were on their way: give more lines",
+        ),
+    )
+    return [sentence for holds, sentence in bars if not holds]
+
+
+class Customer:
+    """Posts one file, over and over, until it is answered."""
+
+    def __init__(self, net: Devnet, lines: int, rng: random.Random, tell: Narrator) -> None:
+        """Nothing is posted yet."""
+        self._net, self._lines, self._rng, self._tell = net, lines, rng, tell
+        self._file, self._results = net.folder / "requests.txt", net.folder / "results.jsonl"
+        self._postings, self._log = net.folder / "postings", net.folder / "ogpu.log"
+        self._words = ["--url", net.members[0].rpc_url, "post", str(self._file), "--out", str(self._results)]
+        self._words += ["--key", CUSTOMER, "--racers", str(RACERS), "--max-tokens", str(MAX_TOKENS), "--price", PRICE]
+        batch = min(BATCH_MAX, max(1, lines // UNITS))
+        self._words += ["--batch", str(batch), "--postings", str(self._postings), "--anyway", "--yes"]
+
+    def buy(self) -> FileSale:
+        """The file, all kills, and what came of it."""
+        self._file.write_text("".join(f"n{number} =\n" for number in range(self._lines)), encoding="utf-8")
+        cost = json.loads(programs.run("ogpu", *self._words, "--dry-run", keyring=self._net.keyring))
+        before = asyncio.run(self._wealth())
+        sale = FileSale(self._lines, int(cost["units"]), fees_most=_grains(cost["fees"]))
+        began = time.monotonic()
+        for goal in self._goals(sale.units):
+            sale.runs += 1
+            if not self._killed_at(sale, goal):
+                break
+        else:
+            sale.runs += 1
+            self._killed_at(sale, None)
+        sale.seconds = time.monotonic() - began
+        asyncio.run(self._judge(sale, before))
+        return sale
+
+    def _goals(self, units: int) -> list[tuple[int, float]]:
+        """How many units are sent, and what share of the lines is answered, when a kill is due."""
+        posting = sorted(self._rng.randrange(1, units + 1) for _ in range(POSTING_KILLS))
+        following = sorted(self._rng.random() * 0.9 for _ in range(FOLLOWING_KILLS))
+        return [(0, 0.0), *((sent, 0.0) for sent in posting), *((units, share) for share in following)]
+
+    def _killed_at(self, sale: FileSale, goal: tuple[int, float] | None) -> bool:
+        """Run the command until the goal is reached, and kill it; False where it ended by itself."""
+        with self._log.open("ab") as log:
+            run = subprocess.Popen(
+                [sys.executable, "-m", programs.MODULES["ogpu"], "--json", *self._words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**source_path(), "OGPU_KEYRING": str(self._net.keyring)},
+            )
+            try:
+                return self._watched(run, sale, goal)
+            finally:
+                run.kill()
+                run.wait()
+
+    def _watched(self, run: subprocess.Popen[bytes], sale: FileSale, goal: tuple[int, float] | None) -> bool:
+        end = time.monotonic() + WAIT_SECONDS
+        while run.poll() is None and not (goal is not None and self._is_reached(goal)):
+            if time.monotonic() > end:
+                raise DevnetError(f"`ogpu post` is not done after {WAIT_SECONDS:.0f} s; {self._log} says how far it is")
+            time.sleep(POLL_SECONDS)
+        if goal is not None and run.poll() is None:
+            time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # anywhere in what comes next
+            run.send_signal(signal.SIGKILL)
+            if run.wait() == -signal.SIGKILL:
+                sale.kills.append(self._moment())
+                self._tell.line(f"killed: {sale.kills[-1]}")
+                return True
+        if run.returncode:
+            raise DevnetError(f"`ogpu post` ended with status {run.returncode}; its last words are in {self._log}")
+        return False
+
+    def _is_reached(self, goal: tuple[int, float]) -> bool:
+        sent, share = goal
+        record = self._record()
+        if share:
+            answered = 0 if record is None else sum(map(sum, record.written.values()))
+            return answered >= share * self._lines
+        on_way, noted = self._sent(), 0 if record is None else len(record.posted)
+        return not sent or (on_way > 0 and on_way + noted >= sent)
+
+    def _moment(self) -> FileKill:
+        record, sent = self._record(), self._sent()
+        noted = 0 if record is None else len(record.posted)
+        answered = 0 if record is None else sum(map(sum, record.written.values()))
+        while_ = "posting" if sent else "following" if noted else "preparing"
+        return FileKill(while_, sent, noted, answered)
+
+    def _record(self) -> BatchRecord | None:
+        found = runs_of(self._postings)
+        return found[0] if found else None
+
+    def _sent(self) -> int:
+        """Units that are written down as sent; a file that is just being replaced is read the next time."""
+        try:
+            parts = [json.loads(path.read_bytes()) for path in self._postings.glob("*.json")]
+        except (OSError, ValueError):
+            return 0
+        return sum(len(part["places"]) for found in parts for part in found)
+
+    # ------------------------------------------------------------------------------------------------- the judgement
+
+    async def _judge(self, sale: FileSale, before: int) -> None:
+        """What chain, record and files say."""
+        units = await self._units(sale)
+        sale.settled = sum(unit.state is UnitState.SETTLED for unit in units)
+        sale.paid = sum(unit.paid for unit in units)
+        sale.spent = before - await self._wealth()
+        answers = _rows(self._results)
+        indices = [row["index"] for row in answers]
+        once = set(indices) if len(set(indices)) == len(indices) else set[int]()
+        sale.answered_once = len(once & set(range(1, self._lines + 1)))
+        sale.errors = len(_rows(self._results.with_name(f"{self._results.name}.errors")))
+
+    async def _units(self, sale: FileSale) -> list[Unit]:
+        account, record = keypair_from_suri(CUSTOMER).account, self._record()
+        async with await ChainClient.connect(self._net.members[0].rpc_url) as chain:
+            sale.posted = await chain.read(InferenceMarket.posted, account)
+            ids = [unit_id_of(chain.genesis_hash, account, number) for number in range(sale.posted)]
+            noted = set() if record is None else {bytes.fromhex(unit) for unit in record.posted.values()}
+            sale.known = len(noted & set(ids))
+            units = [unit for unit in await market_reads.units(chain, ids) if unit is not None]
+            for unit in units:
+                quote = await market_reads.quote(chain, unit.service, unit.terms.price_max, RACERS)
+                sale.prepaid += 0 if quote is None else quote.prepaid
+            return units
+
+    async def _wealth(self) -> int:
+        """All that the customer has, held or free."""
+        async with await ChainClient.connect(self._net.members[0].rpc_url) as chain:
+            found = await chain.read(System.account, keypair_from_suri(CUSTOMER).account)
+            return int(found.data.free + found.data.reserved)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _grains(amount: dict[str, str]) -> int:
+    return int(amount["grains"])
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except DevnetError as failure:
+        sys.exit(f"files: {failure}")

@@ -1,0 +1,209 @@
+"""A file of requests on its way, as commands show it: posted, followed to its end or stopped, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.progress import Progress as ProgressBar
+
+from gpu_tasks.client.batches.lines import FileForm
+from gpu_tasks.client.batches.progress import BatchProgress
+from gpu_tasks.client.batches.record import BatchRecord
+from gpu_tasks.client.batches.result_files import ResultFiles
+from gpu_tasks.client.batches.runs import counts_of, run_id, state_of
+from gpu_tasks.client.batches.writing import LineWriter
+from gpu_tasks.client.commands.posting.once import Selling, post_once
+from gpu_tasks.client.commands.units import counted
+from gpu_tasks.client.file_runs.answers import AnswersSoFar, FileAnswers
+from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, wish_of
+from gpu_tasks.client.file_runs.stopping import RunStop, SendCall
+from gpu_tasks.client.posting import AskedUnit, Prompt
+from gpu_tasks.client.posting_record import PostingRecord
+from gpu_tasks.data import market_reads
+from runtime.frame.call import Call
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.output import Grains
+from wallet.sending import send_once
+from wallet.sent_notes import SentNotes
+from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
+
+UNITS_PER_DEVICE, UNITS_OPEN_LEAST = 8, 32
+"""Of one file, open at once: a unit that nobody takes in time is refunded, so a long file goes as it is answered."""
+TELL_SECONDS = 60
+"""Where no bar is seen, how far a run is is told so often at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedRun:
+    """The units of a run as they are posted, and where it is written down what was sent."""
+
+    records: Path
+    named_by: tuple[bytes, ...]
+    selling: Selling
+    units: Sequence[AskedUnit]
+    names: list[Prompt]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFile:
+    """A file as it was followed: what its record says now, what came in this run, and whose answers nobody serves."""
+
+    record: BatchRecord
+    found: AnswersSoFar
+    left: Sequence[int]
+    not_posted: int
+    """Units that were neither posted nor given up: their service takes no more."""
+
+
+async def follow_file(
+    session: WalletSession, client: ChainClient, key: Keypair, file: FilePlan, wanted: FileWish, tip: int, *,
+    posts: bool = True,
+) -> FollowedFile:  # fmt: skip
+    """Post what is missing, unless told not to, and write answers until all that was posted has ended."""
+    with BatchRecord.open(wanted.records, *file.record_of) as record, _files(record, wanted) as files:
+        if record.plan is None:
+            record.begin(file.plan)
+        stop = RunStop(record, sender(session, client, key, tip))
+        writer = LineWriter(FileForm(file.plan.form), file.plan.endpoint, file.terms.form.name, file.plan.created_at)
+        if not record.written:
+            files.add([], [writer.refused(error) for error in file.read.refused])
+        wish = wish_of(file.plan.settings)
+        selling = Selling(wish.service, wish.racers, tip)
+        run = PostedRun(wanted.records, file.postings_of, selling, file.units(), file.names())
+        shown = _FollowedBar(session, file, _done(record))
+        answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell)
+        while True:
+            at_once = await _units_at_once(client, wish.service)
+            room = at_once - len(set(record.to_write()) - answers.unserved)
+            await post_units(session, client, key, record, stop, run, room if posts else None)
+            wants_more = posts and bool(record.to_post())
+            with shown.bar:
+                left = await answers.follow(at_once // 2 if wants_more else 0)
+            if not wants_more:
+                break
+        return FollowedFile(record, answers.found, left, len(record.to_post()))
+
+
+async def post_units(
+    session: WalletSession, client: ChainClient, key: Keypair, record: BatchRecord, stop: RunStop, run: PostedRun,
+    room: int | None = None,
+) -> None:  # fmt: skip
+    """So many more units are in final blocks; the record knows each before what was sent is forgotten.
+
+    Without any `room`, or where the run is stopped, what earlier tries sent is looked for, and nothing is sent.
+    """
+    is_stopped = stop.is_due()
+    missing = record.to_give_up() if is_stopped else record.to_post()
+    sends = room is not None and not is_stopped
+    places = missing[: max(0, room or 0)] if sends else []
+    if not missing or not (places or PostingRecord.peek(run.records, *run.named_by)):
+        return
+    with PostingRecord.open(run.records, *run.named_by) as postings:
+        await post_once(
+            session.output, client, postings, key, run.selling, run.units, run.names,
+            is_over=stop.is_due, places=places, sends=sends,
+        )  # fmt: skip
+        for part in postings.parts:
+            for place, unit in zip(part.places, part.units, strict=True):
+                if place not in record.posted:
+                    record.note_posted(place, unit)
+        postings.forget()
+
+
+def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) -> SendCall:
+    """Sends the calls by which units are taken back: each once, and noted first."""
+    notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
+
+    async def send(call: Call) -> None:
+        outcome = await send_once(client, call, key, notes, note, tip=tip)
+        if outcome.error is not None:
+            raise CallFailedError(
+                f"taking units back failed in block {outcome.block_number}: {outcome.error}. Repeat the same command: "
+                "nothing more is posted, and what waits is taken back"
+            )
+
+    return send
+
+
+def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
+    """What came of a file, to programs in OpenAI's words where it asks in these."""
+    state, counts = state_of(end.record, file.read.refused), counts_of(end.record)
+    refused = len(file.read.refused)
+    if session.output.as_json and file.read.form is FileForm.OPENAI:
+        click.echo(state.json())
+        return
+    session.output.facts(
+        {
+            "run": run_id(end.record.path),
+            "status": state.status.value,
+            "requests": counts.total,
+            "units": len(file.plan.units),
+            "answered": counts.completed,
+            "failed": counts.failed - refused,
+            "refused": refused,
+            "tokens_now": end.found.tokens,
+            "paid_now": Grains(end.found.paid),
+            "results": file.plan.output,
+            "errors": file.plan.errors,
+        }
+    )
+
+
+def require_answers(end: FollowedFile) -> None:
+    """CallFailedError for paid answers that nobody serves now."""
+    if end.left:
+        raise CallFailedError(
+            f"the answers of {counted(len(end.left))} are paid for, and no store serves them now: repeat the same "
+            "command later, which asks for these alone"
+        )
+
+
+async def _units_at_once(client: ChainClient, service: int) -> int:
+    """How many units of a file are open at a time: enough that no device waits, and none longer than units may."""
+    devices = await market_reads.devices_for(client, service, await client.finalized())
+    return max(UNITS_OPEN_LEAST, UNITS_PER_DEVICE * sum(not status.device.is_paused for status in devices))
+
+
+class _FollowedBar:
+    """How far a file is: a bar, or a sentence now and then where none is seen."""
+
+    def __init__(self, session: WalletSession, file: FilePlan, done_before: int) -> None:
+        """Nothing has come yet; `with self.bar` shows it."""
+        self._output, self._unit = session.output, file.terms.form.cost_unit
+        self._total, self._before, self._began_at = len(file.read.loads), done_before, int(time.time())
+        self._told_at = self._began_at
+        self.bar = ProgressBar(console=session.output.console, disable=session.output.as_json, transient=True)
+        self._task = self.bar.add_task("answers", total=self._total, completed=done_before)
+
+    def tell(self, found: AnswersSoFar) -> None:
+        """What has come by now."""
+        progress = BatchProgress(
+            requests=self._total,
+            answered=self._before + found.answered,
+            failed=found.failed,
+            tokens=found.tokens,
+            units_ended=found.units,
+            began_at=self._began_at,
+            done_before=self._before,
+            now=int(time.time()),
+        )
+        said = progress.sentence(self._unit)
+        self.bar.update(self._task, completed=progress.done, description=said)
+        if not self._output.console.is_terminal and progress.now >= self._told_at + TELL_SECONDS:
+            self._told_at = progress.now
+            note(said)
+
+
+def _files(record: BatchRecord, wanted: FileWish) -> ResultFiles:
+    if record.plan is None:
+        return ResultFiles.create(wanted.output, wanted.errors)
+    return ResultFiles.take_up(wanted.output, wanted.errors, record.ends)
+
+
+def _done(record: BatchRecord) -> int:
+    return sum(answered + failed for answered, failed in record.written.values())

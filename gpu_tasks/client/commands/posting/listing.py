@@ -1,0 +1,59 @@
+"""The command that says how runs of files stand, in OpenAI's words: what their records say, without asking a node."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.client.batches.batch_object import BatchState
+from gpu_tasks.client.batches.runs import run_named, runs_of, state_of
+from gpu_tasks.client.commands.posting.once import postings_option
+from wallet.session import WalletSession, explained
+
+COLUMNS = ("run", "status", "total", "completed", "failed", "results")
+
+
+@click.command()
+@click.argument("run", required=False)
+@postings_option
+@click.pass_obj
+def batch(session: WalletSession, run: str | None, postings: Path) -> None:
+    """Say how RUN stands, a file posted with --out: its status and how many are answered; or list all runs.
+
+    A RUN is named by its file of results, or its id. Its own record is read, and no node is asked; with --json (before
+    the command) it is OpenAI's batch object. The words are OpenAI's too: in_progress, finalizing, completed, expired,
+    cancelling, cancelled.
+    """
+
+    def body() -> None:
+        if run is None:
+            rows = [_row(state_of(record)) for record in runs_of(postings)]
+            session.output.rows(f"runs in {postings}", COLUMNS, rows)
+            return
+        state = state_of(run_named(postings, run))
+        if session.output.as_json:
+            click.echo(state.json())
+            return
+        facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window or None}
+        times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
+        session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
+
+    explained(body)
+
+
+def _row(state: BatchState) -> dict[str, Any]:
+    return {
+        "run": state.batch_id,
+        "status": state.status.value,
+        "total": state.counts.total,
+        "completed": state.counts.completed,
+        "failed": state.counts.failed,
+        "results": state.output_file,
+    }
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,192 @@
+"""A run of a file is cancelled: what waits is taken back, what races is waited for, and every line says what it got.
+
+Another process may be at the run: then it is told, and does the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import click
+
+from gpu_tasks.client.batches.lines import FileForm
+from gpu_tasks.client.batches.record import BatchRecord, BatchRecordError, RunBusyError, RunPlan
+from gpu_tasks.client.batches.runs import INPUT, run_id, run_named, state_of
+from gpu_tasks.client.commands.posting.following import (
+    PostedRun,
+    follow_file,
+    post_units,
+    require_answers,
+    sender,
+    show_end,
+)
+from gpu_tasks.client.commands.posting.once import Selling
+from gpu_tasks.client.file_runs.plan import ACCOUNT, FORM, FileWish, identity, plan_file, postings_of, wish_of
+from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop, cancel_call
+from gpu_tasks.client.posting import PostError, Prompt, Wish
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open
+from runtime.cryptography import ss58
+from wallet.client import ChainClient, Payer
+from wallet.commands.making import SendingOptions, require_somebody_to_ask
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.output import Grains
+from wallet.session import CallFailedError, WalletSession
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that was begun, as its record has it."""
+
+    record: BatchRecord
+    plan: RunPlan
+    folder: Path
+
+    @property
+    def account(self) -> bytes:
+        """Whose it is."""
+        return bytes.fromhex(self.plan.settings[ACCOUNT])
+
+    @property
+    def source(self) -> str:
+        """Where its file lies; nothing for what came through a pipe."""
+        return self.plan.settings[INPUT]
+
+    @property
+    def form(self) -> FileForm | None:
+        """How its command said that the file is written."""
+        form = self.plan.settings[FORM]
+        return FileForm(form) if form else None
+
+    @property
+    def results(self) -> tuple[Path, Path]:
+        """The files of answers and of errors."""
+        return Path(self.plan.output), Path(self.plan.errors)
+
+    @property
+    def wish(self) -> Wish:
+        """What was asked of all lines."""
+        return wish_of(self.plan.settings)
+
+
+def cancel_run(session: WalletSession, text: str, key_text: str, sending: SendingOptions, folder: Path) -> None:
+    """Cancel the run that somebody names; what it costs is shown and asked."""
+    if sending.is_forced:
+        raise click.UsageError("--force is for a single unit or task: of a run only what waits is taken back")
+    folder = folder.expanduser()
+    facts: dict[str, Any] = {}
+    runs: list[_Run] = []
+
+    async def look(client: ChainClient) -> None:
+        record = run_named(folder, text)
+        assert record.plan is not None, "only runs that were begun are named"
+        run = _Run(record, record.plan, folder)
+        payer = session.payer(key_text)
+        _require_cancellable(run, payer.account)
+        require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
+        runs.append(run)
+        facts.update(await _facts(client, run, payer, sending.tip))
+
+    async def send(client: ChainClient) -> None:
+        await _cancel(session, client, session.key(key_text), runs[0], sending.tip)
+
+    session.run(look)
+    if sending.dry_run:
+        session.output.facts({**facts, "sent": False})
+        return
+    if not session.output.as_json:
+        session.output.facts(facts)
+    if not sending.is_agreed:
+        click.confirm(f"Cancel {facts['run']}?", abort=True, err=True)
+    # A second connection: the first would be closed as dead while a person takes time to answer.
+    session.run(send, tells=True)
+
+
+def _require_cancellable(run: _Run, account: bytes) -> None:
+    if run.account != account:
+        raise BatchRecordError(f"the run is {ss58.encode(run.account)}'s: only the key that posts it can cancel it")
+    if run.record.is_whole:
+        status = state_of(run.record).status.value
+        raise BatchRecordError(f"the run is {status}: there is nothing to cancel; its answers are in {run.plan.output}")
+
+
+async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict[str, Any]:
+    """What becomes of its units if it is cancelled now, and what that costs."""
+    ids = [bytes.fromhex(run.record.posted[place]) for place in run.record.to_write()]
+    found = [unit for unit in await market_reads.units(client, ids, await client.finalized()) if unit is not None]
+    queued = [unit for unit in found if unit.state is UnitState.QUEUED]
+    burned = sum(_burned(unit) for unit in queued)
+    sizes = [min(CANCELS_PER_CALL, len(queued) - first) for first in range(0, len(queued), CANCELS_PER_CALL)]
+    fees = {size: await client.fee(cancel_call([bytes(32)] * size), payer, tip) for size in set(sizes)}
+    return {
+        "run": run_id(run.record.path),
+        "status": state_of(run.record).status.value,
+        "taken_back": len(queued),
+        "waited_for": sum(is_open(unit) for unit in found) - len(queued),
+        "not_posted": len(run.record.to_post()),
+        "burned": Grains(burned),
+        "comes_back": Grains(sum(unit.escrow + unit.bond for unit in queued) - burned),
+        "comes_back_later": Grains(sum(unit.deposit for unit in queued)),
+        "fees": Grains(sum(fees[size] + tip for size in sizes)),
+    }
+
+
+def _burned(unit: Unit) -> int:
+    shares = money.refund(unit, unit.escrow + unit.bond, Refund.CANCELLED)
+    return sum(share.amount for share in shares if share.payee is None)
+
+
+async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+    run.record.ask_to_cancel()
+    try:
+        with ExitStack() as opened:
+            try:
+                source = opened.enter_context(_opened(run.source))
+                wanted = FileWish(source, run.form, *run.results, run.folder)
+                file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, _no, _no)
+            except (OSError, WalletError) as error:
+                await _take_back(session, client, key, run, tip)
+                raise CallFailedError(_without_file(run, error)) from None
+            end = await follow_file(session, client, key, file, wanted, tip)
+            show_end(session, end, file)
+            require_answers(end)
+    except RunBusyError:
+        who = "the `ogpu post` that is at the run takes back what waits, and writes what was answered"
+        session.output.facts({"run": run_id(run.record.path), "status": "cancelling", "who": who})
+
+
+def _opened(source: str) -> BinaryIO:
+    return Path(source).open("rb")
+
+
+async def _no() -> NoReturn:
+    """Asked for where no record has the file: it is another one."""
+    raise PostError("is not the one that was posted")
+
+
+def _without_file(run: _Run, error: Exception) -> str:
+    why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return (
+        "what waited was taken back, and nothing more is posted; but the lines of the run's file are needed to write "
+        f"what was answered, and {run.source or 'it came through a pipe'} ({why}): repeat the `ogpu post` command with "
+        "the file as it was"
+    )
+
+
+async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+    """What of a run can be stopped without its file: nothing is posted, and what waits is cancelled."""
+    wish, digest = run.wish, bytes.fromhex(run.plan.file)
+    named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
+    names = [Prompt(first + 1, f"{count} requests") for first, count in run.plan.units]
+    posted = PostedRun(run.folder, named_by, Selling(wish.service, wish.racers, tip), [], names)
+    with BatchRecord.open_path(run.record.path) as record:
+        stop = RunStop(record, sender(session, client, key, tip))
+        await post_units(session, client, key, record, stop, posted)
+        ids = [bytes.fromhex(record.posted[place]) for place in record.to_write()]
+        units = await market_reads.units(client, ids, await client.finalized())
+        await stop.take_back(list(zip(ids, units, strict=True)))

@@ -1,0 +1,260 @@
+"""Runs that are cancelled, whose time is over, whose service is closed: `ogpu` on a chain that draws nobody.
+
+The chain grows by hand, as in the tests of other commands; inputs are "stored" nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gpu_tasks.client.batches.record import BatchRecord
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands.posting import following
+from gpu_tasks.client.file_runs.answers import FileAnswers
+from gpu_tasks.client.posting_record import PostedPart
+from played_node import served
+
+Ogpu = Callable[..., Result]
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
+
+
+def on_a_chain(story: Callable[[Ogpu], None]) -> None:
+    """Tell `story`, whose argument is `ogpu`, while the chain grows."""
+
+    async def whole() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with served(Path(folder)) as (node, port):
+
+                def ogpu(*words: str) -> Result:
+                    return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", "--json", *words])
+
+                async def grow() -> None:
+                    while True:
+                        await asyncio.sleep(0.05)
+                        if node.pool or node.final:
+                            node.author()
+
+                growing = asyncio.create_task(grow())
+                try:
+                    await asyncio.to_thread(story, ogpu)
+                finally:
+                    growing.cancel()
+                    await asyncio.gather(growing, return_exceptions=True)
+
+    asyncio.run(whole())
+
+
+class StoppedFile:
+    """A file of five lines, the third of them refused, in units of two."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out, self.file = folder, folder / "out", folder / "file"
+        self.file.write_text("".join(self._line(number) for number in range(5)))
+        self.postings = ("--postings", str(folder / "records"))
+
+    def _line(self, number: int) -> str:
+        body = {"model": "textgen-int8", "prompt": "Once", **({"n": 2} if number == 2 else {})}
+        asked = {"custom_id": f"r{number}", "method": "POST", "url": "/v1/completions", "body": body}
+        return json.dumps(asked) + "\n"
+
+    def post(self, ogpu: Ogpu, *more: str) -> Result:
+        words = ["--key", "//Bob", "--racers", "3", "--anyway", "--max-tokens", "8", "--batch", "2", "--yes"]
+        return ogpu("post", str(self.file), "--out", str(self.out), *words, *self.postings, *more)
+
+    def begin(self, ogpu: Ogpu, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+        """Post it, and be interrupted before anything has ended."""
+
+        async def broken_off(self: FileAnswers, enough: int = 0) -> list[int]:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FileAnswers, "follow", broken_off)
+            assert self.post(ogpu, *more).exit_code == 1
+
+    def cancel(self, ogpu: Ogpu, *more: str, name: str = "") -> Result:
+        return ogpu("cancel", name or str(self.out), "--key", "//Bob", *self.postings, *more)
+
+    def batch(self, ogpu: Ogpu, *names: str) -> Any:
+        answer = ogpu("batch", *names, *self.postings)
+        assert answer.exit_code == 0, answer.output
+        return json.loads(answer.stdout)
+
+    def errors(self) -> dict[str, str]:
+        """By its id, why a line has no answer."""
+        lines = [json.loads(line) for line in (self.folder / "out.errors").read_text().splitlines()]
+        assert len({line["custom_id"] for line in lines}) == len(lines)
+        return {
+            line["custom_id"]: line["error"]["code"] if line["error"] else line["response"]["body"]["error"]["code"]
+            for line in lines
+        }
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> StoppedFile:
+    return StoppedFile(tmp_path)
+
+
+ALL_CANCELLED = {"r2": "unsupported_parameter", **dict.fromkeys(("r0", "r1", "r3", "r4"), "batch_cancelled")}
+
+
+def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
+    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def story(ogpu: Ogpu) -> None:
+        assert "is no run of" in stopped.cancel(ogpu, "--yes").stderr
+        stopped.begin(ogpu, monkeypatch, "--completion-window", "24h")
+        (row,) = stopped.batch(ogpu)
+        assert (row["status"], row["total"], row["completed"], row["failed"]) == ("in_progress", 5, 0, 1)
+        assert (
+            "only the key that posts it"
+            in ogpu("cancel", str(stopped.out), "--key", "//Charlie", "--yes", *stopped.postings).stderr
+        )
+        assert "nobody is here to be asked" in stopped.cancel(ogpu).stderr
+        dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
+        assert (dry["run"], dry["taken_back"], dry["waited_for"], dry["not_posted"]) == (row["run"], 2, 0, 0)
+        assert (float(dry["burned"]["ogpu"]) > 0, float(dry["fees"]["ogpu"]) > 0, dry["sent"]) == (True, True, False)
+        done = stopped.cancel(ogpu, "--yes", name=row["run"])
+        assert done.exit_code == 0, done.output
+        batch = json.loads(done.stdout)
+        assert (batch["status"], batch["completion_window"]) == ("cancelled", "24h")
+        assert batch["request_counts"] == {"total": 5, "completed": 0, "failed": 5}
+        assert batch["in_progress_at"] <= batch["cancelling_at"] <= batch["cancelled_at"] < batch["expires_at"]
+        assert stopped.errors() == ALL_CANCELLED
+        assert stopped.out.read_bytes() == b""
+        assert stopped.batch(ogpu, str(stopped.file)) == {**batch, "errors": None}
+        assert "the run is cancelled: there is nothing to cancel" in stopped.cancel(ogpu, "--yes").stderr
+        again = stopped.post(ogpu)
+        assert (again.exit_code, json.loads(again.stdout)) == (1, batch)
+        events = json.loads(ogpu("events", "--key", "//Bob", "--from", "1").stdout.splitlines()[-1])
+        assert events["event"] == "UnitRefunded"
+
+    on_a_chain(story)
+
+
+def test_when_its_time_is_over_what_waits_is_taken_back(stopped: StoppedFile) -> None:
+    def story(ogpu: Ogpu) -> None:
+        assert "is a number and s, m, h or d" in stopped.post(ogpu, "--completion-window", "soon").stderr
+        ended = stopped.post(ogpu, "--completion-window", "2s")
+        assert ended.exit_code == 1
+        batch = json.loads(ended.stdout)
+        assert (batch["status"], batch["completion_window"]) == ("expired", "2s")
+        assert batch["created_at"] + 2 == batch["expires_at"] <= batch["expired_at"]
+        assert stopped.errors() == {
+            "r2": "unsupported_parameter",
+            **dict.fromkeys(("r0", "r1", "r3", "r4"), "batch_expired"),
+        }
+        assert json.loads(stopped.post(ogpu, "--completion-window", "2s").stdout) == batch
+
+    on_a_chain(story)
+
+
+def test_who_is_at_the_run_is_told_to_cancel_it(stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def story(ogpu: Ogpu) -> None:
+        stopped.begin(ogpu, monkeypatch)
+        (journal,) = (stopped.folder / "records").glob("*.journal")
+        with BatchRecord.open_path(journal):
+            told = stopped.cancel(ogpu, "--yes")
+            assert (told.exit_code, json.loads(told.stdout)["status"]) == (0, "cancelling")
+            assert stopped.batch(ogpu)[0]["status"] == "cancelling"
+        ended = stopped.post(ogpu)
+        assert json.loads(ended.stdout)["status"] == "cancelled"
+        assert stopped.errors() == ALL_CANCELLED
+
+    on_a_chain(story)
+
+
+def test_a_run_without_its_file_is_cancelled_on_the_chain_and_written_later(
+    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def story(ogpu: Ogpu) -> None:
+        stopped.begin(ogpu, monkeypatch)
+        text = stopped.file.read_bytes()
+        stopped.file.write_bytes(text + b"\n")
+        answer = stopped.cancel(ogpu, "--yes")
+        assert answer.exit_code == 1
+        assert "is not the one that was posted" in answer.stderr
+        stopped.file.unlink()
+        assert "No such file" in stopped.cancel(ogpu, "--yes").stderr
+        assert stopped.batch(ogpu)[0]["status"] == "cancelling"
+        stopped.file.write_bytes(text)
+        assert json.loads(stopped.post(ogpu).stdout)["status"] == "cancelled"
+        assert stopped.errors() == ALL_CANCELLED
+
+    on_a_chain(story)
+
+
+def test_what_was_posted_to_a_service_that_was_closed_is_taken_up(
+    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def story(ogpu: Ogpu) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("gpu_tasks.client.posting.UNITS_PER_POST_MAX", 1)
+            patch.setattr("gpu_tasks.client.file_runs.stopping.RunStop.is_due", _after(2))
+            stopped.begin(ogpu, patch)
+        (row,) = stopped.batch(ogpu)
+        closed = ogpu("close-service", "0", "--key", "//Alice", "--yes")
+        assert closed.exit_code == 0, closed.output
+        with monkeypatch.context() as patch:
+            patch.setattr(FileAnswers, "follow", _nothing)
+            answer = stopped.post(ogpu)
+        assert answer.exit_code == 1
+        assert "nothing more is posted, and what was posted before is followed" in answer.stderr
+        assert "1 unit of the file could not be posted: there is no open service 0" in answer.stderr
+        dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
+        assert (dry["taken_back"], dry["not_posted"]) == (1, 1)
+        ended = stopped.cancel(ogpu, "--yes")
+        assert (ended.exit_code, json.loads(ended.stdout)["status"]) == (0, "cancelled")
+        assert stopped.errors() == ALL_CANCELLED
+        assert stopped.batch(ogpu, row["run"])["request_counts"]["failed"] == 5
+        other = stopped.post(ogpu, "--max-tokens", "4")
+        assert (other.exit_code, "there is no open service 0" in other.stderr) == (2, True)
+
+    on_a_chain(story)
+
+
+def test_no_more_units_are_open_than_somebody_may_take_in_time(
+    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def forgotten(self: FileAnswers, enough: int = 0) -> list[int]:
+        seen.append((len(self._record.posted), enough))
+        for place in self._record.to_write()[: None if not enough else -enough]:
+            self._write_failed(place, bytes(32), None)
+        return self._record.to_write()
+
+    async def posted(*given: Any, places: list[int], **_: Any) -> None:
+        units = [bytes([place] * 32).hex() for place in places]
+        given[2].parts.append(PostedPart(places, "", 0, 0, 0, 0, [], units, block=1))
+
+    def story(ogpu: Ogpu) -> None:
+        monkeypatch.setattr(following, "post_once", posted)
+        monkeypatch.setattr(following, "UNITS_OPEN_LEAST", 2)
+        monkeypatch.setattr(following, "UNITS_PER_DEVICE", 1)
+        monkeypatch.setattr(FileAnswers, "follow", forgotten)
+        ended = stopped.post(ogpu, "--batch", "1")
+        assert ended.exit_code == 1, ended.stderr
+        assert json.loads(ended.stdout)["status"] == "completed"
+        assert seen == [(2, 1), (3, 1), (4, 0)]
+        assert len(stopped.errors()) == 5
+
+    on_a_chain(story)
+
+
+def _after(times: int) -> Callable[[Any], bool]:
+    """Says yes when it was asked so often, and writes nothing down."""
+    asked = iter(range(times))
+    return lambda _: next(asked, None) is None
+
+
+async def _nothing(self: FileAnswers, enough: int = 0) -> list[int]:
+    return []
