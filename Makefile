@@ -14,6 +14,7 @@ INTERLEAVINGS ?= 1000
 SEED ?= 1
 JOBS ?= 1
 SECONDS ?= 30
+LINES ?= 2000
 # One for the networks of real nodes, which mostly wait, and one for each of two cores.
 WORKERS ?= 3
 HYPOTHESIS_PROFILE ?= dev
@@ -26,7 +27,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +149,9 @@ equivocation: ## a validator proposes twice on a live devnet: proven, slashed an
 
 market: ## four providers on a real devnet, batches of 1 to 4,096 requests: tokens a second beside the same tokens computed bare; ten minutes
 	@$(PY) -m devnet.proofs.market
+
+files: ## LINES=2000 requests of a file on a real devnet, the customer killed with -9 while it posts: each unit once, each line once; four minutes
+	@$(PY) -m devnet.proofs.files --lines $(LINES)
 
 seats: ## an operator takes a seat on a real devnet, changes keys, moves to another machine, leaves, by the words of the documents; three minutes
 	@$(PY) -m devnet.proofs.seats

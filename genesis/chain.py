@@ -21,6 +21,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks_api import LeafChecksApi
 from gpu_tasks.market.locks_api import LocksApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.training_api import TrainingApi
@@ -64,6 +66,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     Devices,
     Capacity,
     Courts,
+    LeafChecks,
     TrainingMarket,
     InferenceMarket,
     Attestations,
@@ -77,7 +80,7 @@ GENESIS_KEYS = (storage_prefix("TrustStake", "Seats"), storage_prefix("Sudo", "K
 the powers of Root. On a chain for development somebody does, on a live one nobody."""
 
 APIS: tuple[type[RuntimeApi], ...] = (
-    *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi,
+    *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi, LeafChecksApi,
 )  # fmt: skip
 
 # the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is

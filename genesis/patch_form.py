@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from genesis.spec import Patch, SpecError, SpecJson
+from gpu_tasks.market.devices.records import QUEUE_MAX
 from runtime.cryptography.ss58 import account_from_text
 
 GRAINS_MAX = (1 << 128) - 1
@@ -133,7 +134,13 @@ _VALIDATOR = _fields(
     optional={"commission_ppm": _number(0, PPM)},
 )
 _PROVIDER = _fields(stash=_account, seal_key=_hash, endpoint=_text)
-_DEVICE = _fields(owner=_account, kind=_word("cpu", "consumer", "datacenter"), uuid_hash=_hash, bond=_GRAINS)
+_DEVICE = _fields(
+    owner=_account,
+    kind=_word("cpu", "consumer", "datacenter"),
+    uuid_hash=_hash,
+    bond=_GRAINS,
+    optional={"queue": _number(0, QUEUE_MAX)},
+)
 _SERVICE = _fields(
     owner=_account,
     name=_text,

@@ -28,6 +28,8 @@ WAITING_BOND = GENESIS_BOND // 2
 """Of candidates without a seat: some delegations lift them above the least of those who sit."""
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
+DEVICE_QUEUE = 7
+"""Units that a device takes while it works on one: those of three blocks, if each takes less than half of one."""
 """A collateral is some twenty times the price: enough for 98 units at once at an oGPU each."""
 BLOB_PORT_FIRST = 9750
 
@@ -149,7 +151,8 @@ def _provider(name: str) -> dict[str, Any]:
 
 def _device(name: str) -> dict[str, Any]:
     owner, uuid_hash = dev_accounts.stash(name), _uuid_hash(name)
-    return {"owner": ss58(owner), "kind": "cpu", "uuid_hash": "0x" + uuid_hash.hex(), "bond": DEVICE_BOND}
+    hardware = {"kind": "cpu", "uuid_hash": "0x" + uuid_hash.hex()}
+    return {"owner": ss58(owner), **hardware, "bond": DEVICE_BOND, "queue": DEVICE_QUEUE}
 
 
 def _device_id(name: str) -> bytes:

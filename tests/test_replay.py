@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "ce98419744b3ac8b9b36e6c1c4197c40b1bbfef7393001ca0709efbcad2c5c22"
+KEPT_DIGEST = "fd0036768d76230020bcbd29d19273dbe6cab0dae6008fcb4916ccbe2e3ea9b5"
 
 
 @pytest.fixture(scope="module")

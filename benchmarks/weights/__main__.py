@@ -23,6 +23,7 @@ from benchmarks.weights.chain_cases import measure as measure_the_chain
 from benchmarks.weights.court_cases import CourtCalls
 from benchmarks.weights.findings import RATIO_MAX, Findings
 from benchmarks.weights.hook_cases import MarketHook
+from benchmarks.weights.leaf_cases import LeafCalls
 from benchmarks.weights.market_cases import MarketCalls
 from benchmarks.weights.races import Races
 from benchmarks.weights.staking_cases import Staking
@@ -85,6 +86,7 @@ def measured(world: World) -> Findings:
         ("staking", Staking(world, found).measure_all),
         ("the market's calls", MarketCalls(world, found, races).measure),
         ("the calls of the courts", CourtCalls(world, found, races).measure),
+        ("the checks of batches", LeafCalls(world, found, races).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
         ("the calls of roll calls", CapacityCalls(world, found, races).measure),
         ("the calls about tasks", TaskCalls(world, found, tasks).measure),

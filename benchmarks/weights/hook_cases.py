@@ -9,10 +9,10 @@ from benchmarks.weights.market_cases import service_terms
 from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
 from benchmarks.weights.world import World, made
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
-from gpu_tasks.market.inference.sleepers import Stirred
+from gpu_tasks.market.inference.sleeping.sleepers import Stirred
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.cryptography.hashing import blake2_256
 
@@ -63,9 +63,9 @@ class MarketHook:
             for place in range(LARGE_OFFERS)
         ]
         wanted = Wanted(OGPU, 100 * OGPU, 1, 1, ())
-        order = DrawOrder(slots, seed=bytes(32), label=b"")
-        ordered = self._least(lambda: DrawOrder(slots, seed=bytes(32), label=b""))
-        looked = self._least(lambda: order.draw(wanted, RACERS_MAX, {}))
+        order = _ordered(slots)
+        ordered = self._least(lambda: _ordered(slots))
+        looked = self._least(lambda: order.draw(wanted, RACERS_MAX))
         self._row("order", ordered / len(slots))
         self._row("look", looked / len(slots))
 
@@ -168,6 +168,10 @@ class MarketHook:
         world.block(made(owner, InferenceMarket.close_service(service=number)))
         self._row("end_offer", self._real("offers of a service that is gone") / len(fleet))
         world.block()
+
+
+def _ordered(slots: list[FreeSlot]) -> DrawOrder:
+    return DrawOrder(slots, seed=bytes(32), label=b"", recorded_at=1, given=Given())
 
 
 def hashed(number: int) -> bytes:

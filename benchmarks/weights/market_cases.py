@@ -10,7 +10,7 @@ from benchmarks.weights.world import World, made
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.devices.records import QUEUE_MAX, DeviceClass
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
@@ -54,6 +54,7 @@ class MarketCalls:
         world.block(made(who.stash, bring))
         found.call(who.stash, Devices.unregister_device(device=who.device()))
         found.call(who.stash, Devices.bond_device_extra(device=who.device(), value=OGPU))
+        found.call(fleet.provider, Devices.set_queue(device=fleet.device(1), queue=QUEUE_MAX))
         found.call(fleet.provider, Devices.pause(device=fleet.device(1)))
         world.block(made(fleet.provider, Devices.pause(device=fleet.device(1))))
         found.call(fleet.provider, Devices.resume(device=fleet.device(1)))

@@ -18,6 +18,7 @@ In reading order:
 * `containers`: jobs and leases in containers, left by either side
 * `auction`: tasks from file to paid result, whoever dies on the way
 * `market`: what a market of four providers computes, beside the same tokens computed bare
+* `files`: a file of requests whose customer is killed while it posts
 * `roll_call`: devices prove their throughput, one daemon dies, one lies, one has too little
 * `telemetry`: tasks are watched, whatever brokers do
 * `task_cheats`: every known way to cheat about a task

@@ -107,6 +107,11 @@ def holds(totals: Totals, path: LeafPath) -> bool:
     return node == TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
 
 
+def leaf_node(index: int, leaf: Leaf) -> bytes:
+    """The node of a leaf: what stands for it in the tree, and in a path."""
+    return _leaf(index, leaf).hash
+
+
 def opens(path: LeafPath, digest: bytes) -> bool:
     """Whether the leaf of this path has this digest: whether somebody who computed it found the same."""
     return _leaf(path.index, Leaf(path.tokens_in, path.tokens_out, digest)).hash == path.node

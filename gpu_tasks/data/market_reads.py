@@ -22,6 +22,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks_api import CheckStatus
 from runtime.frame.storage import StorageItem
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
@@ -121,6 +122,18 @@ async def judges(chain: ChainClient, case: bytes, at: bytes | None = None) -> tu
     return found
 
 
+async def checks(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[CheckStatus, ...]:
+    """The checks of batches for which a provider shows leaves now, or computes them."""
+    found: tuple[CheckStatus, ...] = await chain.query("LeafChecksApi_duties", stash, at=at)
+    return found
+
+
+async def check_of_case(chain: ChainClient, case: bytes, at: bytes | None = None) -> CheckStatus | None:
+    """The check of a batch that a case before the courts is about."""
+    found: CheckStatus | None = await chain.query("LeafChecksApi_check_of_case", case, at=at)
+    return found
+
+
 async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> UnitStatus | None:
     """A unit; None where the chain does not know it, or not any more."""
     found: UnitStatus | None = await chain.query("GpuTasksApi_unit", unit_id, at=at)
@@ -144,9 +157,11 @@ async def provider_key_of(chain: ChainClient, stash: bytes, at: bytes | None = N
     return None if candidate is None else bytes(candidate.provider_key)
 
 
-async def quote(chain: ChainClient, number: int, price_max: int, racers: int, at: bytes | None = None) -> Quote | None:
+async def quote(
+    chain: ChainClient, number: int, price_max: int, racers: int, requests: int = 1, at: bytes | None = None
+) -> Quote | None:
     """What one unit would lock and cost; None if there is no such service."""
-    found: Quote | None = await chain.query("GpuTasksApi_quote", number, price_max, racers, at=at)
+    found: Quote | None = await chain.query("GpuTasksApi_quote", number, price_max, racers, requests, at=at)
     return found
 
 

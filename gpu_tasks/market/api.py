@@ -11,14 +11,15 @@ from gpu_tasks.market.capacity.proofs import INSPECTORS, ROWS_DRAWN, CapacityPro
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, judge_of, to_seal_to
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
-from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference import money, race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
-from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState, racer_of
 from runtime.encoding.codec import U8, U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber
 from runtime.frame.api import RuntimeApi, query
@@ -43,6 +44,7 @@ class UnitStatus:
     case: CourtCase | None
     """The case about it, while there is one; its clocks are what `CourtsApi_case` says."""
     commits_until: BlockNumber
+    """When the last of its racers has no time left; 0 while one of them has not turned to it."""
     reveals_from: BlockNumber
     reveals_until: BlockNumber
 
@@ -53,6 +55,10 @@ class DutyStatus:
 
     id: UnitId
     status: UnitStatus
+    before: U8
+    """How many units its device has before this one."""
+    commits_until: BlockNumber
+    """The provider's own last block to commit in; 0 while its clock does not run."""
 
 
 @struct
@@ -121,7 +127,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         for unit_id, _ in sorted(market.duties.under(stash)):
             unit = market.units[unit_id]
             if unit is not None:
-                found.append(DutyStatus(unit_id, self._status(unit_id, unit)))
+                found.append(self._duty(stash, unit_id, unit))
         return tuple(found[:UNITS_OPEN_MAX])
 
     @query
@@ -195,19 +201,18 @@ class GpuTasksApi(RuntimeApi, version=1):
         return tuple(replace(each, key_since=max(each.key_since, _judges_since(stake, each.stash))) for each in readers)
 
     @query
-    def quote(self, service: ServiceId, price_max: Balance, racers: U8) -> Quote | None:
-        """What one unit at these terms locks and costs."""
+    def quote(self, service: ServiceId, price_max: Balance, racers: U8, requests: U32) -> Quote | None:
+        """What one unit of so many requests at these terms locks and costs."""
         market = self.bound[InferenceMarket]
         sold = market.services[service]
         if sold is None:
             return None
-        prepaid = market.duty_fee * money.duty_calls(racers)
-        escrow = money.escrow(market.rules(), price_max, racers)
+        costs = market.posting.costs(price_max, racers, requests)
         return Quote(
-            locked=escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
-            prepaid=prepaid,
+            locked=costs.escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
+            prepaid=costs.prepaid,
             price_now=money.ramped_price(sold.terms.price_min, price_max, 0, sold.terms.ramp),
-            cost_max=escrow + prepaid,
+            cost_max=costs.escrow + costs.prepaid,
         )
 
     def _reader(self, stash: bytes) -> Iterator[InputReader]:
@@ -231,6 +236,17 @@ class GpuTasksApi(RuntimeApi, version=1):
         found = ((service, market.offers[service, device]) for service in sorted(market.offered[device]))
         return tuple((service, offer) for service, offer in found if offer is not None)
 
+    def _duty(self, stash: bytes, unit_id: bytes, unit: Unit) -> DutyStatus:
+        status, racer = self._status(unit_id, unit), racer_of(unit, stash)
+        device = None if racer is None else self.bound[Devices].devices[racer.device]
+        if racer is None or device is None or unit.round is None:
+            return DutyStatus(unit_id, status, 0, 0)
+        market, units = self.bound[InferenceMarket], run_queue.units_of(device)
+        height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
+        current = rounds.leased(unit.round, height, final_height)
+        until = race_clocks.commit_deadline(racer, current, market.racing.windows_of(unit))
+        return DutyStatus(unit_id, status, units.index(unit_id) if unit_id in units else 0, until or 0)
+
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
         """The clocks as the next block will see them, if it refers to no newer final block."""
         market, case = self.bound[InferenceMarket], self.bound[Courts].cases[unit_id]
@@ -238,11 +254,11 @@ class GpuTasksApi(RuntimeApi, version=1):
             return UnitStatus(unit, case, 0, 0, 0)
         windows = market.racing.windows_of(unit)
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current = rounds.advanced(unit.round, windows, height, final_height)
+        current = race_clocks.as_found(unit.round, unit.racers, windows, height, final_height)
         return UnitStatus(
             unit,
             case,
-            commits_until=rounds.commit_deadline(current, windows) or 0,
+            commits_until=current.closed_at or race_clocks.latest_deadline(unit.racers, current, windows) or 0,
             reveals_from=current.reveals_from,
             reveals_until=rounds.reveal_deadline(current, windows) or 0,
         )

@@ -8,7 +8,7 @@ from runtime.encoding.types import Weight
 from runtime.frame.agenda import Budget
 from runtime.frame.weights import BLOCK_BASE, work
 
-KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=376_000)
+KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000)
 """The base of the block, and all that the hook of units may take besides draws, with the attestations."""
 
 

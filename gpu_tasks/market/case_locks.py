@@ -6,6 +6,7 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEP
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY
+from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -74,6 +75,21 @@ _ALIKE = {
         what="the bond of your appeal; what is appealed is the case",
         until="until the court has spoken",
         taken_by="an appeal that changes nothing: up to all of it",
+    ),
+    LEAF_SEAT: LockTerms(
+        what="your seat as the auditor of the batch that is the case",
+        until="until the check of its leaves ends, the time of its customer for a dispute included",
+        taken_by="a word of yours that the courts find wrong: up to all of it; silence: a fee",
+    ),
+    LEAF_FEE: LockTerms(
+        what="what the auditor of your batch is paid, which is the case",
+        until="until the check of its leaves ends",
+        taken_by="the auditor, or where none looked the audit pot: all of it",
+    ),
+    LEAF_BOND: LockTerms(
+        what="the bond of your dispute about a leaf of the batch that is the case",
+        until="until the courts have spoken",
+        taken_by="a leaf that they find right, and their fees: up to all of it",
     ),
     TASK_ESCROW: LockTerms(
         what="what a slot of your task may cost; the slot is the case",

@@ -1,9 +1,13 @@
-"""Who races: owners drawn by the bond of their free slots, one slot each.
+"""Who races: owners drawn by the bond of their slots, one slot each; those with the fewest units before the others.
 
 Always: a draw is a function of the beacon, the service and the candidates; two slots of one owner never race for one
-unit; slots that leave after the beacon is known (by a pause, or busy again) bring nobody else out of a unit's race.
+unit; slots that leave after the beacon is known (by a pause, or full) bring nobody else out of a unit's race; a unit
+that a slot was done with after the recording counts as if it had it still, so nobody comes forward by being done.
 Units that one beacon draws share one order of the slots, each taking those that come first for it: for each unit alone
 that is the draw by bonds, and many units cost hardly more than one.
+
+Racers of one unit have as many units before them, as far as slots last. If they had to, an owner could steer: where one
+slot leaves, there may be enough only of others.
 
 What is not prevented: an owner who splits its bond over several accounts. It comes first no more often, so races of one
 give it nothing; but it may have several places of a race, and has more of them in all. One of three equal owners that
@@ -11,7 +15,8 @@ comes as eight has 15 % more places where two race and 39 % more where three do,
 two. Among more owners it is less: docs/market.md has the table, `tests/gpu_tasks/market/test_splitting.py` measures it.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import insort
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -28,7 +33,7 @@ what is left to judge it, a coalition of less than a third is less than half."""
 
 @dataclass(frozen=True, slots=True)
 class FreeSlot:
-    """A free, bonded slot that offers the unit's service."""
+    """A bonded slot with a place for a unit, which offers its service."""
 
     device: bytes
     owner: bytes
@@ -40,7 +45,13 @@ class FreeSlot:
     key_since: int
     """The block since which the owner can open sealed inputs."""
     changed_at: int
-    """The last block in which the slot joined, resumed, was freed or changed its ask."""
+    """The last block in which the slot joined, resumed, or changed its ask or its places."""
+    depth: int = 0
+    """How many units it has."""
+    places: int = 1
+    """How many it takes."""
+    freed: tuple[int, ...] = ()
+    """The blocks in which its newest units ended, as many of them as it has places at most, the last one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +81,38 @@ class Wanted:
     """Who of them may race."""
 
 
-def is_eligible(candidate: FreeSlot, wanted: Wanted) -> bool:
-    """Whether the slot may race: priced right, secured, able to read, and not steered."""
+class Given:
+    """What one block has given to slots, beside what it found."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._units: dict[bytes, int] = {}
+        self._secured: dict[bytes, int] = {}
+
+    def give(self, device: bytes, collateral: int) -> None:
+        """A unit more, secured by so much."""
+        self._units[device] = self.units(device) + 1
+        self._secured[device] = self.secured(device) + collateral
+
+    def units(self, device: bytes) -> int:
+        """How many units a device was given."""
+        return self._units.get(device, 0)
+
+    def secured(self, device: bytes) -> int:
+        """What of its bond secures them."""
+        return self._secured.get(device, 0)
+
+
+def depth_at(slot: FreeSlot, recorded_at: int) -> int:
+    """How many units are before one that was recorded at a block: who was done since then counts as if it was not."""
+    return slot.depth + sum(height > recorded_at for height in slot.freed)
+
+
+def is_eligible(candidate: FreeSlot, wanted: Wanted, secured: int = 0) -> bool:
+    """Whether the slot may race: priced right, secured beside what this block gave it, able to read, not steered."""
     return (
         candidate.ask <= wanted.rate
-        and candidate.free_bond >= wanted.collateral
+        and candidate.free_bond - secured >= wanted.collateral
         and candidate.key_since <= wanted.sealed_at
         and candidate.changed_at <= wanted.recorded_at  # nobody joins a draw whose beacon he may know
         and candidate.owner not in wanted.excluded
@@ -100,17 +138,23 @@ def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], pl
 
 
 class DrawOrder:
-    """All free slots of a service in the order in which one beacon draws them, each by its bond."""
+    """All slots of a service in the order in which one beacon draws them: by what they have to do, then by bonds."""
 
-    def __init__(self, candidates: Sequence[FreeSlot], *, seed: bytes, label: bytes) -> None:
-        """Shuffle once; the order of `candidates` does not matter."""
+    def __init__(
+        self, candidates: Sequence[FreeSlot], *, seed: bytes, label: bytes, recorded_at: int, given: Given
+    ) -> None:
+        """Shuffle once; the order of `candidates` does not matter. All its units were recorded at one block."""
         entrants = [(slot.device, slot.bond) for slot in candidates]
-        self._slots = [candidates[place] for place in lottery(seed, label, entrants, len(entrants))]
+        self._given = given
+        self._recorded_at = recorded_at
+        shuffled = [candidates[place] for place in lottery(seed, label, entrants, len(entrants))]
+        self._slots = sorted((self._depth(slot), place, slot) for place, slot in enumerate(shuffled))
+        """Depth, then the beacon's order; what has become deeper since is moved when it is come upon."""
         self.looks = 0
         """How many slots its draws have looked at."""
 
-    def draw(self, wanted: Wanted, racers: int, taken: Mapping[bytes, None]) -> list[FreeSlot]:
-        """The first `racers` slots of distinct owners that may race and are not taken, or none if there are too few.
+    def draw(self, wanted: Wanted, racers: int) -> list[FreeSlot]:
+        """The first `racers` slots of distinct owners that may race and have a place, or none if there are too few.
 
         The first slot of an owner comes as early as one slot with the sum of its bonds would: owners are drawn by that.
         Who would leave too few judges is passed over: those who come later and judge nothing race instead.
@@ -119,8 +163,8 @@ class DrawOrder:
         if spare < 0:
             return []
         drawn: dict[bytes, FreeSlot] = {}
-        for place, candidate in enumerate(self._slots, 1):
-            if candidate.device in taken or candidate.owner in drawn or not is_eligible(candidate, wanted):
+        for candidate in self._in_order():
+            if candidate.owner in drawn or not is_eligible(candidate, wanted, self._given.secured(candidate.device)):
                 continue
             stake = wanted.judges.get(candidate.owner)
             if stake is not None:
@@ -129,11 +173,24 @@ class DrawOrder:
                 spare -= 1
             drawn[candidate.owner] = candidate
             if len(drawn) == racers:
-                self.looks += place
                 return list(drawn.values())
-        self.looks += len(self._slots)
         return []
 
-    def forget(self, taken: Mapping[bytes, None]) -> None:
-        """Look at slots that are taken no more."""
-        self._slots = [slot for slot in self._slots if slot.device not in taken]
+    def _in_order(self) -> Iterator[FreeSlot]:
+        """Every slot that has a place, the one with the fewest units first."""
+        place = 0
+        while place < len(self._slots):
+            self.looks += 1
+            noted, order, slot = self._slots[place]
+            depth = self._depth(slot)
+            if depth >= slot.places:
+                del self._slots[place]
+            elif depth > noted:
+                del self._slots[place]
+                insort(self._slots, (depth, order, slot), lo=place)
+            else:
+                place += 1
+                yield slot
+
+    def _depth(self, slot: FreeSlot) -> int:
+        return depth_at(slot, self._recorded_at) + self._given.units(slot.device)

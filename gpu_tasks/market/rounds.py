@@ -98,14 +98,25 @@ def can_reveal(current: Round, windows: Windows, height: int) -> bool:
 
 def advanced(current: Round, windows: Windows, height: int, final_height: int) -> Round:
     """The round as block `height` finds it before its extrinsics, given its newest final height."""
-    if not current.leased_from and final_height >= newest_draw(current):
-        current = replace(current, leased_from=height)
+    current = leased(current, height, final_height)
     deadline = commit_deadline(current, windows)
     if not current.closed_at and deadline is not None and height > deadline:
         current = replace(current, closed_at=deadline)
-    if current.closed_at and not current.reveals_from and final_height >= current.closed_at:
-        current = replace(current, reveals_from=height)
-    return current
+    return opened(current, height, final_height)
+
+
+def leased(current: Round, height: int, final_height: int) -> Round:
+    """The round with its lease, once the newest draw is final."""
+    if current.leased_from or final_height < newest_draw(current):
+        return current
+    return replace(current, leased_from=height)
+
+
+def opened(current: Round, height: int, final_height: int) -> Round:
+    """The round with its reveals, once it is closed and that is final."""
+    if not current.closed_at or current.reveals_from or final_height < current.closed_at:
+        return current
+    return replace(current, reveals_from=height)
 
 
 def committed(current: Round, height: int, *, is_last: bool) -> Round:

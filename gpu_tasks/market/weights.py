@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "f8bfa100d94bfc8c91f727b9c908856e",
+    "16f80c99b5b39ed94b784c41992898fd",
     {
         "Attestations.attach": 316_681,
         "Attestations.attach attestation": 209_378,
@@ -31,6 +31,7 @@ WEIGHTS = MeasuredWeights(
         "Devices.register_device": 284_175,
         "Devices.register_provider": 233_138,
         "Devices.resume": 142_420,
+        "Devices.set_queue": 170_143,
         "Devices.unregister_device": 207_350,
         "Devices.unregister_provider": 170_796,
         "InferenceMarket.cancel": 667_125,
@@ -53,6 +54,12 @@ WEIGHTS = MeasuredWeights(
         "InferenceMarket.post": 1_632_513,
         "InferenceMarket.post unit": 216_291,
         "InferenceMarket.withdraw_offer": 384_210,
+        "LeafChecks.dispute_leaf": 560_094,
+        "LeafChecks.doubt_leaf": 406_522,
+        "LeafChecks.on_initialize": 327_434,
+        "LeafChecks.on_initialize step": 2_741_332,
+        "LeafChecks.pass_leaves": 414_560,
+        "LeafChecks.show_leaves": 864_016,
         "TrainingMarket.accept": 334_792,
         "TrainingMarket.amend": 1_309_264,
         "TrainingMarket.amend slot": 531_766,

@@ -53,6 +53,10 @@ COMMANDS = {
         "offering:withdraw_offer",
         "Have DEVICE work for a service no more, and take the offer's deposit back; what is assigned stays.",
     ),
+    "queue": (
+        "offering:queue",
+        "Have DEVICE (0x.., or the beginning of it) be drawn for so many UNITS while it works on one: 0 to 15.",
+    ),
     "pause": (
         "offering:pause",
         "Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on.",

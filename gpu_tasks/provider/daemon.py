@@ -2,6 +2,7 @@
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.racing)
          -> seats  -> case: check or execute, commit, open            (duties.judging)
+         -> checks of batches: show own leaves, audit others'         (duties.checking)
          -> auctions -> bid: prepare, measure, promise                (tasks.bidding)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
          -> roll calls: compute, commit, show, look at others' rows    (duties.roll_calls)
@@ -31,8 +32,10 @@ from gpu_tasks.provider.blobs.reseal import Resealer
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
+from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.provider.duties.endings import note_endings
 from gpu_tasks.provider.duties.judging import JudgeDuty
+from gpu_tasks.provider.duties.leaf_judging import LeafJudgeDuty
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import RaceDuty
@@ -143,6 +146,8 @@ class Daemon:
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine, self.roll_calls.why_not)
         self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))
         self.judging_tasks = TaskJudgeDuty(self.parts)
+        self.judging_leaves = LeafJudgeDuty(self.parts)
+        self.checking = CheckDuty(self.parts)
         self.side_earnings = SideEarnings(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
@@ -168,6 +173,8 @@ class Daemon:
             exits.push_async_callback(self.racing.book.tasks.close)
             exits.push_async_callback(self.judging.book.tasks.close)
             exits.push_async_callback(self.judging_tasks.book.tasks.close)
+            exits.push_async_callback(self.judging_leaves.book.tasks.close)
+            exits.push_async_callback(self.checking.book.tasks.close)
             exits.push_async_callback(self.roll_calls.close)
             exits.push_async_callback(self.bidding.tasks.close)
             exits.push_async_callback(self.working.steps.tasks.close)
@@ -210,6 +217,8 @@ class Daemon:
             with self._telling(seat.id):
                 await self.judging.step(seat, view)
                 await self.judging_tasks.step(seat, view)
+                await self.judging_leaves.step(seat, view)
+        await self.checking.step(view)
         await self._tasks(view)
         await self.side_earnings.step(view, self.working.standing)
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
@@ -323,6 +332,7 @@ class Daemon:
         for case in ended.cases:
             self.judging.end(case)
             self.judging_tasks.end(case)
+            self.judging_leaves.end(case)
         for unit in ended.wronged:
             await self._appeal(unit)
 

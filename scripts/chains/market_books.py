@@ -7,8 +7,10 @@ from gpu_tasks.market.ages import aged, unit_of
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import roll_call_hold
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, provider_hold
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
@@ -19,6 +21,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from scripts.chains.court_books import court_holds
 from scripts.chains.hold_books import check_holds
+from scripts.chains.leaf_books import leaf_cases, leaf_holds
 from scripts.chains.stake_holds import check_stakes, stake_holds
 from scripts.chains.task_books import TaskBooks, task_books
 
@@ -30,7 +33,7 @@ def check_books(bound: Bound, issued: int) -> None:
     assert total == bound[Balances].total_issuance.get()
     assert total + bound[Balances].burned.get() == issued
     check_holds(bound)
-    expected, tasks = court_holds(bound), task_books(bound)
+    expected, tasks = court_holds(bound) + leaf_holds(bound), task_books(bound)
     for who, hold, amount in (*_cases(bound), *stake_holds(bound)):
         expected[who, hold] += amount
     held = dict(bound[Balances].held_cases.items())
@@ -89,7 +92,10 @@ def _check_market(bound: Bound, tasks: TaskBooks) -> None:
     watched = {unit_id for unit_id, unit in market.units.items() if unit and unit.is_watched}
     assert market.open_units.get() == len(open_units) + len(watched)
     judged = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.JUDGING}
-    assert {case_id for case_id, _ in bound[Courts].cases.items()} == judged | watched | tasks.cases
+    checked, leaves = leaf_cases(bound)
+    assert checked <= watched
+    cases = judged | watched - checked | leaves | tasks.cases
+    assert {case_id for case_id, _ in bound[Courts].cases.items()} == cases
     for unit in open_units.values():
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
     bound_to_tasks = {}
@@ -100,8 +106,30 @@ def _check_market(bound: Bound, tasks: TaskBooks) -> None:
     assert bound_to_tasks == tasks.busy
     listed = [pair for pair, _ in devices.devices_of.items()]
     assert sorted(listed) == sorted((one.owner, device) for device, one in devices.devices.items() if one)
+    _check_queues(devices, open_units)
     _check_offers(market, devices)
     _check_agenda(bound, open_units)
+
+
+def _check_queues(devices: Devices, open_units: dict[bytes, Unit]) -> None:
+    """A device has the units whose racer it is and may still commit, and works on the one that began."""
+    has: dict[bytes, set[bytes]] = {}
+    begun: dict[bytes, set[bytes]] = {}
+    for unit_id, unit in open_units.items():
+        for racer in unit.racers if unit.state is UnitState.RACING else ():
+            if race_clocks.is_open(racer):
+                has.setdefault(racer.device, set()).add(unit_id)
+                if racer.started_at:
+                    begun.setdefault(racer.device, set()).add(unit_id)
+    recalled = dict(devices.recalled.items())
+    for key, device in devices.devices.items():
+        assert device is not None
+        if device.is_dedicated:
+            assert not device.behind
+            continue
+        assert set(run_queue.units_of(device)) | set(recalled.get(key, ())) >= has.get(key, set())
+        assert set(run_queue.units_of(device)) <= has.get(key, set())
+        assert begun.get(key, set()) == ({device.assignment} if device.assignment is not None else set())
 
 
 def _check_offers(market: InferenceMarket, devices: Devices) -> None:
@@ -152,7 +180,8 @@ def _check_agenda(bound: Bound, open_units: dict[bytes, Unit]) -> None:
 
 
 def _waits_for_a_place(unit: Unit) -> bool:
-    """Whether commits are open, nobody has committed, and one place was declined."""
-    declined = [racer for racer in unit.racers if racer.has_declined]
+    """Whether commits are open, nobody has committed, and one place was declined, or its racer recalled."""
+    declined = sum(racer.has_declined for racer in unit.racers) + len(unit.decliners)
     is_open = unit.round is not None and not unit.round.closed_at and not unit.round.first_commit
-    return unit.state is UnitState.RACING and is_open and len(declined) == 1 and not unit.decliners
+    is_short = len(unit.racers) < unit.terms.racers
+    return unit.state is UnitState.RACING and is_open and (is_short or declined == 1) and declined <= 1

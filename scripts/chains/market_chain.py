@@ -24,6 +24,7 @@ from gpu_tasks.market.devices.records import device_id
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
@@ -48,8 +49,8 @@ OGPU = GRAINS_PER_OGPU
 TOKENS = 64
 """What a unit of `terms` allows."""
 PALLETS = (
-    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket,
-    InferenceMarket, Attestations, ImOnline,
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, LeafChecks,
+    TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
@@ -94,9 +95,12 @@ def hexed(raw: bytes) -> str:
 
 
 def genesis_config(
-    validators: list[Keys], others: list[Keys], bonds: tuple[int, ...] = (BOND,)
+    validators: list[Keys], others: list[Keys], bonds: tuple[int, ...] = (BOND,), queue: int = 0
 ) -> dict[str, dict[str, Any]]:
-    """A chain whose validators have one device each, all serving one service; their bonds repeat `bonds`."""
+    """A chain whose validators have one device each, all serving one service; their bonds repeat `bonds`.
+
+    Each device takes `queue` units while it works on one.
+    """
     rich = [*(one.stash for one in validators), *(one.stash for one in others), CUSTOMER.stash]
     balances = [[hexed(who), ENDOWMENT] for who in rich] + [[hexed(RESERVE), STOCK]]
     return {
@@ -121,7 +125,13 @@ def genesis_config(
                 for one in validators
             ],
             "devices": [
-                {"owner": hexed(one.stash), "kind": "cpu", "uuid_hash": hexed(one.uuid_hash), "bond": DEVICE_BOND}
+                {
+                    "owner": hexed(one.stash),
+                    "kind": "cpu",
+                    "uuid_hash": hexed(one.uuid_hash),
+                    "bond": DEVICE_BOND,
+                    "queue": queue,
+                }
                 for one in validators
             ],
         },
@@ -157,6 +167,7 @@ class MarketChain:
     epoch_blocks: int = 60
     pallets: tuple[type[Pallet], ...] = PALLETS
     bonds: tuple[int, ...] = (BOND,)
+    queue: int = 0
     check: Callable[[Bound, int], None] | None = None
     absent: frozenset[bytes] = frozenset()
     """Stashes whose votes no certificate holds."""
@@ -170,7 +181,7 @@ class MarketChain:
         seats = max(TrustStake.validator_seats.default, len(self.validators))
         numbers = {"Beacon.epoch_blocks": self.epoch_blocks, "TrustStake.validator_seats": seats, **self.constants}
         self.runtime = _runtime_of(self.pallets, tuple(sorted(numbers.items())))
-        config = genesis_config(self.validators, self.others, self.bonds)
+        config = genesis_config(self.validators, self.others, self.bonds, self.queue)
         there = {pallet.__name__ for pallet in self.pallets}
         changes = self.runtime.genesis({name: part for name, part in config.items() if name in there})
         self.state = Memory({key: value for key, value in changes.items() if value is not None})

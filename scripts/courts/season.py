@@ -162,7 +162,7 @@ class Season:
         if self.habit.input not in (Input.HIDDEN, Input.LATE, Input.LAST):
             return False
         if racer.owner not in self.coalition:
-            race = Race(self.unit_id, unit, unit.racers.index(racer), commits_until, 0, 0)
+            race = Race(self.unit_id, unit, unit.racers.index(racer), 0, commits_until, 0, 0)
             return not must_give_back(race, self.chain.height)
         others = [other for other in unit.racers if other.owner not in self.coalition]
         return self.habit.input is Input.LATE and not all(other.has_declined for other in others)

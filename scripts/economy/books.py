@@ -11,6 +11,7 @@ from typing import Any
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.due import case_of
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.runtime import Bound, Runtime
@@ -102,6 +103,7 @@ class Books:
         table = self.timetable
         self._listen(InferenceMarket.units, lambda keys, unit, sign: table.unit(keys[0], unit, sign))
         self._listen(TrainingMarket.tasks, lambda keys, task, sign: table.task(keys[0], task, sign))
+        self._listen(LeafChecks.checks, lambda keys, check, sign: table.check(keys[0], check, sign))
         self._listen(Courts.cases, lambda keys, _, sign: table.case(keys[0], sign))
         self._listen(Courts.due, lambda keys, _, sign: table.is_due(case_of(keys[0]), sign))
         for schedule in SCHEDULES:

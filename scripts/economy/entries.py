@@ -16,6 +16,10 @@ from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEP
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT, offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, holds_collateral, is_open
+from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT
+from gpu_tasks.market.leaf_checks.fees import dispute_bond
+from gpu_tasks.market.leaf_checks.ground import seat_of
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold, HoldReason
@@ -35,6 +39,7 @@ KNOWN_REASONS = (
     PROFILE,
     *TASK_REASONS,
     PROVIDER_DEPOSIT, ROLL_CALL_BOND,
+    LEAF_SEAT, LEAF_FEE, LEAF_BOND,
 )  # fmt: skip
 EVERYBODY = "everybody"
 
@@ -210,6 +215,17 @@ def _seat(book: Grains, keys: tuple[Any, ...], seat: Any, sign: int) -> None:
     book.case(keys[0], Hold(JUDGE_SEAT, keys[1]), sign * seat.held)
 
 
+def _check(book: Grains, keys: tuple[Any, ...], check: Any, sign: int) -> None:
+    unit, terms = keys[0], check.terms
+    book.case(terms.customer, Hold(LEAF_FEE, unit), sign * terms.fee)
+    for who in check.silent:
+        book.case(who, Hold(LEAF_SEAT, unit), sign * terms.fee)
+    if check.auditor is not None:
+        book.case(check.auditor, Hold(LEAF_SEAT, unit), sign * seat_of(terms))
+    if check.doubt is not None and check.doubt.doubter == terms.customer:
+        book.case(terms.customer, Hold(LEAF_BOND, unit), sign * dispute_bond(terms.judge_fee))
+
+
 def _claims(name: str) -> Entry:
     """An entry that is a number: what it claims, by its key or for everybody."""
 
@@ -260,6 +276,7 @@ ENTRIES: tuple[tuple[StorageItem, Entry], ...] = (
     (InferenceMarket.sleepers_count, _claims("sleepers")),
     (Courts.cases, _case),
     (Courts.seats, _seat),
+    (LeafChecks.checks, _check),
     (TrainingMarket.tasks, lambda book, keys, task, sign: book.tasks.task(keys[0], task, sign)),
     (TrainingMarket.bids, lambda book, keys, bid, sign: book.tasks.bid(keys[0], keys[1], bid, sign)),
     (TrainingMarket.claims, lambda book, keys, _, sign: book.tasks.claim(keys[0], keys[1], sign)),

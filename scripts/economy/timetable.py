@@ -11,6 +11,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
+from gpu_tasks.market.leaf_checks.checks import LeafCheck
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Runtime
@@ -48,7 +50,12 @@ TASKS = (
 CLEARING = Listed(TrainingMarket.clearing, TrainingMarket.clearing_place, TrainingMarket.clearing_cursor)
 STIRRED = Listed(Devices.stirred, Devices.stirred_place, Devices.stirred_cursor)
 RETURNING = Listed(Capacity.returning, Capacity.returning_place, Capacity.returning_cursor)
-SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, CLEARING, STIRRED, RETURNING)
+CHECKS = (
+    Listed(LeafChecks.heights, LeafChecks.height_place, LeafChecks.height_cursor),
+    Listed(LeafChecks.finals, LeafChecks.final_place, LeafChecks.final_cursor),
+)
+"""What looks at a check of a batch."""
+SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, *CHECKS, CLEARING, STIRRED, RETURNING)
 
 
 def unlisted(runtime: Runtime) -> list[str]:
@@ -76,13 +83,14 @@ class Timetable:
         self.dropped = Pair("an ended unit, and the block that drops it", both_or_none)
         self.judged = Pair("a case, and what looks at it", both_or_none)
         self.tended = Pair("a task that waits for more than a court, and what looks at it", both_or_none)
+        self.checked = Pair("a check of a batch that no court has, and what looks at it", both_or_none)
         self._at: dict[tuple[bytes, int], int] = {}
         self._cursors: dict[bytes, int] = {}
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """All books of it."""
-        return self.waits, self.called, self.drawn, self.dropped, self.judged, self.tended
+        return self.waits, self.called, self.drawn, self.dropped, self.judged, self.tended, self.checked
 
     def wait(self, schedule: Listed, keys: tuple[Any, ...], sign: int) -> None:
         """An item waits at a height, or no longer does; BooksBroken behind the cursor."""
@@ -109,6 +117,8 @@ class Timetable:
             self.judged.count(item, sign)
         elif schedule in TASKS:
             self.tended.count(item, sign)
+        elif schedule in CHECKS:
+            self.checked.count(item, sign)
 
     def reach(self, schedule: Listed, height: int, sign: int) -> None:
         """A cursor stands at a height; BooksBroken if it passed over somebody, or went back."""
@@ -140,6 +150,11 @@ class Timetable:
         awaits_chance = task.challenge is not None and not task.is_checked
         if not task.cases or awaits_chance:
             self.tended.claim(task_id, sign)
+
+    def check(self, unit: bytes, check: LeafCheck, sign: int) -> None:
+        """A check needs a look to come, but while a court has its case."""
+        if check.case is None:
+            self.checked.claim(unit, sign)
 
     def is_due(self, case_id: bytes, sign: int) -> None:
         """A case waits for a block with room to look at it."""

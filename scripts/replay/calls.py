@@ -6,16 +6,18 @@ Always: a pallet's call that no function here makes is reported by the recording
 from collections.abc import Callable
 
 from genesis import dev_accounts
+from gpu_tasks.batches.sum_tree import LeafPath, Totals
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, WorkShape
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.devices.records import QUEUE_MAX, DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
@@ -35,6 +37,7 @@ from scripts.replay.world import OGPU, World
 
 Draw = Callable[[World, Actor], Call]
 NESTING_MAX = 1
+NO_TOTALS, NO_PATH = Totals(2, 0, 0, bytes(32)), LeafPath(0, 0, 0, bytes(32), ())
 STAYS = 0.998
 
 
@@ -55,7 +58,7 @@ def _post(world: World, _: Actor) -> Call:
             chance.randbytes(32),
             max(0, world.final_height() - (0 if chance.random() < 0.9 else chance.choice((1, -1)))),
             chance.choice((1, 64, 256, 257)) if chance.random() < 0.1 else 64,
-            chance.choice((0, 2, 64, 4_096, 4_097)) if chance.random() < 0.2 else 1,
+            chance.choice((0, 2, 16, 64, 64, 64, 4_097)) if chance.random() < 0.3 else 1,
             chance.choice((1, 80)) if chance.random() < 0.3 else 0,
         )
         for _ in range(chance.choice((1, 1, 1, 2, 3)))
@@ -248,6 +251,7 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (_drop_provider, 1),
     (lambda w, who: Devices.unregister_device(device=w.device(who)), 1),
     (lambda w, who: Devices.bond_device_extra(device=w.device(who), value=w.amount()), 1),
+    (lambda w, who: Devices.set_queue(device=w.device(who), queue=w.chance.randint(0, QUEUE_MAX + 1)), 1),
     (lambda w, who: Devices.pause(device=w.device(who)), 1),
     (lambda w, who: Devices.resume(device=w.device(who)), 3),
     (
@@ -281,6 +285,10 @@ CALLS: tuple[tuple[Draw, int], ...] = (
         1,
     ),
     (lambda w, _: Courts.appeal(case=w.unit()), 1),
+    (lambda w, _: LeafChecks.show_leaves(unit=w.unit(), totals=NO_TOTALS, paths=()), 1),
+    (lambda w, _: LeafChecks.pass_leaves(unit=w.unit(), proof=bytes(32)), 1),
+    (lambda w, _: LeafChecks.doubt_leaf(unit=w.unit(), index=0, found=bytes(32)), 1),
+    (lambda w, _: LeafChecks.dispute_leaf(unit=w.unit(), totals=NO_TOTALS, path=NO_PATH, found=bytes(32)), 1),
     (_reveal, 2),
     *((task_call, 1) for task_call in TASK_CALLS),
     (_set_parameter, 1),

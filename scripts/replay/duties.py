@@ -1,9 +1,8 @@
 """Providers of a recorded chain at work: they come, race, attest, judge, appeal and go; some forget, and some lie."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from gpu_tasks.batches.sum_tree import Totals, batch_root
+from gpu_tasks.batches.sum_tree import Totals, batch_root, totals_of
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
@@ -20,6 +19,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.habits import INPUT_BAD, Deed, portion, salt_of
+from scripts.replay.leaf_deeds import leaf_deeds, leaves_of, true_of_leaves
 from scripts.replay.roll_deeds import roll_deeds
 from scripts.replay.task_deeds import task_deeds
 from scripts.replay.task_truth import true_opinion
@@ -59,6 +59,7 @@ def deeds(world: World) -> Iterator[Deed]:
         case = world.bound[Courts].cases[case_id]
         assert case is not None
         yield from _appeals(world, case_id, case)
+    yield from leaf_deeds(world)
     yield from task_deeds(world)
     yield from roll_deeds(world)
 
@@ -224,25 +225,31 @@ def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered
 
 
 def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
-    of_a_task = true_opinion(world, case_id)
-    if of_a_task is not None:
-        return of_a_task
+    of_another = true_opinion(world, case_id) or true_of_leaves(world, case_id)
+    if of_another is not None:
+        return of_another
     return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(batch_root(_right(world, case_id)))
 
 
 def _right(world: World, unit_id: bytes) -> Totals:
-    """What is right about a unit: some take less than they may, some nothing."""
+    """What is right about a unit: of a batch by its leaves; some take less than they may, some nothing."""
+    return _said(world, unit_id, is_right=True)
+
+
+def _result(world: World, actor: Actor, unit_id: bytes) -> Totals:
+    lies = actor.name in world.liars and portion(unit_id, b"lie") < LIES
+    return _said(world, unit_id, is_right=not lies)
+
+
+def _said(world: World, unit_id: bytes, *, is_right: bool) -> Totals:
     unit = world.bound[InferenceMarket].units[unit_id]
     assert unit is not None, "it races, or is judged"
+    if unit.terms.requests > 1:
+        return totals_of(leaves_of(unit_id, unit, is_right=is_right))
     spent = (0, 1, 2)[int(3 * portion(unit_id, b"spent"))]
     return Totals(
         requests=unit.terms.requests,
         tokens_in=unit.terms.tokens_in,
         tokens_out=unit.terms.tokens_max * spent // 2,
-        top=blake2_256(b"right" + unit_id),
+        top=blake2_256((b"right" if is_right else b"wrong") + unit_id),
     )
-
-
-def _result(world: World, actor: Actor, unit_id: bytes) -> Totals:
-    lies, right = actor.name in world.liars and portion(unit_id, b"lie") < LIES, _right(world, unit_id)
-    return replace(right, top=blake2_256(b"wrong" + unit_id)) if lies else right

@@ -9,6 +9,7 @@ from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, racer_of
 from runtime.cryptography.hashing import blake2_256
@@ -69,17 +70,16 @@ class Agent:
         assert unit.round is not None
         market = bound[InferenceMarket]
         root = right_root(unit_id) if self.habit is not Habit.LIAR else root_of(blake2_256(b"wrong" + unit_id))
-        now = rounds.advanced(unit.round, market.racing.windows_of(unit), height, height - 1)
-        if racer.commitment is None and rounds.can_commit(now, market.racing.windows_of(unit), height):
-            if racer.has_declined:
-                return
+        windows = market.racing.windows_of(unit)
+        now = race_clocks.as_found(unit.round, unit.racers, windows, height, height - 1)
+        if race_clocks.can_commit(racer, now, windows, height):
+            if not racer.started_at and self.chance.random() < 0.8:
+                return  # now and then it is done with what is behind before what is before
             if self.habit is Habit.DECLINER and self.chance.random() < 0.5:
                 yield signed(self.keys.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
             else:
                 yield commit(self.keys, unit_id, unit, root)
-        elif (
-            racer.commitment and racer.reveal is None and rounds.can_reveal(now, market.racing.windows_of(unit), height)
-        ):
+        elif racer.commitment and racer.reveal is None and rounds.can_reveal(now, windows, height):
             yield attach(attestation(self.keys, unit_id, unit, root))
 
     def _judge(self, bound: Bound, case_id: bytes, height: int) -> Iterator[Step]:

@@ -7,38 +7,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from chain_computers import HereComputer
+from fake_node import FakeNode
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.data.sealing import SealKey, address_of, seal
+from gpu_tasks.data.pieces import in_pieces
+from gpu_tasks.data.sealing import LARGE_CONTENT_BYTES_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
+from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts_api import CourtsApi, SeatStatus
+from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
+from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.chain.port import (
-    BidName,
-    ChainError,
-    Identity,
-    Inspection,
-    RollCallView,
-    SeenOffence,
-    View,
-)
+from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -50,15 +45,11 @@ from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.workloads.form import WorkloadForm
 from heard import Heard
 from rolled_chain import inspections_of, roll_call_of
-from runtime.cryptography.signatures import Scheme, verify
-from runtime.encoding.types import GRAINS_PER_OGPU, Signed, Unsigned
-from runtime.frame.api import Apis
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.call import Call
-from runtime.frame.errors import DispatchError
-from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
-from state_node import KeptBlocks
 from wallet.keypair import Keypair
 
 REQUEST = b"complete this"
@@ -71,59 +62,6 @@ BIDDING = (TaskState.COMMITTING, TaskState.REVEALING)
 def fake_processor(name: str) -> Hardware:
     """A machine without a GPU, and another identifier than the one in the chain's genesis."""
     return Hardware(CPU_NAME, f"CPU-{name}", DeviceClass.CPU, 0, None)
-
-
-@dataclass
-class FakeNode:
-    """A chain and what waits for its next block."""
-
-    chain: MarketChain
-    calls: list[tuple[bytes, Call]] = field(default_factory=list)
-    attestations: dict[OrderKey, AnyAttestation] = field(default_factory=dict)
-    attached: list[AnyAttestation] = field(default_factory=list)
-    """What blocks hold of those."""
-    failed: list[str] = field(default_factory=list)
-    is_omitting: bool = False
-    """Whether authors leave attestations out."""
-    is_late: bool = False
-    """Whether calls come into the block after the next."""
-    waiting: list[tuple[bytes, Call]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi))
-        self.kept = KeptBlocks(self.chain)
-
-    def block(self) -> None:
-        """A block with everything that waits and is admissible."""
-        calls, self.calls = self.calls, []
-        if self.is_late:
-            calls, self.waiting = self.waiting, calls
-        steps = [self._attach] if self.attestations and not self.is_omitting else []
-        self.chain.block(*steps, *(self._attempt(account, call) for account, call in calls))
-
-    def _attach(self, bound: Bound) -> None:
-        waiting = [signed for _, signed in sorted(self.attestations.items())]
-        ready = [signed for signed in waiting if not bound[Attestations].problem(signed)]
-        if ready:
-            bound.dispatch(Attestations.attach(attestations=tuple(ready)), Unsigned())
-            self.attached += ready
-        self.attestations.clear()
-
-    def _attempt(self, account: bytes, call: Call) -> Any:
-        def step(bound: Bound) -> None:
-            try:
-                with bound.overlay.transaction():
-                    bound.dispatch(call, Signed(account))
-            except DispatchError as error:
-                self.failed.append(f"{call.name}: {type(error).__name__}")
-
-        return step
-
-    def api(self) -> GpuTasksApi:
-        return GpuTasksApi(self.apis, self.chain.state, bytes(32), verify)
-
-    def courts(self) -> CourtsApi:
-        return CourtsApi(self.apis, self.chain.state, bytes(32), verify)
 
 
 class FakeChain:
@@ -148,7 +86,8 @@ class FakeChain:
 
     def view(self) -> View:
         duties = self._reach().duties(self.keys.stash)
-        return View(self.node.chain.height, duties, seats=self.node.courts().seats(self.keys.stash))
+        seats, stash = self.node.courts().seats(self.keys.stash), self.keys.stash
+        return View(self.node.chain.height, duties, seats=seats, checks=self.node.checks(stash))
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
         self._reach()
@@ -168,6 +107,9 @@ class FakeChain:
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         return self._reach().unit(unit)
+
+    async def check_of_case(self, case: bytes) -> CheckStatus | None:
+        return self.node.leaves().check_of_case(case)
 
     async def service(self, number: int) -> Service:
         services = await self.services()
@@ -276,6 +218,8 @@ class Miner:
             self.daemon.bidding.tasks,
             self.daemon.working.steps.tasks,
             self.daemon.judging_tasks.book.tasks,
+            self.daemon.judging_leaves.book.tasks,
+            self.daemon.checking.book.tasks,
             self.daemon.roll_calls.book.tasks,
         ):
             while tasks._tasks:
@@ -364,13 +308,13 @@ class Village:
         count, asked = (1, request) if isinstance(request, bytes) else (len(request), encode_requests(request))
         content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, asked)
         keys = (seal_key(reader).public for reader in (self.node.chain.validators if readers is None else readers))
-        blob = seal(content, [CUSTOMER_SEAL.public, *keys])
-        if is_stored:
+        stored = in_pieces(seal(content, [CUSTOMER_SEAL.public, *keys], LARGE_CONTENT_BYTES_MAX))
+        for blob in stored if is_stored else ():
             await self.blobs.put(blob, [self._endpoint(self.miners[0].keys).decode()])
-        named, final = (address_of(blob), commitment_of(content)), self.node.chain.height - 1
-        terms = UnitTerms(GRAINS_PER_OGPU, racers, *named, final, 64, count)
-        posted, units = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash], (replace(terms, **changed),)
-        self.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=units)))
+        named, final = (address_of(stored[-1]), commitment_of(content)), self.node.chain.height - 1
+        terms = replace(UnitTerms(GRAINS_PER_OGPU, racers, *named, final, 64, count), **changed)
+        posted = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+        self.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=(terms,))))
         return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 
     async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:

@@ -156,7 +156,8 @@ async def _moved_by_posts(client: ChainClient, made: Call) -> Moved:
     for post in posts_in(made):
         service, units = post.arguments
         for terms in units:
-            quote = await client.query("GpuTasksApi_quote", service, terms.price_max, terms.racers)
+            asked = (service, terms.price_max, terms.racers, terms.requests)
+            quote = await client.query("GpuTasksApi_quote", *asked)
             if quote is not None:
                 moved += Moved(locked=quote.locked, prepaid=quote.prepaid)
     return moved

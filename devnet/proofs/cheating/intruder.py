@@ -54,6 +54,6 @@ class Intruder(Daemon):
         commitment = result_commitment(identity.genesis, unit_id, unit.attempt, identity.stash, root, salt)
         call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
         await attempts.call(unit_id, call)
-        race = Race(unit_id, unit, 0, 0, 0, 0)
+        race = Race(unit_id, unit, 0, 0, 0, 0, 0)
         result = UnitResult(b"", root, bytes(32), totals, salt, Usage(0, 0, 0, 0, 0, 0), height, height)
         await attempts.attest(unit_id, await attestation(self.parts, race, result))

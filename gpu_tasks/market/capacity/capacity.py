@@ -284,8 +284,12 @@ class Capacity(Pallet, index=16):
         return not self.in_force.get() or self.proven(device) >= self.rate_min(kind)
 
     def can_work(self, device: DeviceId, record: Device) -> bool:
-        """Whether a device may be given work now: free, not paused, and it has proven enough. Markets ask this."""
+        """Whether a device may be given a unit now: it has a place, is not paused, and has proven enough."""
         return self.devices.can_work(record) and self.has_proven(device, record.kind)
+
+    def is_free(self, device: DeviceId, record: Device) -> bool:
+        """Whether a device may be given a task now: it works on nothing, is not paused, and has proven enough."""
+        return self.devices.is_free(record) and self.has_proven(device, record.kind)
 
     def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
         """Who looks at a device's rows: drawn from those who were in office at the draw."""

@@ -1,15 +1,16 @@
-"""Devices: who owns which GPU, what it is bonded with, and the one unit it works on.
+"""Devices: who owns which GPU, what it is bonded with, and the units that it was drawn for.
 
-Always: a device has at most one active assignment ("one user per GPU"), from the draw until its
-owner commits, declines or misses; `secured` is the collateral of its units that are not settled;
-its bond is held on its owner's account: `secured` of it as collateral, each part for its unit, the rest for the
-device. A unit is paid from its own part and from nothing else. One physical device registers once.
+Always: a device works on one unit or task at a time ("one user per GPU") and has as many units behind it as its owner
+said, each from its draw until the owner commits, declines or misses; `secured` is the collateral of its units that are
+not settled; its bond is held on its owner's account: `secured` of it as collateral, each part for its unit, the rest
+for the device. A unit is paid from its own part and from nothing else. One physical device registers once.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+from gpu_tasks.market.devices import from_one_unit, run_queue
+from gpu_tasks.market.devices.device_work import DeviceWork
 from gpu_tasks.market.devices.endpoints import is_store_address
 from gpu_tasks.market.devices.events import (
     BadEndpoint,
@@ -19,6 +20,7 @@ from gpu_tasks.market.devices.events import (
     DeviceBusy,
     DeviceKnown,
     DevicePaused,
+    DeviceQueueSet,
     DeviceRegistered,
     DeviceResumed,
     DeviceUnregistered,
@@ -28,6 +30,7 @@ from gpu_tasks.market.devices.events import (
     NotProvider,
     ProviderRegistered,
     ProviderUnregistered,
+    QueueTooLong,
     TooManyDevices,
     UnknownDevice,
     UnsafeSealKey,
@@ -39,6 +42,7 @@ from gpu_tasks.market.devices.records import (
     ENDPOINT_BYTES_MAX,
     FREE_BOND,
     PROVIDER_DEPOSIT,
+    QUEUE_MAX,
     Device,
     DeviceClass,
     Provider,
@@ -46,30 +50,24 @@ from gpu_tasks.market.devices.records import (
     is_safe_seal_key,
     provider_hold,
 )
-from gpu_tasks.market.ids import DeviceId, UnitId
+from gpu_tasks.market.ids import DeviceId
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
-from runtime.encoding.codec import U32, Bounded
+from runtime.encoding.codec import U8, U32, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
-from runtime.frame.agenda import Budget, Schedule
+from runtime.frame.agenda import Budget
 from runtime.frame.pallet import (
-    Hasher,
     Hold,
-    Pallet,
     Parameter,
     Signed,
     StorageDoubleMap,
     StorageMap,
-    StorageValue,
     call,
     ensure,
     known,
 )
-from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.stakers import PublicKey
-from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import System
 
 BOND_REASON = "Least bond of a device of this class: who takes work must have something to lose."
 BOND_LEAST, BOND_GREATEST = GRAINS_PER_OGPU // 100, 100_000 * GRAINS_PER_OGPU
@@ -77,12 +75,12 @@ BOND_LEAST, BOND_GREATEST = GRAINS_PER_OGPU // 100, 100_000 * GRAINS_PER_OGPU
 Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
 
 
-class Devices(Pallet, index=9):
+class Devices(DeviceWork, index=9):
     """Providers and their devices."""
 
-    system: System
+    storage_version = from_one_unit.VERSION
+
     stake: TrustStake
-    lock: TrustLock
 
     cpu_bond_min: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU, unit="grains", least=BOND_LEAST, greatest=BOND_GREATEST, doc=BOND_REASON
@@ -99,7 +97,6 @@ class Devices(Pallet, index=9):
     )  # fmt: skip
 
     providers: StorageMap[AccountId, Provider | None] = StorageMap(doc="How to reach a provider, by stash.")
-    devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
     expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(
         default=0, doc="The block up to which a stash that was expelled may not be a provider again."
     )
@@ -108,23 +105,13 @@ class Devices(Pallet, index=9):
     devices_of: StorageDoubleMap[AccountId, DeviceId, bool] = StorageDoubleMap(
         default=False, doc="The devices of a provider."
     )
-    stirred: StorageDoubleMap[BlockNumber, DeviceId, bool] = StorageDoubleMap(
-        default=False,
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
-        doc="Slots that were freed or changed, by the block that tells the market.",
-    )
-    stirred_place: StorageMap[DeviceId, BlockNumber] = StorageMap(
-        default=0, doc="The block that tells the market of a slot."
-    )
-    stirred_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The market was told up to here.")
-
     events = (
         ProviderRegistered, DeviceRegistered, DeviceUnregistered, DeviceBonded, DeviceAssigned, DevicePaused,
-        DeviceResumed, ProviderUnregistered,
+        DeviceResumed, ProviderUnregistered, DeviceQueueSet,
     )  # fmt: skip
     errors = (
         NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
-        UnsafeSealKey, Expelled, NotGone,
+        UnsafeSealKey, Expelled, NotGone, QueueTooLong,
     )  # fmt: skip
     hold_reasons = (FREE_BOND, COLLATERAL, PROVIDER_DEPOSIT)
 
@@ -192,6 +179,7 @@ class Devices(Pallet, index=9):
         """Take work again. The signer is the stash or its provider key."""
         paused = self.owned(device, self.operator(origin.account))
         ensure(paused.bond >= self.bond_min(paused.kind), DeviceBondTooSmall)
+        ensure(device not in self.recalled, DeviceBusy)
         # changed_at: a resume once a beacon is known must not bring the device into that draw
         self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
         self.stir(device)
@@ -211,10 +199,26 @@ class Devices(Pallet, index=9):
         ensure(stash not in self.stake.candidates and not self.stake.bonds[stash], NotGone)
         self._drop_provider(stash)
 
+    @call(index=8, weight=WEIGHTS["Devices.set_queue"])
+    def set_queue(self, origin: Signed, device: DeviceId, queue: U8) -> None:
+        """Say how many units a device takes while it works on one; what it has stays. Stash or provider key sign."""
+        ensure(queue <= QUEUE_MAX, QueueTooLong)
+        before = self.owned(device, self.operator(origin.account))
+        ensure(device not in self.recalled, DeviceBusy)
+        # changed_at: more places once a beacon is known must not bring the device into that draw
+        self.devices[device] = replace(before, queue=queue, changed_at=self.system.number.get())
+        self.stir(device)
+        self.emit(DeviceQueueSet(device, queue))
+
+    def migrate(self, found: int) -> Weight:
+        """From devices that worked on one unit and took no other meanwhile."""
+        return from_one_unit.migrate(self.overlay)
+
     def genesis(self, config: dict[str, Any]) -> None:
         """The first providers and devices, of validators that TrustStake seated.
 
-        `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond"}]}`.
+        `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond", ...}]}`;
+        a device's `queue` is 0 where it is not given.
         """
         for given in config.get("providers", []):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
@@ -224,7 +228,11 @@ class Devices(Pallet, index=9):
         for given in config.get("devices", []):
             kind = CLASS_NAMES[str(given["kind"])]
             owner, uuid_hash = account_from_text(given["owner"]), account_from_text(given["uuid_hash"])
-            self._add_device(owner, kind, uuid_hash, int(given["bond"]))
+            device = self._add_device(owner, kind, uuid_hash, int(given["bond"]))
+            queue = int(given.get("queue", 0))
+            if not 0 <= queue <= QUEUE_MAX:
+                raise ValueError(f"genesis device of {given['owner']}: a queue is 0 to {QUEUE_MAX}")
+            self.devices[device] = replace(self._registered(device), queue=queue)
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
@@ -248,29 +256,22 @@ class Devices(Pallet, index=9):
         return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[kind]
 
     def can_work(self, device: Device) -> bool:
-        """Whether it may be drawn now: free, not paused, its owner a candidate that can open inputs."""
-        return (
-            device.assignment is None
-            and not device.is_paused
-            and device.owner in self.providers
-            and self.stake.is_candidate(device.owner)
-        )
+        """Whether it may be given a unit now: it has a place and is in service."""
+        return run_queue.has_place(device) and self._is_in_service(device)
+
+    def is_free(self, device: Device) -> bool:
+        """Whether it may be given a task now: it works on nothing and is in service."""
+        return device.assignment is None and self._is_in_service(device)
+
+    def _is_in_service(self, device: Device) -> bool:
+        """Not paused, its owner a candidate that can open inputs."""
+        return not device.is_paused and device.owner in self.providers and self.stake.is_candidate(device.owner)
 
     def count_offer(self, device: bytes, change: int) -> None:
         """Note that a device offers one service more, or less."""
         before = self._registered(device)
         assert before.offers + change >= 0, "no more offers are withdrawn than were made"
         self.devices[device] = replace(before, offers=before.offers + change)
-
-    def stirred_slots(self) -> Schedule[DeviceId]:
-        """The slots that were freed or changed: units that sleep may be worth another draw."""
-        return Schedule(self.stirred, self.stirred_place, self.stirred_cursor)
-
-    def stir(self, device: bytes) -> None:
-        """Have the market told, in the next block, that a slot was freed or changed."""
-        # told then, not now: a call that frees a slot shall not pay for looking who sleeps
-        if not self.stirred_place[device]:
-            self.stirred_slots().put(self.system.number.get() + 1, device)
 
     def welcome(self, budget: Budget, each: Weight) -> None:
         """Stir the slots of owners who came back as candidates, while the budget lasts; `each` is charged for one."""
@@ -284,53 +285,6 @@ class Devices(Pallet, index=9):
             budget.spend(each)
             self.stake.forget_newcomer(stash)
 
-    def assign(self, device: bytes, unit: UnitId, collateral: int) -> None:
-        """Give a free device its one assignment, secured by a part of its bond."""
-        free = self._registered(device)
-        assert free.assignment is None, "a device has one active assignment"
-        self.lock.rededicate(free.owner, Hold(FREE_BOND, device), Hold(COLLATERAL, unit), collateral)
-        self.devices[device] = replace(free, assignment=unit, secured=free.secured + collateral)
-        self.emit(DeviceAssigned(device, unit))
-
-    def free(self, device: bytes, unit: UnitId) -> None:
-        """End the device's work on a unit; what it secures stays."""
-        before = self._registered(device)
-        if before.assignment == unit:
-            # changed_at: its owner chooses when it commits, and must not come into a draw whose beacon it may know
-            self.devices[device] = replace(before, assignment=None, changed_at=self.system.number.get())
-            self.stir(device)
-
-    def unsecure(self, device: bytes, unit: UnitId) -> None:
-        """End everything that binds a device to a unit; what is left of its collateral is the device's again."""
-        self.free(device, unit)
-        before = self._registered(device)
-        left = self.lock.locked(before.owner, Hold(COLLATERAL, unit))
-        assert before.secured >= left, "a device secures each unit once"
-        self.lock.rededicate(before.owner, Hold(COLLATERAL, unit), Hold(FREE_BOND, device), left)
-        self.devices[device] = replace(before, secured=before.secured - left)
-        self.stir(device)
-
-    def end_collateral(self, unit: UnitId) -> None:
-        """Where a race is over: no device secures the unit any more."""
-        self.lock.end(Hold(COLLATERAL, unit))
-
-    def halt(self, device: bytes, unit: UnitId) -> None:
-        """Pause a device that failed a unit."""
-        self.devices[device] = replace(self._registered(device), is_paused=True)
-        self.emit(DevicePaused(device, unit))
-
-    def collateral_of(self, owner: bytes, unit: UnitId) -> int:
-        """What the owner's device holds for a unit."""
-        return self.lock.locked(owner, Hold(COLLATERAL, unit))
-
-    def charge(self, device: bytes, unit: UnitId, shares: Sequence[Share]) -> None:
-        """Pay the shares out of what a device holds for a unit: what stands for other units is theirs."""
-        before = self._registered(device)
-        self._check_bond(device, before)
-        taken = sum(share.amount for share in shares)
-        self.lock.pay_out(before.owner, Hold(COLLATERAL, unit), shares)
-        self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - taken)
-
     def expel(self, stash: bytes, until: int) -> None:
         """End a registration: none of its devices works any more, unless it registers anew after block `until`."""
         self.expelled_until[stash] = until
@@ -338,15 +292,6 @@ class Devices(Pallet, index=9):
             self._forget_provider(stash)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
-
-    def _registered(self, device: bytes) -> Device:
-        found = self.devices[device]
-        assert found is not None, "a device that secures a unit or offers a service cannot leave"
-        return found
-
-    def _check_bond(self, device: bytes, record: Device) -> None:
-        held = self.lock.locked(record.owner, Hold(FREE_BOND, device))
-        assert held == record.bond - record.secured, "a device's bond is held, what secures units apart"
 
     def _drop_provider(self, stash: bytes) -> None:
         ensure(stash in self.providers, NotProvider)
@@ -368,7 +313,7 @@ class Devices(Pallet, index=9):
         self.providers[stash] = Provider(seal_key, endpoint, since, deposit)
         self.emit(ProviderRegistered(stash, seal_key, endpoint))
 
-    def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> None:
+    def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> DeviceId:
         ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
         ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
         ensure(bond >= self.bond_min(kind), DeviceBondTooSmall)
@@ -379,3 +324,4 @@ class Devices(Pallet, index=9):
         self.device_count[owner] += 1
         self.devices_of[owner, device] = True
         self.emit(DeviceRegistered(device, owner, kind, uuid_hash, bond))
+        return device

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from gpu_tasks.market.devices.records import ENDPOINT_BYTES_MAX, DeviceClass
 from gpu_tasks.market.ids import DeviceId, UnitId
-from runtime.encoding.codec import Bounded
+from runtime.encoding.codec import U8, Bounded
 from runtime.encoding.types import AccountId, Balance, Hash
 from runtime.frame.pallet import DispatchError, event
 from runtime.pallets.staking.stakers import PublicKey
@@ -54,8 +54,16 @@ class DeviceBonded:
 
 
 @event
+class DeviceQueueSet:
+    """A device takes so many units while it works on one."""
+
+    device: DeviceId
+    queue: U8
+
+
+@event
 class DeviceAssigned:
-    """A device works on a unit, and on nothing else."""
+    """A device was drawn for a unit: it works on it, once it is done with those that it was drawn for before."""
 
     device: DeviceId
     unit: UnitId
@@ -118,3 +126,7 @@ class UnsafeSealKey(DispatchError):
 
 class BadEndpoint(DispatchError):
     """The endpoint is no http or https address in printable ASCII."""
+
+
+class QueueTooLong(DispatchError):
+    """A device takes fewer units behind the one that it works on."""

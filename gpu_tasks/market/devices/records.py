@@ -5,13 +5,15 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.codec import U32, Bounded, struct
+from runtime.encoding.codec import U8, U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import Hold, HoldReason
 from runtime.pallets.staking.stakers import PublicKey
 
 ENDPOINT_BYTES_MAX = 128
 DEVICES_PER_PROVIDER_MAX = 64
+QUEUE_MAX = 15
+"""Units that wait behind the one that a device works on: each holds a part of its bond from the draw on."""
 FREE_BOND = HoldReason("FreeBond", "What secures no unit of a device's bond; the case is the device.")
 PROVIDER_DEPOSIT = HoldReason("ProviderDeposit", "For the record of a provider, which is the case.")
 COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit, which is the case.")
@@ -53,13 +55,22 @@ class Device:
     bond: Balance
     registered_at: BlockNumber
     changed_at: BlockNumber
-    """The last block in which it joined, resumed or was freed: it races for no unit recorded before."""
+    """The last block in which it joined, resumed or changed its queue: it races for no unit recorded before."""
     secured: Balance = 0
     """The part of the bond that is collateral of units not settled yet."""
     offers: U32 = 0
     """How many services it works for."""
     assignment: UnitId | None = None
+    """What it works on."""
     is_paused: bool = False
+    is_dedicated: bool = False
+    """Whether what it works on is a task: it takes no units meanwhile."""
+    queue: U8 = 0
+    """How many units it takes while it works on one; 0 to `QUEUE_MAX`."""
+    behind: Annotated[tuple[UnitId, ...], Bounded(QUEUE_MAX)] = ()
+    """Those that it was drawn for meanwhile, the next one first."""
+    freed_at: Annotated[tuple[BlockNumber, ...], Bounded(QUEUE_MAX + 1)] = ()
+    """The blocks in which its newest units ended, the last one first: `queue` + 1 of them at most."""
 
 
 _P = 2**255 - 19

@@ -9,16 +9,17 @@ In reading order:
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
-* `from_flat_prices`: what an older program stored, in the form of now
+* `migrations`: what older programs stored, in the form of now
 * `money`: who gets which part of what a unit's customer locked
 * `catalogue`: which services are sold, and which devices work for them from which price on
-* `sleepers`: units that nobody can serve, until a slot of their service is freed or changed
-* `easing`: units that sleep are tried again where a parameter lets more be drawn
+* `sleeping`: units that nobody can serve, and what wakes them
 * `state`: what every part of a unit's life works on
 * `judges_left`: who of those in office stays outside a race, to judge what comes of it
 * `slots`: the slots that a block can draw, read once for a service
+* `race_clocks`: how long each racer has, by a clock of its own
 * `races`: who wins a race, and when nobody may: the rules, nothing about money
-* `refilling`: a place of a race that was declined is drawn again
+* `turns`: whose turn it is on a device: what ends lets the next unit begin
+* `refilling`: a place of a race that was declined, or whose racer was recalled, is drawn again
 * `ending`: how a unit ends: one payment of all that was locked, and all that it held set free
 * `queueing`: from the queue into a race, and back
 * `posting`: how a unit begins: what is asked is checked, and all that it can ever cost is locked

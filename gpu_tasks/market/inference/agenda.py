@@ -8,10 +8,8 @@ waits for anybody's transaction. A unit that ends is on no agenda any more. An a
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu_tasks.market import rounds
 from gpu_tasks.market.ages import AgedUnit, aged, unit_of
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.rounds import Round, Windows
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import BlockNumber
 from runtime.frame.agenda import Budget, Schedule
@@ -106,9 +104,9 @@ class Agenda:
         """Call the unit in the first block whose `final_ref` covers `height`, which has not been."""
         self.by_finality.put(height, unit)
 
-    def follow(self, unit: bytes, current: Round, windows: Windows) -> None:
-        """Have the unit called when its round can next change by itself."""
-        deadline, awaited = rounds.next_change(current, windows)
+    def follow(self, unit: bytes, change: tuple[int | None, int]) -> None:
+        """Have the unit called when its race can next change by itself (`race_clocks.next_change`)."""
+        deadline, awaited = change
         if deadline is not None:
             self.at_height(max(deadline, self.system.number.get()) + 1, unit)
         if awaited > self.beacon.final_height():

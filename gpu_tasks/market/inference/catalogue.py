@@ -7,6 +7,7 @@ each and of a device, are bounded, so that a draw never looks at more.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 from gpu_tasks.market.devices.devices import Devices
@@ -22,6 +23,7 @@ from gpu_tasks.market.inference.events import (
     UnknownService,
     UnsoundTerms,
 )
+from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.services import (
     OFFERS_PER_DEVICE_MAX,
     OFFERS_PER_SERVICE_MAX,
@@ -38,7 +40,7 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32, Bounded
 from runtime.frame.agenda import Budget
-from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, ensure, known
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
@@ -46,6 +48,47 @@ END_OFFER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize end_offer"]
 """An offer whose service is gone ends, and its deposit returns."""
 
 OfferedServices = Annotated[tuple[ServiceId, ...], Bounded(OFFERS_PER_DEVICE_MAX)]
+
+
+class CatalogueGround(MarketNumbers):
+    """What InferenceMarket keeps of services and offers."""
+
+    system: System
+    lock: TrustLock
+    devices: Devices
+
+    next_service: StorageValue[ServiceId] = StorageValue(default=0)
+    service_count: StorageValue[U32] = StorageValue(default=0, doc="Services that are open.")
+    services: StorageMap[ServiceId, Service | None] = StorageMap(hasher=Hasher.TWOX_64_CONCAT, doc="What is sold.")
+    offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None] = StorageDoubleMap(
+        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
+        doc="Which devices work for a service, from which price on.",
+    )
+    offer_count: StorageMap[ServiceId, U32] = StorageMap(default=0, hasher=Hasher.TWOX_64_CONCAT)
+    offered: StorageMap[DeviceId, OfferedServices] = StorageMap(default=(), doc="Services that a device works for.")
+    forsaken: StorageMap[ServiceId, bool] = StorageMap(
+        default=False, hasher=Hasher.TWOX_64_CONCAT, doc="Services that are gone while offers for them are left."
+    )
+    open_units: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
+
+    @cached_property
+    def catalogue(self) -> "Catalogue":
+        """What is sold, and who works for it."""
+        return Catalogue(
+            system=self.system,
+            lock=self.lock,
+            devices=self.devices,
+            next_service=self.next_service,
+            service_count=self.service_count,
+            services=self.services,
+            offers=self.offers,
+            offer_count=self.offer_count,
+            offered=self.offered,
+            forsaken=self.forsaken,
+            offer_deposit=self.offer_deposit,
+            open_units=self.open_units,
+            emit=self.emit,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from gpu_tasks.market.inference import money, races
 from gpu_tasks.market.inference.events import ProviderRebated, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.races import RaceResult
 from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.turns import DeviceTurns
 from gpu_tasks.market.inference.units import (
     UNIT_DEPOSIT,
     UNIT_MONEY,
@@ -33,15 +34,23 @@ class Ending:
     """Pays for results, gives prices back, and sets devices free."""
 
     state: MarketState
+    turns: DeviceTurns
     lock: TrustLock
     balances: Balances
 
-    def settle(self, unit: OpenUnit, result: RaceResult, *, is_watched: bool = False) -> None:
+    def settle(
+        self, unit: OpenUnit, result: RaceResult, *, is_watched: bool = False, aside: tuple[Hold, int] | None = None
+    ) -> None:
         """Pay for a right result: the winner, and the agreeing runner-up as witness.
 
-        `is_watched`: a case about it may come, for which its racers stand until `let_go`.
+        `is_watched`: a case about it may come, for which its racers stand until `let_go`. `aside` is what stays held of
+        the customer for who looks at it.
         """
         held, price = self.held(unit), money.due(unit.record, result.winner)
+        if aside is not None:
+            target, amount = aside
+            self.lock.rededicate(unit.record.customer, Hold(UNIT_MONEY, unit.id), target, amount)
+            held -= amount
         shares = money.settlement(
             unit.record,
             held,
@@ -141,13 +150,13 @@ class Ending:
         self.state.units[unit.id] = ended
         if ended.is_watched:
             for racer in record.racers:
-                self.state.devices.free(racer.device, unit.id)
+                self.turns.free(racer.device, unit.id)
         else:
             self.let_go(OpenUnit(unit.id, ended))
 
     def _release(self, unit: OpenUnit, racers: tuple[Racer, ...]) -> None:
         for racer in racers:
-            self.state.devices.unsecure(racer.device, unit.id)
+            self.turns.unsecure(racer.device, unit.id)
 
     def _end_duties(self, unit: OpenUnit) -> None:
         for racer in unit.record.racers:
@@ -156,7 +165,8 @@ class Ending:
     def _pay_out(self, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
         """Pay the unit's lock as the shares say; its deposit stays with its record."""
         hold = Hold(UNIT_MONEY, unit.id)
-        assert sum(share.amount for share in shares) == self.held(unit), "the shares add up to what is held"
+        held = self.lock.locked(unit.record.customer, hold)
+        assert sum(share.amount for share in shares) == held, "the shares add up to what is held"
         self.lock.pay_out(unit.record.customer, hold, shares)
         self.lock.end(hold)
 

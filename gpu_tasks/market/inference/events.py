@@ -98,12 +98,21 @@ class RaceDeclined:
 
 @event
 class PlaceRefilled:
-    """A racer was drawn for the place of another that declined; the others race on."""
+    """A racer was drawn for the place of another that declined, or was recalled; the others race on."""
 
     unit: UnitId
     attempt: U32
     provider: AccountId
-    declined: AccountId
+    declined: AccountId | None
+
+
+@event
+class RacerRecalled:
+    """A racer that had not begun races no more: its device failed a unit before. It stands for nothing."""
+
+    unit: UnitId
+    attempt: U32
+    provider: AccountId
 
 
 @event

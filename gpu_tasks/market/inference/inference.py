@@ -20,7 +20,6 @@ from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference import from_flat_prices
 from gpu_tasks.market.inference.agenda import (
     ATTESTATIONS_MAX,
     EXPIRY_BUDGET,
@@ -28,11 +27,10 @@ from gpu_tasks.market.inference.agenda import (
     HEIGHT_BUDGET,
     AgendaGround,
 )
-from gpu_tasks.market.inference.catalogue import Catalogue, OfferedServices
-from gpu_tasks.market.inference.easing import NEVER_SEEN, Eased, Easing
+from gpu_tasks.market.inference.catalogue import CatalogueGround
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.numbers import MarketNumbers
+from gpu_tasks.market.inference.migrations import versions
 from gpu_tasks.market.inference.posting import AdmittedDraws, Posting, post_weight
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
@@ -40,14 +38,14 @@ from gpu_tasks.market.inference.refilling import Refilling
 from gpu_tasks.market.inference.services import (
     OFFER_DEPOSIT,
     SERVICE_DEPOSIT,
-    Offer,
-    Service,
     ServiceTerms,
     terms_from_json,
 )
-from gpu_tasks.market.inference.sleepers import Sleepers, StirredServices
+from gpu_tasks.market.inference.sleeping.easing import NEVER_SEEN, Eased, Easing
+from gpu_tasks.market.inference.sleeping.sleepers import Sleepers, StirredServices
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.turns import BEGIN_WEIGHT, BegunUnits, DeviceTurns
 from gpu_tasks.market.inference.units import (
     UNIT_DEPOSIT,
     UNIT_MONEY,
@@ -63,6 +61,7 @@ from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
 from runtime.frame.agenda import Budget
+from runtime.frame.measured import times
 from runtime.frame.pallet import (
     FREE,
     Constant,
@@ -90,11 +89,12 @@ DRAW_BUDGET = work(microseconds=160_000)
 WAKE_BUDGET = work(microseconds=40_000)
 """What the draws of all units that one block wakes may come to: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
-"""For slots that changed, as much again for those of owners who came back, and for offers whose service is gone."""
+"""For slots that changed, and as much for those of owners who came back, offers of services that are gone, recalls."""
 RESERVED_BUDGETS = (
     HEIGHT_BUDGET,
     FINAL_BUDGET,
     WAKE_BUDGET,
+    TENDING_BUDGET,
     TENDING_BUDGET,
     TENDING_BUDGET,
     TENDING_BUDGET,
@@ -110,10 +110,10 @@ def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa:
     return post_weight(units, VALIDATORS_MAX)
 
 
-class InferenceMarket(AgendaGround, MarketNumbers, index=10):
+class InferenceMarket(AgendaGround, CatalogueGround, index=10):
     """Services, offers, units, races and disputes."""
 
-    storage_version = from_flat_prices.VERSION
+    storage_version = versions.VERSION
 
     balances: Balances
     stake: TrustStake
@@ -123,21 +123,8 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
 
-    next_service: StorageValue[ServiceId] = StorageValue(default=0)
-    service_count: StorageValue[U32] = StorageValue(default=0, doc="Services that are open.")
-    services: StorageMap[ServiceId, Service | None] = StorageMap(hasher=Hasher.TWOX_64_CONCAT, doc="What is sold.")
-    offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None] = StorageDoubleMap(
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
-        doc="Which devices work for a service, from which price on.",
-    )
-    offer_count: StorageMap[ServiceId, U32] = StorageMap(default=0, hasher=Hasher.TWOX_64_CONCAT)
-    offered: StorageMap[DeviceId, OfferedServices] = StorageMap(default=(), doc="Services that a device works for.")
-    forsaken: StorageMap[ServiceId, bool] = StorageMap(
-        default=False, hasher=Hasher.TWOX_64_CONCAT, doc="Services that are gone while offers for them are left."
-    )
     posted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
     units: StorageMap[UnitId, Unit | None] = StorageMap(doc="Open units, and ended ones for a while.")
-    open_units: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
     duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
         default=False, doc="The races that a provider was drawn for, by stash."
     )
@@ -163,7 +150,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
         ev.ResultCommitted, ev.ResultRevealed, ev.RaceDeclined, ev.RaceMissed, ev.UnitRequeued, ev.UnitDisputed,
         ev.ProviderSlashed, ev.ResultRefuted, ev.UnitSettled, ev.UnitRefunded, ev.ProviderRebated,
-        ev.PlaceRefilled,
+        ev.PlaceRefilled, ev.RacerRecalled,
     )  # fmt: skip
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
@@ -207,8 +194,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
         Where two or more race it also locks what a witness is paid, or the pair of judges that looks at a lone answer.
 
-        Its weight is that of a look at 128 in office; where it took fewer to find judges, the fee for the rest comes
-        back.
+        Its weight is that of a look at 128 in office; the fee for those that it need not look at comes back.
         """
         looks = self.posting.post(origin.account, service, units)
         return PostDispatch(actual_weight=post_weight(units, looks))
@@ -223,13 +209,13 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
 
     # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
-    @call(index=6, weight=WEIGHTS["InferenceMarket.commit_result"])
+    @call(index=6, weight=WEIGHTS["InferenceMarket.commit_result"] + BEGIN_WEIGHT)
     def commit_result(self, origin: Signed, unit: UnitId, attempt: U32, commitment: Hash) -> PostDispatch:
         """Commit to a result of a race (commitments.result_commitment)."""
         self.racing.commit(self._raced(unit, attempt), self.devices.operator(origin.account), commitment)
         return FREE
 
-    @call(index=7, weight=WEIGHTS["InferenceMarket.decline"])
+    @call(index=7, weight=WEIGHTS["InferenceMarket.decline"] + BEGIN_WEIGHT)
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
         """Say that the input cannot be opened: it costs as much as a miss if a committee finds it good."""
         self.racing.decline(self._raced(unit, attempt), self.devices.operator(origin.account))
@@ -255,7 +241,9 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each in its share."""
         heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(self._for_draws())
         stirs, comers, ends = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(TENDING_BUDGET)
-        expiries = Budget(EXPIRY_BUDGET)
+        expiries, recalls = Budget(EXPIRY_BUDGET), Budget(TENDING_BUDGET)
+        begun = self.turns.begun.count
+        self.turns.recall(recalls)  # of blocks before: what is recalled here is called in the next one
         for unit_id in self.state.agenda.due(heights, final):
             self._step(unit_id)
         self.queueing.draw(draws)  # after the races above have freed their slots
@@ -266,8 +254,8 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         for unit_id in self.state.agenda.expired(expiries):
             self.ending.forget(unit_id)
         self.catalogue.end_offers(ends)
-        spent = Weight(woken * DRAW_WEIGHT.ref_time, 0)
-        for budget in (heights, final, draws, stirs, comers, ends, expiries):
+        spent = Weight(woken * DRAW_WEIGHT.ref_time, 0) + times(self.turns.begun.count - begun, BEGIN_WEIGHT)
+        for budget in (recalls, heights, final, draws, stirs, comers, ends, expiries):
             spent += budget.spent
         return spent
 
@@ -286,8 +274,8 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
             self.racing.step(unit)
 
     def migrate(self, found: int) -> Weight:
-        """From prices for a unit."""
-        return from_flat_prices.migrate(self.overlay)
+        """From prices for a unit, or racers that began together."""
+        return versions.migrate(self.overlay, found)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.
@@ -318,25 +306,6 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     # ------------------------------------------- the parts, each with what it needs; they hold nothing of their own
 
     @cached_property
-    def catalogue(self) -> Catalogue:
-        """What is sold, and who works for it."""
-        return Catalogue(
-            system=self.system,
-            lock=self.lock,
-            devices=self.devices,
-            next_service=self.next_service,
-            service_count=self.service_count,
-            services=self.services,
-            offers=self.offers,
-            offer_count=self.offer_count,
-            offered=self.offered,
-            forsaken=self.forsaken,
-            offer_deposit=self.offer_deposit,
-            open_units=self.open_units,
-            emit=self.emit,
-        )
-
-    @cached_property
     def state(self) -> MarketState:
         """What every part of a unit's life works on."""
         return MarketState(
@@ -353,6 +322,11 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
         )
 
     @cached_property
+    def turns(self) -> DeviceTurns:
+        """Whose turn it is on a device."""
+        return DeviceTurns(self.state, BegunUnits())
+
+    @cached_property
     def easing(self) -> Easing:
         """What a lower parameter wakes."""
         return Easing(self.state.sleepers, self.next_service, self.eased)
@@ -360,7 +334,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     @cached_property
     def ending(self) -> Ending:
         """How units end."""
-        return Ending(self.state, self.lock, self.balances)
+        return Ending(self.state, self.turns, self.lock, self.balances)
 
     @cached_property
     def queueing(self) -> Queueing:
@@ -375,12 +349,12 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
     @cached_property
     def judging(self) -> Judging:
         """What units bring before the courts, and what comes of it."""
-        return Judging(self.state, self.queueing, self.ending, self.courts, self.index)
+        return Judging(self.state, self.queueing, self.ending, self.courts, self.leaf_checks, self.index)
 
     @cached_property
     def racing(self) -> Racing:
         """From a draw to its outcome."""
-        return Racing(self.state, self.judging, self.queueing, self.refilling, self.ending)
+        return Racing(self.state, self.turns, self.judging, self.queueing, self.refilling, self.ending)
 
     @cached_property
     def posting(self) -> Posting:
@@ -393,6 +367,7 @@ class InferenceMarket(AgendaGround, MarketNumbers, index=10):
             posted=self.posted,
             admitted=self.admitted,
             rules=self.rules(),
+            is_checked=self.leaf_checks.is_checked,
             unit_deposit=self.unit_deposit,
             customer_bond=self.customer_bond,
             duty_fee=self.duty_fee,

@@ -7,6 +7,7 @@ collateral that they hold for the unit; a dispute that nobody can decide costs n
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpu_tasks.batches.work import TOKEN
 from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling
@@ -28,6 +29,8 @@ from gpu_tasks.market.inference.units import (
     UnitState,
     holds_collateral,
 )
+from gpu_tasks.market.leaf_checks.checks import LEAF_FEE, Answerer, CheckTerms
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
@@ -40,6 +43,7 @@ class Judging:
     queueing: Queueing
     ending: Ending
     courts: Courts
+    leaf_checks: LeafChecks
     handler: int
     """The index of the market's pallet."""
 
@@ -57,7 +61,10 @@ class Judging:
         self.courts.confirm(self.handler, unit.id, self._terms(unit.record), _promised(unit.record), output_root)
 
     def settle(self, unit: OpenUnit, result: RaceResult) -> None:
-        """Pay for what was agreed on, and have it looked at again if the beacon says so."""
+        """Pay for what was agreed on, and have it looked at again if the beacon says so; of a batch drawn leaves."""
+        if unit.record.leaf_audit_ppm:
+            self._settle_batch(unit, result)
+            return
         self.ending.settle(unit, result, is_watched=True)
         price = money.due(unit.record, result.winner)
         terms, promised = self._terms(unit.record, paid=price), _promised(unit.record)
@@ -98,16 +105,40 @@ class Judging:
 
     def _hand_over(self, unit: OpenUnit) -> None:
         for racer in unit.record.racers:  # who had not answered need not any more
-            self.state.devices.free(racer.device, unit.id)
+            self.ending.turns.free(racer.device, unit.id)
         self.state.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
         self.state.agenda.drop(unit.record.posted_at, unit.id)
         self.state.emit(UnitDisputed(unit.id))
+
+    def _settle_batch(self, unit: OpenUnit, result: RaceResult) -> None:
+        record, root = unit.record, result.output_root
+        fee = money.check_fee(record.rules, record.price, record.terms.requests)
+        self.ending.settle(unit, result, is_watched=True, aside=(Hold(LEAF_FEE, unit.id), fee))
+        answerers = (racer for racer in record.racers if racer.reveal is not None and racer.reveal.output_root == root)
+        terms = CheckTerms(
+            handler=self.handler,
+            customer=record.customer,
+            output_root=root,
+            requests=record.terms.requests,
+            allowed=-(-money.work_allowed(record) // TOKEN),
+            input_share=record.input_share,
+            price=money.due(record, result.winner),
+            collateral=money.collateral(record.rules, record.price),
+            fee=fee,
+            judge_fee=money.fee_of_judge(record.rules, record.price),
+            rate_ppm=record.leaf_audit_ppm,
+            sealed_at=record.terms.sealed_at,
+            run_blocks=self.state.catalogue.lease_of(record),
+            excluded=_outside(record),
+            answerers=tuple(Answerer(racer.owner, racer.collateral) for racer in answerers),
+        )
+        self.leaf_checks.open(unit.id, terms)
 
     def _terms(self, record: Unit, *, paid: int | None = None) -> CaseTerms:
         """What a case is about. Of a unit that is paid for, nothing of its customer's is held any more."""
         claims = tuple(claim for racer in _involved(record) if (claim := _claim(racer)) is not None)
         is_paid = paid is not None
-        has_spare = not is_paid and len(record.racers) > 1
+        has_spare = not is_paid and record.terms.racers > 1
         return CaseTerms(
             customer=record.customer,
             price=record.price if paid is None else paid,
@@ -118,7 +149,7 @@ class Judging:
             pot_max=FIRST_JUDGES * _promised(record).fee,
             sealed_at=record.terms.sealed_at,
             run_blocks=self.state.catalogue.lease_of(record),
-            excluded=tuple(dict.fromkeys((*record.declined_by, *(racer.owner for racer in record.racers)))),
+            excluded=_outside(record),
             claims=claims,
         )
 
@@ -151,6 +182,11 @@ class Judging:
 
 def _involved(record: Unit) -> tuple[Racer, ...]:
     return (*record.racers, *record.decliners)
+
+
+def _outside(record: Unit) -> tuple[bytes, ...]:
+    """Who has to do with the unit, and judges nothing of it."""
+    return tuple(dict.fromkeys((*record.declined_by, *(racer.owner for racer in record.racers))))
 
 
 def _promised(record: Unit) -> PromisedNumbers:

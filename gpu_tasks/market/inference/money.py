@@ -5,16 +5,21 @@ whole; nobody but the customer gets a grain of the customer's without a result, 
 or is burned.
 """
 
+from dataclasses import replace
+
 from gpu_tasks.batches.work import due_of, work_of
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Racer, Refund, Unit
+from gpu_tasks.market.leaf_checks import fees as leaf_fees
 from runtime.pallets.staking.slashing import PPM, Share, part
 
 PAIR = 2
 COMMITTEE = 3
 """Judges whose calls a post prepays."""
+CHECK_CALLS = 2
+"""Of a batch that is checked by its leaves: they are shown, and its auditor says something."""
 
 
 def work_allowed(unit: Unit) -> int:
@@ -52,6 +57,33 @@ def fee_of_judge(rules: UnitRules, price: int) -> int:
 def premium(rules: UnitRules, price: int) -> int:
     """What a settlement pays into the audit pot."""
     return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
+
+
+def check_fee(rules: UnitRules, price: int, requests: int) -> int:
+    """What the auditor of a batch that is checked by its leaves is paid."""
+    return leaf_fees.check_fee(price, requests, rules.judge_fee_min)
+
+
+def premium_of(unit: Unit) -> int:
+    """What the settlement of this unit pays into the audit pot.
+
+    Of a batch that is checked by its leaves, for looking now and then at what its auditor passed with.
+    """
+    if not unit.leaf_audit_ppm:
+        return premium(unit.rules, unit.price)
+    return audit_premium(unit.leaf_audit_ppm, check_fee(unit.rules, unit.price, unit.terms.requests))
+
+
+def batch_rules(rules: UnitRules) -> UnitRules:
+    """What a batch goes by that is checked by its leaves: every one is looked at, so its collateral is the least."""
+    return replace(rules, audit_rate_ppm=PPM)
+
+
+def batch_escrow(rules: UnitRules, leaf_audit_ppm: int, price_max: int, racers: int, requests: int) -> int:
+    """What a batch may cost its customer that is checked by its leaves: its auditor instead of a share in audits."""
+    checking = check_fee(rules, price_max, requests)
+    looks = checking + audit_premium(leaf_audit_ppm, checking)
+    return price_max + looks + (spare(rules, price_max) if racers > 1 else 0)
 
 
 def spare(rules: UnitRules, price: int) -> int:
@@ -108,7 +140,7 @@ def age_of_price(floor: int, price_max: int, price: int, ramp: int) -> int:
 def settlement(unit: Unit, held: int, *, winner: Racer, witness: Racer | None, treasury: bytes) -> tuple[Share, ...]:
     """A result was right: winner, witness, fees, the premium of the audits, and of what is held the rest as change."""
     price = due(unit, winner)
-    paid = [*_earned(unit.rules, price, winner.owner, treasury), Share(AUDIT_POT, premium(unit.rules, unit.price))]
+    paid = [*_earned(unit.rules, price, winner.owner, treasury), Share(AUDIT_POT, premium_of(unit))]
     if witness is not None:
         paid += _earned(unit.rules, witness_pay(unit.rules, price), witness.owner, treasury)
     return _with_change(unit, held, paid)

@@ -5,6 +5,7 @@ Always: a unit goes by what `rules` gave it when it was posted, and by nothing h
 
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter
@@ -25,6 +26,7 @@ class MarketNumbers(Pallet):
     """Shares and windows of units, and what a post pays beside the price."""
 
     courts: Courts
+    leaf_checks: LeafChecks
 
     witness_share: Parameter[U32] = Parameter(
         DEFAULT_RULES.witness_share, unit="ppm", least=0, greatest=ALL,

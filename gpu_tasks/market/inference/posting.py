@@ -4,10 +4,12 @@ Always: every grain that an outcome can pay is held from here on, so no end can 
 no more units than half of what one block may spend on draws is enough for, so those that are in are drawn in time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.market.devices.judges import in_office
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import (
     MarketBusy,
@@ -17,7 +19,7 @@ from gpu_tasks.market.inference.events import (
     UnitPosted,
     UnsoundTerms,
 )
-from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges
+from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, SMALL_SET, find_judges
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import PRICE_MAX, UNIT_LEASE_MAX, ServiceTerms, lease_of
@@ -67,6 +69,17 @@ class AdmittedDraws:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitCosts:
+    """What a unit goes by from its post on, and what that costs its customer at most."""
+
+    rules: UnitRules
+    leaf_audit_ppm: int
+    escrow: int
+    prepaid: int
+    """For its duty calls; burned."""
+
+
+@dataclass(frozen=True, slots=True)
 class Posting:
     """Takes units in."""
 
@@ -77,6 +90,8 @@ class Posting:
     posted: StorageMap[AccountId, U32]
     admitted: StorageValue[AdmittedDraws]
     rules: UnitRules
+    is_checked: Callable[[int], bool]
+    """Whether a batch of so many requests is checked by its leaves, where there are judges enough."""
     unit_deposit: int
     customer_bond: int
     """In millionths of the highest price."""
@@ -102,6 +117,15 @@ class Posting:
             self._post(customer, service, terms)
         catalogue.count_units(service, len(units))
         return judges.looks
+
+    def costs(self, price_max: int, racers: int, requests: int) -> UnitCosts:
+        """What a unit that is posted now goes by, and what its customer locks and prepays for it."""
+        rules, rate, calls = self.rules, 0, money.duty_calls(racers)
+        escrow = money.escrow(rules, price_max, racers)
+        if self._is_leaf_checked(requests):
+            rules, rate, calls = money.batch_rules(rules), rules.audit_rate_ppm, calls + money.CHECK_CALLS
+            escrow = money.batch_escrow(rules, rate, price_max, racers, requests)
+        return UnitCosts(rules, rate, escrow, self.duty_fee * calls)
 
     def _admit(self, service: int, units: tuple[UnitTerms, ...]) -> None:
         """MarketBusy unless what drawing the units may take has room among what this block took in before."""
@@ -131,25 +155,34 @@ class Posting:
     def _post(self, customer: bytes, service: int, terms: UnitTerms) -> None:
         system, number = self.state.system, self.posted[customer]
         height = system.number.get()
+        asked = self.costs(terms.price_max, terms.racers, terms.requests)
         record = Unit(
             service=service,
             customer=customer,
             terms=terms,
-            escrow=money.escrow(self.rules, terms.price_max, terms.racers),
+            escrow=asked.escrow,
             bond=money.customer_bond(terms.price_max, self.customer_bond),
             deposit=self.unit_deposit,
             posted_at=height,
             recorded_at=height,
             input_share=self.state.catalogue.service(service).terms.input_share,
-            rules=self.rules,
+            rules=asked.rules,
+            leaf_audit_ppm=asked.leaf_audit_ppm,
         )
         unit = OpenUnit(unit_id_of(system.block_hash[0], customer, number), record)
-        self._prepay(customer, self.duty_fee * money.duty_calls(terms.racers))
+        self._prepay(customer, asked.prepaid)
         self.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
         self.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
         self.posted[customer] = number + 1
         self.queueing.enqueue(unit)
         self.state.emit(UnitPosted(unit.id, service, customer, terms.input_root, terms.price_max, terms.racers))
+
+    def _is_leaf_checked(self, requests: int) -> bool:
+        """Whether a batch of so many is checked by its leaves.
+
+        In a small set none is: an auditor there leaves nobody to judge between it and who answered.
+        """
+        return self.is_checked(requests) and len(in_office(self.state.devices)) >= SMALL_SET
 
     def _prepay(self, customer: bytes, amount: int) -> None:
         """Burn what the unit's duty calls would have cost; those who do the duties pay nothing."""

@@ -14,7 +14,7 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
 from gpu_tasks.market.inference.refilling import Refilling
-from gpu_tasks.market.inference.sleepers import grown
+from gpu_tasks.market.inference.sleeping.sleepers import grown
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (

@@ -7,6 +7,7 @@ a block, so a proposer gains nothing by holding a rival back for one block.
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.units import Racer, Reveal
 
 SIMULTANEOUS_BLOCKS = 1
@@ -38,8 +39,8 @@ def with_racer(racers: tuple[Racer, ...], changed: Racer) -> tuple[Racer, ...]:
 
 
 def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
-    """Whether all others have committed or declined."""
-    return all(racer.commitment or racer.has_declined or racer.owner == owner for racer in racers)
+    """Whether all others have committed, declined or run out of time."""
+    return all(not race_clocks.is_open(racer) or racer.owner == owner for racer in racers)
 
 
 def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
@@ -57,16 +58,16 @@ def with_reveal(racer: Racer, reveal: Reveal) -> Racer:
     return replace(racer, reveal=reveal)
 
 
-def read_reveals(racers: tuple[Racer, ...]) -> RevealsRead:
-    """Whether the reveals decide the race.
+def read_reveals(racers: tuple[Racer, ...], wanted: int) -> RevealsRead:
+    """Whether the reveals decide the race, of which `wanted` were to race.
 
-    A lone racer is believed. Of several drawn, two must have revealed and all must agree: else
+    A lone racer is believed where no other was wanted. Else two must have revealed and all must agree: else
     fast garbage could win by shutting the others out.
     """
     roots = [racer.reveal.output_root for racer in racers if racer.reveal]
     if not roots:
         return RevealsRead.NOTHING
-    if len(roots) == 1 and len(racers) > 1:
+    if len(roots) == 1 and wanted > 1:
         return RevealsRead.LONE
     return RevealsRead.AGREED if len(frozenset(roots)) == 1 else RevealsRead.DISPUTED
 
@@ -99,11 +100,6 @@ def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
     if not right:
         return None
     return RaceResult(output_root, right[0], right[1] if len(right) > 1 else None)
-
-
-def idle(racers: tuple[Racer, ...]) -> list[Racer]:
-    """The racers who neither committed nor declined."""
-    return [racer for racer in racers if racer.commitment is None and not racer.has_declined]
 
 
 def silent(racers: tuple[Racer, ...]) -> list[Racer]:

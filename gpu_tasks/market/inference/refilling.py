@@ -1,7 +1,7 @@
-"""A place of a race that was declined is drawn again, once, while nobody has committed.
+"""A place of a race that was declined, or whose racer was recalled, is drawn again while nobody has committed.
 
-Always: a unit waits for such a draw only while its commits are open and nobody has committed, and its decliner is the
-only owner that stands for a decline of it; it is drawn like any other, with the beacon of two blocks after the decline;
+Always: a unit waits for such a draw only while its commits are open and nobody has committed, and no more than one
+owner stands for a decline of it; it is drawn like any other, with the beacon of two blocks after the place came free;
 who is drawn has a whole lease, and whoever was drawn before may commit in every block meanwhile.
 """
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.draws import BEACON_DELAY, FreeSlot, Wanted
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.events import PlaceRefilled
 from gpu_tasks.market.inference.slots import Slots
 from gpu_tasks.market.inference.state import MarketState
@@ -21,8 +22,8 @@ class Refilling:
 
     state: MarketState
 
-    def after_decline(self, unit: OpenUnit) -> OpenUnit:
-        """Ask for a draw where the place may be filled; else wait for none any more."""
+    def ask(self, unit: OpenUnit) -> OpenUnit:
+        """Ask for a draw where a place may be filled; else wait for none any more."""
         if not _may_refill(unit.record):
             return self.call_off(unit)
         height = self.state.system.number.get()
@@ -44,31 +45,44 @@ class Refilling:
         if drawn:
             record = self._with_substitute(unit.id, record, slots.engage(drawn[0], unit.id, wanted.collateral), height)
             self.state.agenda.once_final(height, unit.id)
+            record = self.ask(OpenUnit(unit.id, record)).record  # several may have been recalled
         self.state.units[unit.id] = record
 
     def _draw(self, record: Unit, wanted: Wanted, slots: Slots, height: int) -> list[FreeSlot]:
         seed = self.state.beacon.value_at(record.recorded_at + BEACON_DELAY)
         windows = record.rules.race_windows(self.state.catalogue.lease_of(record))
-        # Finality stood still for longer than the beacon remembers; or the lease is over, and the block that ends the
+        last = race_clocks.latest_deadline(record.racers, round_of(record), windows)
+        # Finality stood still for longer than the beacon remembers; or all leases are over, and the block that ends the
         # race had too much to do: who was drawn now would begin it anew.
-        if seed is None or not rounds.can_commit(round_of(record), windows, height):
+        if seed is None or (last is not None and height > last):
             return []
         return slots.draw(record.service, wanted, 1, seed)
 
     def _with_substitute(self, unit_id: bytes, record: Unit, substitute: Racer, height: int) -> Unit:
-        """The race with somebody else in the place of who declined, who still stands for that."""
-        (declined,) = (racer for racer in record.racers if racer.has_declined)
-        del self.state.duties[declined.owner, unit_id]
-        self.state.emit(PlaceRefilled(unit_id, record.attempt, substitute.owner, declined.owner))
+        """The race with somebody else in the place of who declined, who still stands for that; or in an empty place."""
+        declined = next((racer for racer in record.racers if racer.has_declined), None)
+        if declined is not None:
+            del self.state.duties[declined.owner, unit_id]
+        self.state.emit(
+            PlaceRefilled(unit_id, record.attempt, substitute.owner, None if declined is None else declined.owner)
+        )
+        others = tuple(substitute if racer == declined else racer for racer in record.racers)
         return replace(
             record,
-            racers=tuple(substitute if racer == declined else racer for racer in record.racers),
-            decliners=(*record.decliners, declined),
+            racers=others if declined is not None else (*others, substitute),
+            decliners=(*record.decliners, *([declined] if declined is not None else ())),
             round=rounds.refilled(round_of(record), height),
         )
 
 
+def is_short(record: Unit) -> bool:
+    """Whether fewer race than were asked for."""
+    return len(record.racers) < record.terms.racers
+
+
 def _may_refill(record: Unit) -> bool:
-    """Whether others race on, none of whom has committed, and no owner but one has declined."""
+    """Whether others race on, none of whom has committed, and a place is free: at most one owner has declined."""
     current = round_of(record)
-    return not current.first_commit and not current.closed_at and declines_of(record) == 1
+    has_declined = sum(racer.has_declined for racer in record.racers)
+    is_free = is_short(record) or has_declined == 1
+    return not current.first_commit and not current.closed_at and is_free and declines_of(record) <= 1

@@ -1,13 +1,15 @@
 """The slots that a block can draw: read once for a service, ordered once for a beacon, and paid for by a budget.
 
-Always: what is drawn leaves every service at once; a unit whose price is too low for the asks costs no look at a slot.
+Always: what is given to a slot counts in every service at once; a unit whose price is too low for the asks costs no
+look at a slot.
 """
 
 from bisect import bisect_right
 
 from gpu_tasks.batches.work import rate_of
 from gpu_tasks.market.capacity.capacity import PROVEN_WEIGHT
-from gpu_tasks.market.draws import DrawOrder, FreeSlot, Spare, Wanted
+from gpu_tasks.market.devices import run_queue
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Spare, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
 from gpu_tasks.market.inference.services import Offer
@@ -40,11 +42,11 @@ def draw_weight(offers: int, racers: int) -> Weight:
 
 
 class ServiceSlots:
-    """The free slots of one service as a block found them."""
+    """The slots of one service that had a place as a block found them."""
 
     def __init__(self, slots: list[FreeSlot]) -> None:
         self.slots = slots
-        self.changed_at = max((slot.changed_at for slot in slots), default=0)
+        self.changed_at = max((max((slot.changed_at, *slot.freed[:1])) for slot in slots), default=0)
         lowest: dict[bytes, int] = {}
         for slot in slots:
             lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
@@ -63,20 +65,20 @@ class ServiceSlots:
 
 
 class Slots:
-    """The slots that can be drawn in this block. Each service is read once; what is drawn leaves it."""
+    """The slots that can be drawn in this block. Each service is read once; what is given to its slots is noted."""
 
     def __init__(self, state: MarketState, budget: Budget) -> None:
-        """Begin with everything that is free when the block's draws begin; reading and looking is charged."""
+        """Begin with every place that there is when the block's draws begin; reading and looking is charged."""
         self._state = state
         self._budget = budget
         self._of_service: dict[int, ServiceSlots] = {}
-        self._taken: dict[bytes, None] = {}
+        self._given = Given()
         self._judges: JudgesLeft | None = None
 
     def of_service(self, service: int) -> ServiceSlots:
-        """The free slots that offer a service."""
+        """The slots with a place that offer a service."""
         if service not in self._of_service:
-            self._of_service[service] = ServiceSlots(self._free(service))
+            self._of_service[service] = ServiceSlots(self._with_places(service))
         return self._of_service[service]
 
     def wanted(self, record: Unit, price: int) -> Wanted:
@@ -101,28 +103,33 @@ class Slots:
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
-        """Have a slot that was drawn race for a unit: its device is assigned, and its owner has a duty."""
-        self._state.devices.assign(slot.device, unit_id, collateral)
+        """Have a slot that was drawn race for a unit, now or when it is done with others; its owner has a duty."""
+        begins = self._state.devices.engage(slot.device, unit_id, collateral)
         self._state.duties[slot.owner, unit_id] = True
-        return Racer(slot.owner, slot.device, collateral)
+        return Racer(slot.owner, slot.device, collateral, started_at=self._state.system.number.get() if begins else 0)
 
     def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
-        """Racers for a unit of the service, who are no candidates for others from here; none if there are too few."""
+        """Racers for a unit of the service, each of whom is given it by that; none if there are too few."""
         found = self.of_service(service)
         if not found.is_affordable(wanted.rate, racers):  # asked first: what nobody can serve shall cost little
             return []
         if seed not in found.orders:
             self._budget.spend(Weight(len(found.slots) * ORDER_WEIGHT.ref_time, 0))
-            found.orders[seed] = DrawOrder(found.slots, seed=seed, label=service.to_bytes(4, "little"))
+            found.orders[seed] = DrawOrder(
+                found.slots,
+                seed=seed,
+                label=service.to_bytes(4, "little"),
+                recorded_at=wanted.recorded_at,
+                given=self._given,
+            )
         order = found.orders[seed]
         before = order.looks
-        drawn = order.draw(wanted, racers, self._taken)
+        drawn = order.draw(wanted, racers)
         self._budget.spend(
             Weight((order.looks - before) * LOOK_WEIGHT.ref_time + len(drawn) * RACER_WEIGHT.ref_time, 0)
         )
-        if drawn:
-            self._taken.update((slot.device, None) for slot in drawn)
-            order.forget(self._taken)
+        for slot in drawn:
+            self._given.give(slot.device, wanted.collateral)
         return drawn
 
     def _in_office(self) -> JudgesLeft:
@@ -132,12 +139,12 @@ class Slots:
             self._budget.spend(weight)
         return self._judges
 
-    def _free(self, service: int) -> list[FreeSlot]:
+    def _with_places(self, service: int) -> list[FreeSlot]:
         found = []
         for device, offer in self._state.catalogue.offers.under(service):
             self._budget.spend(SCAN_WEIGHT)
             slot = self._slot(device, offer) if offer is not None else None
-            if slot is not None and device not in self._taken:
+            if slot is not None:
                 found.append(slot)
         return found
 
@@ -152,8 +159,12 @@ class Slots:
             device=device_id,
             owner=device.owner,
             bond=device.bond,
-            free_bond=device.bond - device.secured,
+            # as the block found it: what it was given since is in `_given`, for every service alike
+            free_bond=device.bond - device.secured + self._given.secured(device_id),
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),
             changed_at=max(device.changed_at, offer.since, devices.stake.candidate_since[device.owner]),
+            depth=len(run_queue.units_of(device)) - self._given.units(device_id),
+            places=run_queue.places(device),
+            freed=device.freed_at,
         )

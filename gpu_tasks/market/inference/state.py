@@ -9,7 +9,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.inference.agenda import Agenda
 from gpu_tasks.market.inference.catalogue import Catalogue
-from gpu_tasks.market.inference.sleepers import Sleepers
+from gpu_tasks.market.inference.sleeping.sleepers import Sleepers
 from gpu_tasks.market.inference.units import Unit
 from runtime.encoding.types import AccountId
 from runtime.frame.pallet import StorageDoubleMap, StorageMap

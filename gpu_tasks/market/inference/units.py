@@ -101,6 +101,10 @@ class Racer:
     has_declined: bool = False
     is_late: bool = False
     """Whether it revealed when a case was open already: that is paid no more."""
+    started_at: BlockNumber = 0
+    """The block in which its device was done with what it was drawn for before; 0 while it is not."""
+    is_out: bool = False
+    """Whether its time to commit ran out."""
 
 
 @struct
@@ -147,6 +151,8 @@ class Unit:
     """Whether a place of its race that was declined waits for a draw."""
     refund: Refund | None = None
     """Why the price went back, once it did."""
+    leaf_audit_ppm: U32 = 0
+    """Of a batch that is checked by its leaves: the chance that what its auditor passes with is looked at."""
 
 
 @dataclass(frozen=True, slots=True)

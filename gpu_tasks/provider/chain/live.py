@@ -21,6 +21,7 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
@@ -153,7 +154,8 @@ class LiveChain:
             if racer is not None:
                 self._devices.heard_of(racer.device)
         seats = await market_reads.seats(self.client, self.stash, at)
-        return View(height, duties, await self._best_height(height, at), seats)
+        checks = await market_reads.checks(self.client, self.stash, at)
+        return View(height, duties, await self._best_height(height, at), seats, checks)
 
     async def _best_height(self, final: int, at: bytes | None) -> int:
         """How far the chain may have come by now: the node's word, as far as the clock leaves room for so many blocks.
@@ -248,6 +250,10 @@ class LiveChain:
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
         return await self._asked(market_reads.unit(self.client, unit))
+
+    async def check_of_case(self, case: bytes) -> CheckStatus | None:
+        """See `ChainPort`."""
+        return await self._asked(market_reads.check_of_case(self.client, case))
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""

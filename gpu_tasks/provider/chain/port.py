@@ -16,6 +16,7 @@ from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.side_pay import SidePayment
@@ -44,6 +45,8 @@ class View:
     newest: int = 0
     seats: tuple[SeatStatus, ...] = ()
     """The cases that it judges."""
+    checks: tuple[CheckStatus, ...] = ()
+    """The batches of which it shows leaves, or computes them."""
 
     def __post_init__(self) -> None:
         """Nothing is newer unless somebody says so."""
@@ -127,6 +130,10 @@ class ChainPort(Protocol):
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """A unit in the newest state that counts."""
+        ...
+
+    async def check_of_case(self, case: bytes) -> CheckStatus | None:
+        """The check of a batch that a case before the courts is about; None for another case."""
         ...
 
     async def service(self, number: int) -> Service:

@@ -14,7 +14,7 @@ In reading order:
 * `showing`: `devices`, `status`
 * `inventorying`: `inventory`
 * `joining`: `register`
-* `offering`: `offer`, `withdraw-offer`, `pause`, `resume`
+* `offering`: `offer`, `withdraw-offer`, `queue`, `pause`, `resume`
 * `rolling`: `bench`, `enrol`, `withdraw`
 * `auctioning`: `auctions`, `policy`, `drain`
 * `earning`: `earnings`

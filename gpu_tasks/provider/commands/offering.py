@@ -1,4 +1,4 @@
-"""What a registered device does: the services that it offers, and whether it takes work. The provider key signs."""
+"""What a registered device does: which services it offers, and how much work it takes. The provider key signs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import QUEUE_MAX
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.commands.joining import check_service
 from gpu_tasks.provider.commands.making import make, only
@@ -62,6 +63,25 @@ def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run:
             listed = ", ".join(map(str, offered)) or "none"
             raise ProviderError(f"0x{status.id.hex()} does not offer service {service}; it offers: {listed}")
         return [InferenceMarket.withdraw_offer(device=status.id, service=service)]
+
+    _change(options, chosen, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("device")
+@click.argument("units", type=click.IntRange(0, QUEUE_MAX))
+@dry_run_option
+@click.pass_obj
+def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:
+    """Have DEVICE (0x.., or the beginning of it) be drawn for so many UNITS while it works on one: 0 to 15.
+
+    Each holds a part of its bond from the draw on, so the bond bounds them too. What a device has stays when it takes
+    fewer; where it misses one, those behind it go to others at once.
+    """
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        status = device_named(device, own)
+        return [] if status.device.queue == units else [Devices.set_queue(device=status.id, queue=units)]
 
     _change(options, chosen, dry_run=dry_run)
 

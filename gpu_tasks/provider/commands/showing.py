@@ -28,7 +28,7 @@ from wallet.output import Grains
 from wallet.session import explained, note
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
-DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "proven", "asks")
+DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind", "queue", "proven", "asks")
 UNPROVEN = ("device", "why_no_work")
 PAUSED = ("device", "why_paused", "resumes_at")
 SEATS = ("case", "bench", "held", "stage", "said")
@@ -111,6 +111,8 @@ def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates
         "why_paused": None if note is None else note.why,
         "resumes_at": None if note is None else note.until_block,
         "assignment": status.device.assignment,
+        "behind": len(status.device.behind),
+        "queue": status.device.queue,
         "proven": rates.proven.get(status.id, 0),
         "why_no_work": rates.why_not(status.id, status.device.kind) or None,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],

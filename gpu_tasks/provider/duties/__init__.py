@@ -12,11 +12,14 @@ In reading order:
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
 * `attesting`: the signed statement about a result
+* `leaf_work`: leaves of a batch, shown or computed again
 * `racing`: taking the steps of a race
 * `verdicts`: finding the right result of a unit before the courts
 * `judging`: taking the steps of a case
+* `checking`: showing the leaves of a batch, and auditing those of others
 * `roll_calls`: taking the steps of roll calls
 * `endings`: what became of races and cases
+* `leaf_judging`: taking the steps of a case about a leaf of a batch
 * `side_earnings`: what judging and standing by brought, noted as it ends
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here

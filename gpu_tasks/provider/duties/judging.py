@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.courts_api import SeatStatus
@@ -42,14 +43,18 @@ class JudgeDuty:
     async def step(self, seat: SeatStatus, view: View) -> None:
         """Do what a seat asks for now; ChainError if the node does not take it."""
         self.book.look(view)
-        status = await self.parts.chain.unit(seat.id) if seat.status.case.handler == InferenceMarket.index else None
-        if status is None:
+        case = await self._case(seat)
+        if case is None:
             return
-        case = case_of(seat, status.unit)
         if is_outvoted(seat, view.newest):
             await self._take_if_due(case, JudgeStep.APPEAL)
         elif is_sitting(seat):
             await self._sit(case, view)
+
+    async def _case(self, seat: SeatStatus) -> Case | None:
+        """The case of a seat; None for one that is another duty's."""
+        status = await self.parts.chain.unit(seat.id) if seat.status.case.handler == InferenceMarket.index else None
+        return None if status is None else case_of(seat, status.unit)
 
     async def _sit(self, case: Case, view: View) -> None:
         step = next_step(case, self.parts.journal.cases.get(case.key))
@@ -107,10 +112,13 @@ class JudgeDuty:
         try:
             asked = await self.parts.inputs.open(case.unit)
             self._without_input.discard(case.key)
-            return await find_verdict(self.parts, case, form, asked)
+            return await self._verdict(case, form, asked)
         except (UnusableInputError, BadRequestError) as error:
             self.parts.telemetry.tell("input_bad", unit=case.unit_id, problem=str(error))
             return UNANSWERABLE
+
+    async def _verdict(self, case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:
+        return await find_verdict(self.parts, case, form, asked)
 
     def _keep(self, case: Case, statement: Statement) -> None:
         """An opinion is in the journal before anybody hears of it."""

@@ -7,7 +7,9 @@ from enum import Enum, auto
 
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
+from gpu_tasks.market.rounds import newest_draw
 from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.execution.line import Rank, rank_of_race
 from gpu_tasks.provider.journal.records import RaceEntry, Sent
 
 GIVE_BACK_BLOCKS = 8
@@ -47,6 +49,8 @@ class Race:
     unit_id: bytes
     unit: Unit
     place: int
+    before: int
+    """How many units its device has before this one."""
     commits_until: int
     reveals_from: int
     reveals_until: int
@@ -61,6 +65,11 @@ class Race:
         """How the journal names it."""
         return self.unit_id, self.unit.attempt
 
+    @property
+    def rank(self) -> Rank:
+        """When its device comes to it."""
+        return rank_of_race(0 if self.unit.round is None else newest_draw(self.unit.round), self.before)
+
 
 def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
     """The race that a duty is about; None if it is one no more."""
@@ -69,7 +78,7 @@ def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
     if racer is None:
         return None
     place = unit.racers.index(racer)
-    return Race(duty.id, unit, place, status.commits_until, status.reveals_from, status.reveals_until)
+    return Race(duty.id, unit, place, duty.before, duty.commits_until, status.reveals_from, status.reveals_until)
 
 
 def must_give_back(race: Race, height: int) -> bool:

@@ -34,19 +34,24 @@ async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: Unit
     requests = payable_requests(form, asked, case.unit.terms)
     output = await _right_output(parts, case, form, asked, requests)
     check_totals(form, output, case.unit.terms)
-    found = _Found(form, asked, requests, output)
-    probe = await _probe(parts, case, found, parts.identity.stash, case.seat.probe_place)
-    return Statement(Answered(output.root), probe, await _doubted(parts, case, found))
+    return await stated(parts, case, FoundRight(form, asked.salt, requests, output.outcomes, output.root))
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The right output of a unit, and what it is the output of."""
+class FoundRight:
+    """What a judge computed: requests with what they give, and the root that is right in its case."""
 
     form: WorkloadForm
-    asked: UnitInput
+    salt: bytes
     requests: tuple[bytes, ...]
-    output: UnitOutput
+    outcomes: tuple[BatchOutcome, ...]
+    root: bytes
+
+
+async def stated(parts: Parts, case: Case, found: FoundRight) -> Statement:
+    """What a judge says that found this: with the probe of its seat and, in a court, what it makes of the others'."""
+    probe = await _probe(parts, case, found, parts.identity.stash, case.seat.probe_place)
+    return Statement(Answered(found.root), probe, await _doubted(parts, case, found))
 
 
 async def _right_output(
@@ -80,28 +85,28 @@ async def _is_right(parts: Parts, form: WorkloadForm, requests: tuple[bytes, ...
     return given[0] is not None and await parts.workshop.verify(form, requests[0], given[0])
 
 
-async def _probe(parts: Parts, case: Case, found: _Found, judge: bytes, place: bytes) -> bytes:
+async def _probe(parts: Parts, case: Case, found: FoundRight, judge: bytes, place: bytes) -> bytes:
     """Of one of the requests that gave something, which the place names; zeros where none did."""
     completed = [
         (request, outcome.output)
-        for request, outcome in zip(found.requests, found.output.outcomes, strict=True)
+        for request, outcome in zip(found.requests, found.outcomes, strict=True)
         if isinstance(outcome, Completed)
     ]
     if not completed:
-        return probe_of(case.unit_id, judge, found.asked.salt, bytes(32))
+        return probe_of(case.unit_id, judge, found.salt, bytes(32))
     request, output = completed[int.from_bytes(place[:8], "little") % len(completed)]
     trace = await parts.workshop.trace(found.form, request, output, place)
-    return probe_of(case.unit_id, judge, found.asked.salt, trace)
+    return probe_of(case.unit_id, judge, found.salt, trace)
 
 
-async def _doubted(parts: Parts, case: Case, found: _Found) -> int:
+async def _doubted(parts: Parts, case: Case, found: FoundRight) -> int:
     """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
     if case.seat.bench != BenchKind.COURT:
         return 0
     doubted = 0
     for place, (judge, seat) in enumerate((await parts.chain.judges(case.unit_id))[:EARLIER_JUDGES_MAX]):
         said = seat.statement
-        if seat.bench == BenchKind.COURT or said is None or said.opinion != Answered(found.output.root):
+        if seat.bench == BenchKind.COURT or said is None or said.opinion != Answered(found.root):
             continue
         if said.probe != await _probe(parts, case, found, judge, seat.probe_place):
             doubted |= 1 << place

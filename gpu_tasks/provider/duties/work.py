@@ -111,7 +111,7 @@ async def _computed(
 ) -> tuple[list[bytes | None], Usage]:
     """The output of each request, None for one that is none; and what they took together."""
     if len(requests) == 1:
-        execution, reading = await parts.workshop.race(race.racer.device, form, requests[0])
+        execution, reading = await parts.workshop.race(race.racer.device, form, requests[0], race.rank)
         return [execution.output], _usage(execution, reading)
     kept = FinishedRequests(parts.batches, race.unit_id, basis_of(race.unit, form))
     missing = [place for place in range(len(requests)) if place not in kept.outputs]
@@ -125,7 +125,7 @@ async def _computed(
             raise ExecutionError(f"{kept.path} cannot be written: {error}") from error
 
     asked = [requests[place] for place in missing]
-    took, reading = await parts.workshop.race_many(race.racer.device, form, asked, finished)
+    took, reading = await parts.workshop.race_many(race.racer.device, form, asked, finished, race.rank)
     return [kept.outputs[place] for place in range(len(requests))], _usage(took, reading)
 
 

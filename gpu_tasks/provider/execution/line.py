@@ -1,7 +1,9 @@
-"""Who is next on a device: one user a device, and races before judgements.
+"""Who is next on a device: one user a device, and a race whose time runs before everything else.
 
-The rule: a race uses the device that was drawn for it; a judgement takes any that is free. Among those who wait, races
-go first, then whoever came first. So what a race waits for is at most the one request that its device computes now.
+The rule: a race uses the device that was drawn for it; a judgement takes any that is free. Among those who wait, a race
+that its device has turned to goes first, then judgements, then races that their device is to turn to later, in the
+order in which it was drawn for them: a device that is never without a race would else judge nothing. So what a race
+waits for whose time runs is at most what its device computes now.
 """
 
 from __future__ import annotations
@@ -10,12 +12,23 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+Rank = tuple[int, ...]
+"""Lower is earlier; of equal ones, who came first."""
+FIRST: Rank = (0,)
+JUDGEMENT: Rank = (1,)
+
+
+def rank_of_race(drawn_at: int, before: int) -> Rank:
+    """Of a race that its device was drawn for at a block, with so many units before it."""
+    return (2 if before else 0, drawn_at, before)
+
 
 @dataclass(slots=True)
 class _Waiting:
     """Somebody who waits; `place` is None for a judgement, which takes any."""
 
     place: bytes | None
+    rank: Rank
     turn: asyncio.Future[bytes] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -38,14 +51,17 @@ class Line:
         """Whether nobody uses it now."""
         return place in self._free
 
-    async def take(self, place: bytes | None = None, *, rather: Iterable[bytes] = ()) -> bytes:
-        """Wait for this place, or for any, of free ones one of `rather`; whoever takes a place gives it back."""
+    async def take(self, place: bytes | None = None, *, rather: Iterable[bytes] = (), rank: Rank = FIRST) -> bytes:
+        """Wait for this place, or for any, of free ones one of `rather`; whoever takes a place gives it back.
+
+        Who waits for any judges.
+        """
         suitable = [free for free in self._free if place in (None, free)]
         if suitable:
             taken = next((free for free in suitable if free in rather), suitable[0])
             self._free.remove(taken)
             return taken
-        waiting = _Waiting(place)
+        waiting = _Waiting(place, JUDGEMENT if place is None else rank)
         self._waiting.append(waiting)
         try:
             return await waiting.turn
@@ -59,11 +75,10 @@ class Line:
                 self._waiting.remove(waiting)
 
     def give(self, place: bytes) -> None:
-        """A place is free: to the first race that waits for it, else to the first judgement, else to whoever comes."""
+        """A place is free: to whoever waits for it and comes first, else to whoever comes."""
         assert place not in self._free  # it had one user, who gives it back once
-        races = [waiting for waiting in self._waiting if waiting.place == place]
-        judgements = [waiting for waiting in self._waiting if waiting.place is None]
-        for waiting in (*races, *judgements):
+        suitable = [waiting for waiting in self._waiting if waiting.place in (None, place)]
+        for waiting in sorted(suitable, key=lambda waiting: waiting.rank):
             if not waiting.turn.done():
                 self._waiting.remove(waiting)
                 waiting.turn.set_result(place)

@@ -19,7 +19,7 @@ from gpu_tasks.provider.execution.executor import (
     ManyExecuted,
 )
 from gpu_tasks.provider.execution.gpu import Hardware, Reading
-from gpu_tasks.provider.execution.line import Line
+from gpu_tasks.provider.execution.line import FIRST, Line, Rank
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -62,16 +62,18 @@ class Workshop:
         async with self._turn(device) as bench:
             await bench.start(form, time.monotonic())
 
-    async def race(self, device: bytes, form: WorkloadForm, request: bytes) -> tuple[Execution, Reading]:
-        """Execute on the device that was drawn; BadRequestError, ExecutionError."""
-        async with self._turn(device) as bench:
+    async def race(
+        self, device: bytes, form: WorkloadForm, request: bytes, rank: Rank = FIRST
+    ) -> tuple[Execution, Reading]:
+        """Execute on the device that was drawn, in its turn; BadRequestError, ExecutionError."""
+        async with self._turn(device, rank=rank) as bench:
             return await bench.run(form, request, time.monotonic())
 
     async def race_many(
-        self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished
+        self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, rank: Rank = FIRST
     ) -> tuple[ManyExecuted, Reading]:
-        """Execute a batch on the device that was drawn; ExecutionError."""
-        async with self._turn(device) as bench:
+        """Execute a batch on the device that was drawn, in its turn; ExecutionError."""
+        async with self._turn(device, rank=rank) as bench:
             return await bench.run_many(form, requests, finished, time.monotonic())
 
     async def recompute_many(self, form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
@@ -126,11 +128,13 @@ class Workshop:
             await bench.close()
 
     @contextlib.asynccontextmanager
-    async def _turn(self, place: bytes | None, form: WorkloadForm | None = None) -> AsyncIterator[Bench]:
+    async def _turn(
+        self, place: bytes | None, form: WorkloadForm | None = None, rank: Rank = FIRST
+    ) -> AsyncIterator[Bench]:
         if place is not None and place not in self._benches:
             raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
         warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
-        taken = await self._line.take(place, rather=warm)
+        taken = await self._line.take(place, rather=warm, rank=rank)
         try:
             yield self._benches[taken]
         finally:

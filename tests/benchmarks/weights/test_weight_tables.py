@@ -53,6 +53,8 @@ GROWING: tuple[Call, ...] = (
     TrustStake.withdraw_unbonded(),
     Capacity.show_rows(device=bytes(32), rows=()),
     InferenceMarket.post(service=0, units=(UNIT,)),
+    InferenceMarket.commit_result(unit=bytes(32), attempt=1, commitment=bytes(32)),
+    InferenceMarket.decline(unit=bytes(32), attempt=1),
     Attestations.attach(attestations=()),
     ImOnline.attach(heartbeats=()),
     TrustLock.attach_evidence(proofs=()),

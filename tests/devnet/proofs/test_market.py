@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from devnet.proofs.market import BARS, Trade, failures_of, is_of
+from devnet.proofs.market.family import is_of
+from devnet.proofs.market.trades import BARS, Trade, failures_of
 
 GOOD = Trade(
     requests=256, racers=1, units=4, settled=4, tokens=1_000, seconds=2.0, tokens_per_second=500, of_bare=0.6,

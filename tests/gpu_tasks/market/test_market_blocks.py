@@ -11,6 +11,7 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.block import block_id
 from runtime.cryptography.signatures import Scheme, verify
@@ -45,7 +46,7 @@ class MarketBlocks(SmallChain):
 
     def __init__(self, validators: list[Keys]) -> None:
         runtime = runtime_of(
-            TrustStake, TrustLock, Devices, Capacity, Courts, TrainingMarket, InferenceMarket, Attestations
+            TrustStake, TrustLock, Devices, Capacity, Courts, LeafChecks, TrainingMarket, InferenceMarket, Attestations
         )
         config = genesis_config(validators, [])
         for keys in validators:

@@ -13,7 +13,7 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.devices.records import QUEUE_MAX, DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import racer_of
@@ -101,6 +101,7 @@ ACTIONS: tuple[Action, ...] = (
     lambda chain, _, n: Devices.bond_device_extra(device=device_of(chain, n), value=n),
     lambda chain, _, n: Devices.pause(device=device_of(chain, n)),
     lambda chain, _, n: Devices.resume(device=device_of(chain, n)),
+    lambda chain, _, n: Devices.set_queue(device=device_of(chain, n), queue=(0, 1, 2, QUEUE_MAX, QUEUE_MAX + 1)[n % 5]),
     lambda _chain, who, n: Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://x" * (n % 2)),
     lambda _chain, _who, n: TrustStake.bond(value=n * 5 * OGPU),
     lambda _chain, _who, n: TrustStake.unbond(value=n * OGPU),
@@ -125,11 +126,11 @@ moments = st.tuples(
 
 
 @settings(max_examples=settings().max_examples // 2)  # each is a whole chain
-@given(st.lists(moments, min_size=5, max_size=40), st.integers(1, 3))
-def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]], final_lag: int) -> None:
-    chain = MarketChain(VALIDATORS, OUTSIDERS, final_lag=final_lag)
+@given(st.lists(moments, min_size=5, max_size=40), st.integers(1, 3), st.sampled_from([0, 2, QUEUE_MAX]))
+def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]], final_lag: int, queue: int) -> None:
+    chain = MarketChain(VALIDATORS, OUTSIDERS, final_lag=final_lag, queue=queue)
     chain.blocks(4)
-    chain.post(terms(), terms(OGPU // 2, 3))
+    chain.post(terms(), terms(OGPU // 2, 3), *(terms(OGPU // 9, 2) for _ in range(queue)))
     chain.blocks(2 + final_lag)
     for who, action, number, pause in sequence:
         what = ACTIONS[action](chain, who, number)

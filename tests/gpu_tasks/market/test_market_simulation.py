@@ -22,10 +22,13 @@ BLOCKS = 150
 DRAIN_BLOCKS = 600 + 30 + 10 + 12 + 20
 
 
-def simulate(seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS) -> tuple[MarketChain, list[Agent]]:
-    """A market under load for a while."""
+def simulate(
+    seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS, queue: int | None = None
+) -> tuple[MarketChain, list[Agent]]:
+    """A market under load for a while, whose devices take some units ahead."""
     chance = random.Random(seed)
-    chain = MarketChain(named_keys(len(habits)), final_lag=chance.randint(1, 4), chance=chance)
+    ahead = seed % 4 if queue is None else queue
+    chain = MarketChain(named_keys(len(habits)), final_lag=chance.randint(1, 4), chance=chance, queue=ahead)
     agents = [Agent(keys, habit, chance) for keys, habit in zip(chain.validators, habits, strict=True)]
     chain.blocks(6)
     for _ in range(blocks):

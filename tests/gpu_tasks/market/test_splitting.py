@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.market.draws import DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 
 WANTED = Wanted(rate=100, collateral=1, sealed_at=50, recorded_at=60, excluded=())
 PAGE = Path(__file__).parents[3] / "docs" / "market.md"
@@ -65,9 +65,9 @@ def test_places_of_an_owner_who_splits_its_bond(owners: int, parts: int) -> None
     mine = {slot.owner for slot in slots[:parts]}
     places, races_of_mine_alone = dict.fromkeys(RACERS, 0), dict.fromkeys(RACERS, 0)
     for number in range(DRAWS):
-        order = DrawOrder(slots, seed=number.to_bytes(4, "big"), label=b"s")
+        order = DrawOrder(slots, seed=number.to_bytes(4, "big"), label=b"s", recorded_at=1, given=Given())
         for racers in RACERS:
-            drawn = sum(slot.owner in mine for slot in order.draw(WANTED, racers, {}))
+            drawn = sum(slot.owner in mine for slot in order.draw(WANTED, racers))
             places[racers] += drawn
             races_of_mine_alone[racers] += drawn == racers
     for racers in RACERS:

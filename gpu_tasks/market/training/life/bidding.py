@@ -39,7 +39,7 @@ def commit(market: TrainingGround, task_id: bytes, account: bytes, device: bytes
     ensure(task.bids < BIDS_MAX, TooManyBids)
     bond = money.bid_bond(task.rules, task.terms.price_max)
     market.lock.lock(provider, Hold(BID_BOND, bid_case(auction, device)), bond)
-    market.devices.assign(device, task_id, 0)
+    market.devices.assign(device, task_id)
     market.bids[auction, device] = TaskBid(provider, found.kind, commitment, bond)
     market.held_bids[auction, device] = True
     market.put(task_id, replace(task, bids=task.bids + 1))
@@ -73,7 +73,7 @@ def is_eligible(market: TrainingGround, task: Task, name: bytes, device: Device)
     """
     reader = market.devices.providers[device.owner]
     return (
-        market.capacity.can_work(name, device)
+        market.capacity.is_free(name, device)
         and bool(task.order.classes >> device.kind & 1)
         and device.bond >= market.devices.bond_min(device.kind)
         and reader is not None

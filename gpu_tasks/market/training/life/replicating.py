@@ -71,7 +71,7 @@ def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: by
     first, collateral = task.slots[0], task.terms.collateral_min
     hold = purses.collateral_hold(task_id, task, device, task.draws)
     market.lock.lock(provider, hold, collateral)
-    market.devices.assign(device, task_id, 0)
+    market.devices.assign(device, task_id)
     past = record_at(market.records[provider], market.stake.current_era.get())
     offer = Bid(provider, device, found.kind, first.price, first.promised, collateral, past)
     market.bids[draw, device] = TaskBid(provider, found.kind, bytes(32), found.bond, offer)

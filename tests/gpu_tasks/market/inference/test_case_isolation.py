@@ -45,7 +45,7 @@ def fully_secured() -> tuple[Bound, Keys]:
     bound, keys = chain.now(), chain.validators[0]
     half = device_of(bound, keys).bond // 2
     for unit in (FIRST, SECOND):
-        bound[Devices].assign(keys.device, unit, half)
+        bound[Devices].engage(keys.device, unit, half)
         bound[Devices].free(keys.device, unit)
     assert bound[Balances].held(keys.stash, Hold(FREE_BOND, keys.device)) == 0
     return bound, keys
@@ -91,7 +91,7 @@ def test_what_is_left_of_a_units_part_is_the_devices_again() -> None:
 def test_a_units_end_takes_the_device_from_no_other_unit() -> None:
     bound, keys = fully_secured()
     third = b"3" * 32
-    bound[Devices].assign(keys.device, third, 0)
+    bound[Devices].engage(keys.device, third, 0)
     bound[Devices].unsecure(keys.device, FIRST)
     assert device_of(bound, keys).assignment == third
 

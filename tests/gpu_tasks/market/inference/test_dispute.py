@@ -294,7 +294,7 @@ def test_the_quote_is_what_is_locked(racers: int) -> None:
     chain.blocks(3)
     before = chain.now()[Balances].free_balance(CUSTOMER.stash)
     api = GpuTasksApi(Apis(chain.runtime, (GpuTasksApi,)), chain.state, GENESIS_HASH, verify)
-    quote = api.quote(0, OGPU, racers)
+    quote = api.quote(0, OGPU, racers, 1)
     assert quote is not None
     chain.post(terms(racers=racers))
     assert chain.now()[Balances].reserved_balance(CUSTOMER.stash) == quote.locked

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market.inference.easing import EASE_WEIGHT, NEVER_SEEN, Eased, Easing
+from gpu_tasks.market.inference.sleeping.easing import EASE_WEIGHT, NEVER_SEEN, Eased, Easing
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import Budget
 

@@ -249,7 +249,9 @@ def test_a_device_never_secures_less_than_nothing() -> None:
 def test_a_device_has_one_assignment() -> None:
     bound, _, racer = racing()
     with pytest.raises(AssertionError, match="one active assignment"):
-        bound[Devices].assign(racer.device, b"u" * 32, 1)
+        bound[Devices].assign(racer.device, b"t" * 32)
+    with pytest.raises(AssertionError, match="as many units as its owner said"):
+        bound[Devices].engage(racer.device, b"u" * 32, 1)
 
 
 def test_a_bond_is_locked_when_it_is_charged() -> None:

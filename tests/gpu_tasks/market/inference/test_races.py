@@ -34,7 +34,14 @@ def racer(name: str, at: int = 0, root: bytes | None = None, *, declined: bool =
     ],
 )
 def test_what_the_reveals_say(racers: tuple[Racer, ...], verdict: RevealsRead) -> None:
-    assert races.read_reveals(racers) is verdict
+    assert races.read_reveals(racers, len(racers)) is verdict
+
+
+def test_who_is_left_alone_of_a_race_is_not_believed_for_that() -> None:
+    alone = (racer("a", 3, RIGHT),)
+    assert races.read_reveals(alone, 2) is RevealsRead.LONE
+    assert races.read_reveals(alone, 1) is RevealsRead.AGREED
+    assert races.read_reveals((*alone, racer("b", 3, RIGHT)), 3) is RevealsRead.AGREED
 
 
 @pytest.mark.parametrize(
@@ -63,9 +70,11 @@ def test_a_garbage_commit_shifts_nobody() -> None:
 def test_who_said_nothing() -> None:
     racers = (racer("a", 3, RIGHT), racer("b", 3, WRONG), racer("c", 4), racer("d"), racer("e", declined=True))
     assert races.silent(racers) == [racers[2]]
-    assert races.idle(racers) == [racers[3]]
     assert races.result(racers, b"X" * 32) is None
     assert races.is_last_to_commit(racers, racers[3].owner)
+    assert not races.is_last_to_commit(racers, racers[0].owner)
+    out = replace(racers[3], is_out=True)
+    assert races.is_last_to_commit((*racers[:3], out), racers[0].owner)
     assert not races.is_last_to_reveal(racers)
 
 

@@ -92,9 +92,11 @@ def test_commits_close_ten_blocks_after_the_first_and_who_is_shut_out_has_not_mi
     chain = MarketChain(named_keys(9))
     unit_id, declined, substitute, (_, other) = refilled(chain)
     chain.block(commits(chain, other, unit_id))
-    close = chain.height + chain.unit(unit_id).rules.race_close
-    assert closes_at(chain, unit_id) == close
-    chain.blocks(close - chain.height)
+    began = {racer.owner: racer.started_at for racer in chain.unit(unit_id).racers}
+    close = began[substitute.stash] + (chain.height - began[other.stash]) + chain.unit(unit_id).rules.race_close
+    assert began[substitute.stash] > began[other.stash]
+    assert closes_at(chain, unit_id) == chain.height + 10, "the time of who raced from the draw on is over first"
+    chain.blocks(close - chain.height)  # who came later has as long as who was first, and the close
     late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
     chain.block(refused(substitute.provider, late, ev.WindowClosed))
     assert not chain.happened(ev.RaceMissed)

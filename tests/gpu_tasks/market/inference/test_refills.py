@@ -16,7 +16,7 @@ from declined_places import (
 from gpu_tasks.market.courts.cases import ClaimKind
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
-from gpu_tasks.market.draws import BEACON_DELAY, DrawOrder, FreeSlot, Wanted
+from gpu_tasks.market.draws import BEACON_DELAY, DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -80,8 +80,8 @@ def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_
             for keys in chain.validators
             if keys not in (declined, other)
         ]
-        order = DrawOrder(slots, seed=beacon, label=bytes(4))
-        (expected,) = order.draw(Wanted(1, 1, 0, 0, ()), 1, {})
+        order = DrawOrder(slots, seed=beacon, label=bytes(4), recorded_at=0, given=Given())
+        (expected,) = order.draw(Wanted(1, 1, 0, 0, ()), 1)
         chain.block()
         assert chain.unit(unit_id).racers[0].owner == expected.owner
 

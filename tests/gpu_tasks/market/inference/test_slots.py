@@ -1,7 +1,29 @@
 """The slots of one service: whom a price brings together, and which ask would."""
 
+from dataclasses import replace
+
+import pytest
+
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import FreeSlot
-from gpu_tasks.market.inference.slots import ServiceSlots
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.slots import ServiceSlots, Slots
+from gpu_tasks.market.inference.units import UnitState
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import Budget
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    MODEL,
+    OGPU,
+    WORKLOAD,
+    MarketChain,
+    named_keys,
+    per_thousand,
+    signed,
+    terms,
+)
+from unit_cases import matched
 
 
 def slot(owner: int, ask: int, changed_at: int = 1) -> FreeSlot:
@@ -28,3 +50,40 @@ def test_the_next_ask_is_the_first_that_may_bring_enough_owners() -> None:
 def test_the_newest_change_is_that_of_any_slot() -> None:
     assert ServiceSlots([slot(1, 10, 7), slot(2, 10, 3)]).changed_at == 7
     assert ServiceSlots([]).changed_at == 0
+
+
+def test_where_others_race_one_place_is_to_be_filled() -> None:
+    """Who must stay to judge is reckoned for that place: of one racer more, not of as many as were asked for."""
+    chain = MarketChain(named_keys(27))
+    _, unit, racers = matched(chain, 3)
+    slots = Slots(chain.now()[InferenceMarket].state, Budget(Weight(10**12, 0)))
+    wanted = slots.wanted(unit, unit.price)
+    assert {racer.stash for racer in racers} < set(wanted.excluded)
+    assert wanted.spare.count == 1
+    queued = replace(unit, racers=(), declined_by=())
+    assert slots.wanted(queued, unit.price).spare.count == 3
+
+
+@pytest.mark.parametrize("price", [OGPU, 18 * OGPU])
+def test_what_one_service_was_given_counts_once_for_another(price: int) -> None:
+    """A device for two units, and, where they are dear, with a bond for two: one of each service in one block."""
+    chain = MarketChain(named_keys(4), queue=1)
+    only = chain.validators[0]
+    chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in chain.validators[1:]))
+    chain.blocks(3)
+    bound = chain.now()
+    sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(price // 100), per_thousand(price), 1, 30, 64)
+    numbers = (1, 2)
+    for number in numbers:
+        bound[InferenceMarket].catalogue.create(CUSTOMER.stash, sold, deposit=0)
+        bound[InferenceMarket].catalogue.place_offer(only.device, number, per_thousand(price // 100))
+    chain.state = chain.state.updated(bound.overlay.changes())
+    chain.blocks(3)
+    asked = terms(price, 1, chain.height - 1)
+    chain.block(*(signed(CUSTOMER.stash, InferenceMarket.post(service=number, units=(asked,))) for number in numbers))
+    chain.blocks(4)
+    units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
+    assert [unit.state for unit in units] == [UnitState.RACING] * 2
+    held = chain.now()[Devices].devices[only.device]
+    assert held is not None
+    assert price == OGPU or held.bond < held.secured * 3 // 2, "there is not room for three"

@@ -191,6 +191,7 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.0,))
     monkeypatch.setattr(market_reads, "duties", none)
     monkeypatch.setattr(market_reads, "seats", none)
+    monkeypatch.setattr(market_reads, "checks", none)
     told: list[str] = []
 
     async def main() -> list[int]:
@@ -235,6 +236,7 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
     monkeypatch.setattr(asyncio, "sleep", wait)
     monkeypatch.setattr(market_reads, "duties", none)
     monkeypatch.setattr(market_reads, "seats", none)
+    monkeypatch.setattr(market_reads, "checks", none)
 
     async def main() -> int:
         return (await anext(live_chain(OddNode("x")).views())).height

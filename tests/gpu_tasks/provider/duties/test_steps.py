@@ -47,7 +47,7 @@ def a_race(
     racer: Racer = RACER, *, closed_at: int = 0, reveals_from: int = 0, state: UnitState = UnitState.RACING
 ) -> Race:
     unit = replace(UNIT, racers=(racer,), round=Round(20, closed_at=closed_at), state=state)
-    return Race(b"u" * 32, unit, 0, 50, reveals_from, 44)
+    return Race(b"u" * 32, unit, 0, 0, 50, reveals_from, 44)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gpu_tasks.provider.execution.line import Line
+from gpu_tasks.provider.execution.line import FIRST as FIRST_RANK
+from gpu_tasks.provider.execution.line import Line, Rank, rank_of_race
 
 FIRST, SECOND = b"first", b"second"
 
@@ -84,5 +85,32 @@ def test_a_place_that_is_free_cannot_be_given_back() -> None:
     async def scene(line: Line) -> None:
         with pytest.raises(AssertionError):
             line.give(FIRST)
+
+    play(scene)
+
+
+def test_a_race_whose_time_does_not_run_yet_goes_after_judgements_and_in_the_order_of_draws() -> None:
+    async def scene(line: Line) -> None:
+        order: list[str] = []
+
+        async def use(name: str, place: bytes | None, rank: Rank = FIRST_RANK) -> None:
+            taken = await line.take(place, rank=rank)
+            order.append(name)
+            line.give(taken)
+
+        await line.take(FIRST)
+        await line.take(SECOND)
+        users = [
+            use("later draw", FIRST, rank_of_race(9, 1)),
+            use("second behind", FIRST, rank_of_race(7, 2)),
+            use("first behind", FIRST, rank_of_race(7, 1)),
+            use("judgement", None),
+            use("its turn", FIRST, rank_of_race(8, 0)),
+        ]
+        tasks = [asyncio.create_task(one) for one in users]
+        await asyncio.sleep(0)
+        line.give(FIRST)
+        await asyncio.gather(*tasks)
+        assert order == ["its turn", "judgement", "first behind", "second behind", "later draw"]
 
     play(scene)

@@ -7,7 +7,7 @@ some in each block while the budget lasts, and what sleeps there since before is
 from dataclasses import dataclass, replace
 
 from gpu_tasks.market.ids import ServiceId
-from gpu_tasks.market.inference.sleepers import Sleepers
+from gpu_tasks.market.inference.sleeping.sleepers import Sleepers
 from runtime.encoding.codec import struct
 from runtime.encoding.types import Balance, BlockNumber, Weight
 from runtime.frame.agenda import Budget

@@ -5,12 +5,11 @@ meets the same units as before where they ask all that their service sells, and 
 before is its whole price, whatever its racers reveal.
 """
 
-from collections.abc import Callable
-from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated
 
 from gpu_tasks.batches.work import TOKEN, rate_of
 from gpu_tasks.market.ids import DeviceId, ServiceId
+from gpu_tasks.market.inference.migrations.from_one_clock import begun, kept, rewritten
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import SERVICE_NAME_BYTES_MAX, Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import (
@@ -25,14 +24,10 @@ from gpu_tasks.market.inference.units import (
     UnitTerms,
 )
 from gpu_tasks.market.rounds import Round
-from gpu_tasks.market.weights import WEIGHTS
-from runtime.encoding.codec import U8, U32, Bounded, codec, struct
-from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash, Weight
-from runtime.frame.measured import times
+from runtime.encoding.codec import U8, U32, Bounded, struct
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.storage import storage_prefix
 from runtime.state.overlay import Overlay
-
-VERSION = 1
 
 
 @struct
@@ -127,8 +122,8 @@ class FlatUnit:
     refund: Refund | None
 
 
-def migrate(overlay: Overlay) -> Weight:
-    """Bring services, offers and units into the form of now."""
+def migrate(overlay: Overlay) -> int:
+    """Bring services, offers and units into the form of now; how many there are."""
     sold: dict[int, int] = {}
 
     def service(key: bytes, before: FlatService) -> Service:
@@ -141,22 +136,11 @@ def migrate(overlay: Overlay) -> Weight:
         return Offer(_per_thousand(before.ask, sold.get(number, 1)), before.since, before.deposit)
 
     offers = storage_prefix("InferenceMarket", "Offers")
-    count = _rewritten(overlay, storage_prefix("InferenceMarket", "Services"), FlatService, Service, service)
-    count += _rewritten(overlay, offers, Offer, Offer, offer)
-    count += _rewritten(
+    count = rewritten(overlay, storage_prefix("InferenceMarket", "Services"), FlatService, Service, service)
+    count += rewritten(overlay, offers, Offer, Offer, offer)
+    count += rewritten(
         overlay, storage_prefix("InferenceMarket", "Units"), FlatUnit, Unit, lambda _, before: _unit(before)
     )
-    return times(count, WEIGHTS["InferenceMarket.on_initialize turn"])
-
-
-def _rewritten(overlay: Overlay, prefix: bytes, old: Any, new: Any, change: Callable[[bytes, Any], Any]) -> int:
-    """Every value under a prefix in its new form; how many there are."""
-    count = 0
-    for key in list(overlay.keys(prefix)):
-        raw = overlay.raw(key)
-        if raw is not None:
-            overlay.store_raw(key, codec(new).encode(change(key, codec(old).decode(raw))))
-            count += 1
     return count
 
 
@@ -165,26 +149,21 @@ def _per_thousand(price: int, tokens: int) -> int:
 
 
 def _service(before: FlatService) -> Service:
-    terms = _kept(before.terms)
+    terms = kept(before.terms)
     terms["price_min"] = _per_thousand(before.terms.price_min, before.terms.tokens_max)
     terms["price_max"] = max(terms["price_min"], _per_thousand(before.terms.price_max, before.terms.tokens_max))
-    return Service(**_kept(before) | {"terms": ServiceTerms(**terms)})
+    return Service(**kept(before) | {"terms": ServiceTerms(**terms)})
 
 
 def _unit(before: FlatUnit) -> Unit:
     changed = {
-        "terms": UnitTerms(**_kept(before.terms)),
+        "terms": UnitTerms(**kept(before.terms)),
         "racers": tuple(_racer(racer, before.terms.tokens_max) for racer in before.racers),
         "decliners": tuple(_racer(racer, before.terms.tokens_max) for racer in before.decliners),
     }
-    return Unit(**_kept(before) | changed)
+    return begun(Unit(**kept(before) | changed))
 
 
 def _racer(before: FlatRacer, tokens: int) -> Racer:
-    reveal = None if before.reveal is None else Reveal(**_kept(before.reveal) | {"output_tokens": tokens})
-    return Racer(**_kept(before) | {"reveal": reveal})
-
-
-def _kept(value: Any) -> dict[str, Any]:
-    """The fields of a struct, by name."""
-    return {each.name: getattr(value, each.name) for each in fields(value)}
+    reveal = None if before.reveal is None else Reveal(**kept(before.reveal) | {"output_tokens": tokens})
+    return Racer(**kept(before) | {"reveal": reveal})

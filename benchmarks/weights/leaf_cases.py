@@ -1,0 +1,137 @@
+"""The calls and the hook of LeafChecks at their worst: batches of 4,096 requests, of which sixteen leaves are drawn."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from benchmarks.weights.actors import CUSTOMER, RACED, Actor
+from benchmarks.weights.findings import Findings
+from benchmarks.weights.races import DRAW_BLOCKS, Races, attach, salt_of
+from benchmarks.weights.world import World, made
+from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
+from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.batches.sum_tree import batch_root, leaf_path, leaf_paths, totals_of
+from gpu_tasks.market.attestations.kinds import order_key
+from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, unit_id_of
+from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import Root
+from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
+from runtime.pallets.chain_parameters import ChainParameters
+
+HOOK = "LeafChecks.on_initialize"
+STAGE_BLOCKS_MAX = 200
+ROUNDS = 5
+BLOCKS_BEFORE = 80
+LEAVES = tuple(Leaf(0, 1, blake2_256(index.to_bytes(4, "little"))) for index in range(REQUESTS_MAX))
+TOTALS = totals_of(LEAVES)
+ROOT = batch_root(TOTALS)
+OTHER = b"O" * 32
+
+
+class LeafCalls:
+    """A batch that is shown, passed and disputed, and one that nobody shows."""
+
+    def __init__(self, world: World, found: Findings, races: Races) -> None:
+        self.world, self.found, self.races = world, found, races
+
+    def measure(self) -> None:
+        """All of them; what earlier cases left to do is over first."""
+        world, found = self.world, self.found
+        world.blocks(BLOCKS_BEFORE)
+        numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafChecks.show_blocks, 4))
+        world.block(*(made(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
+        (unit,) = self._settled(1)
+        self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
+        shower, show = self._answerer(unit), self._show(unit)
+        found.call(shower.provider, show)
+        world.block(made(shower.provider, show))
+        check = self._until(unit, lambda check: check.auditor is not None)
+        auditor, leaf = self._auditor(check), check.shown[0]
+        passing = LeafChecks.pass_leaves(unit=unit, proof=OTHER)
+        found.call(auditor.provider, passing)
+        found.call(auditor.provider, LeafChecks.doubt_leaf(unit=unit, index=leaf.index, found=OTHER))
+        world.block(made(auditor.provider, passing))
+        self._until(unit, lambda check: check.stage is LeafStage.OPEN)
+        path = leaf_path(LEAVES, REQUESTS_MAX // 2)
+        found.call(CUSTOMER.stash, LeafChecks.dispute_leaf(unit=unit, totals=TOTALS, path=path, found=OTHER))
+        self._withheld()
+
+    def _withheld(self) -> None:
+        """Eight who answered lose all that they hold: the dearest look there is. One, which any budget has room for."""
+        (unit,) = self._settled(1)
+        check = self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
+        self.world.blocks(check.deadline - self.world.height)
+        real, _ = self.found.hooks("leaves that nobody showed", rounds=ROUNDS)["LeafChecks"]
+        self.found.rows[f"{HOOK} step"] = max(100.0, real - self.found.rows.get(HOOK, 0.0))
+        self.world.block()
+        if self._check(unit) is not None:
+            raise RuntimeError("the check has not ended")
+        self.races.wake_devices()
+
+    def _settled(self, count: int) -> list[bytes]:
+        world, races = self.world, self.races
+        terms = (replace(races.terms(), requests=REQUESTS_MAX, tokens_max=REQUESTS_MAX),) * count
+        world.block(made(CUSTOMER.stash, InferenceMarket.post(service=RACED, units=terms)))
+        races.posted += count
+        numbers = range(races.posted - count, races.posted)
+        units = [unit_id_of(world.genesis, CUSTOMER.stash, number) for number in numbers]
+        world.blocks(DRAW_BLOCKS + 1)
+        if any(world.unit(unit).state is not UnitState.RACING for unit in units):
+            raise RuntimeError("not every batch was drawn")
+        world.block(
+            *(made(actor.provider, self._commit(actor, unit)) for unit in units for actor in races.racers(unit))
+        )
+        world.blocks(2)
+        world.block(attach(self._attested(units)))
+        return units
+
+    def _commit(self, actor: Actor, unit: bytes) -> Call:
+        attempt = self.world.unit(unit).attempt
+        sealed = result_commitment(self.world.genesis, unit, attempt, actor.stash, ROOT, salt_of(actor, unit))
+        return InferenceMarket.commit_result(unit=unit, attempt=attempt, commitment=sealed)
+
+    def _attested(self, units: Iterable[bytes]) -> Sequence[SignedAttestation]:
+        found = []
+        for unit in units:
+            for actor in self.races.racers(unit)[:RACERS_MAX]:
+                statement = self.races.attestation(actor, unit).statement
+                statement = replace(statement, totals=TOTALS, output_root=ROOT, proof_hash=ROOT)
+                payload = signing_payload(self.world.genesis, statement)
+                found.append(SignedAttestation(statement, actor.sign("provider", payload)))
+        return sorted(found, key=order_key)
+
+    def _show(self, unit: bytes) -> Call:
+        check = self._check(unit)
+        if check is None or check.seed is None:
+            raise RuntimeError("its leaves are not drawn")
+        floor = weight_floor(check.terms.allowed, REQUESTS_MAX)
+        points = drawn_points(check.seed, unit, TOTALS, floor, input_share=check.terms.input_share)
+        indices = [index_at(LEAVES, floor, point, input_share=check.terms.input_share) for point in points]
+        return LeafChecks.show_leaves(unit=unit, totals=TOTALS, paths=tuple(leaf_paths(LEAVES, indices)))
+
+    def _answerer(self, unit: bytes) -> Actor:
+        return self.races.racers(unit)[-1]
+
+    def _auditor(self, check: LeafCheck) -> Actor:
+        if check.auditor is None:
+            raise RuntimeError("nobody audits")
+        return self.world.by_stash[check.auditor]
+
+    def _check(self, unit: bytes) -> LeafCheck | None:
+        return self.world.now()[LeafChecks].checks[unit]
+
+    def _until(self, unit: bytes, holds: Callable[[LeafCheck], bool]) -> LeafCheck:
+        for _ in range(STAGE_BLOCKS_MAX):
+            check = self._check(unit)
+            if check is None:
+                break
+            if holds(check):
+                return check
+            self.world.block()
+        raise RuntimeError("the check does not go on")

@@ -1,0 +1,45 @@
+"""The workload of the market with nothing beside it: as many processes as there are cores, or providers if fewer.
+
+`python -m devnet.proofs.market.bare` computes one batch in its own process, and prints tokens and seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
+from gpu_tasks.workloads.registry import form_named, open_workload
+
+WORKLOAD, MAX_TOKENS = "textgen-int8", 32
+BARE_REQUESTS = 256
+
+
+def bare(providers: int) -> tuple[float, float]:
+    """Tokens a second of the machine, and seconds of processor time a token."""
+    count = min(providers, os.cpu_count() or 1)
+    command = [sys.executable, "-m", "devnet.proofs.market.bare"]
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(count)]
+    said = [process.communicate()[0].split() for process in running]
+    if any(process.returncode for process in running):
+        raise RuntimeError("the bare workload failed: its message stands above")
+    tokens = [int(each[0]) for each in said]
+    wall, cpu = max(float(each[1]) for each in said), sum(float(each[2]) for each in said)
+    return sum(tokens) / wall, cpu / sum(tokens)
+
+
+def _compute_bare() -> None:
+    """Tokens, seconds and processor seconds of this process alone, of one batch."""
+    workload, form = open_workload(WORKLOAD), form_named(WORKLOAD)
+    lines = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
+    requests = [form.encode(line, MAX_TOKENS, {}, number.to_bytes(32, "little")) for number, line in enumerate(lines)]
+    began, cpu_began = time.monotonic(), time.process_time()
+    tokens = sum(form.cost(output) for _, output in workload.run_many(requests) if output is not None)
+    sys.stdout.write(f"{tokens} {time.monotonic() - began} {time.process_time() - cpu_began}\n")
+
+
+if __name__ == "__main__":
+    _compute_bare()

@@ -1,0 +1,48 @@
+"""The processes of a network and all that they started: which they are, and their processor time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from devnet.launcher import lifecycle as network
+from devnet.launcher import processes
+from devnet.launcher.layout import Devnet
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(net: Devnet) -> float:
+    """Of every process of the network and all that they started, dead ones too."""
+    roots = {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
+    parents, spent = _table()
+    return sum(ticks for pid, ticks in spent.items() if is_of(pid, roots, parents)) / TICK
+
+
+def started_by(root: int) -> list[int]:
+    """The processes that one has started, and those that these have, without itself."""
+    parents, _ = _table()
+    return [pid for pid in parents if pid != root and is_of(pid, {root}, parents)]
+
+
+def is_of(pid: int, roots: Iterable[int], parents: dict[int, int]) -> bool:
+    """Whether a process is one of these, or was started by one of them, however far up."""
+    while pid and pid not in roots:
+        pid = parents.get(pid, 0)
+    return pid in roots
+
+
+def _table() -> tuple[dict[int, int], dict[int, int]]:
+    """The parent of every process, and the ticks that it and its dead children have had."""
+    parents: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            spent[int(folder.name)] = sum(map(int, fields[11:15]))
+    return parents, spent

@@ -1,0 +1,149 @@
+"""A provider that is slowed down on purpose beside a free one, on a market that is never without units.
+
+Slowed down are the processes that compute for it: they are stopped for nine tenths of every tenth of a second. All
+other devices are paused. Counted is what each was paid for units that ended while units still waited for a draw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
+from devnet.demo.telling import Narrator
+from devnet.launcher import lifecycle as network
+from devnet.launcher import processes, programs
+from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.proofs.market.bare import MAX_TOKENS
+from devnet.proofs.market.family import started_by
+from devnet.proofs.market.trades import CUSTOMER, tokens_of
+from genesis import dev_accounts
+from genesis.presets import ASK
+from gpu_tasks.client.results import winner_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.units import Unit, UnitState
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+
+FASTER_BAR = 8.0
+"""Times as much as who has a tenth of its speed, at least."""
+SLOWNESS = 10
+PERIOD_SECONDS = 0.1
+REQUESTS, UNITS = 64, 48
+PRICE = format_amount(ASK * 21 // 20)
+"""Hardly more than both ask, so it hardly rises with a unit's age: what is earned goes by tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What the two were paid, in grains and tokens, and between which blocks."""
+
+    fast_paid: int
+    slow_paid: int
+    fast_tokens: int
+    slow_tokens: int
+    from_block: int
+    to_block: int
+    times_as_much: float
+
+
+def shared(net: Devnet, providers: int, tell: Narrator) -> Shares:
+    """Post more than both can do, and see who is paid what while all have work; of so many that offer a device."""
+    fast, slow, *others = net.members[:providers]
+    for member in others:
+        set_device(net, member, "pause")
+    try:
+        with _slowed(net, slow):
+            units = _posted(net)
+    finally:
+        for member in others:
+            set_device(net, member, "resume")
+    found = shares_of(units, dev_accounts.stash(fast.name), dev_accounts.stash(slow.name))
+    tell.line(
+        f"{fast.name}: {found.fast_tokens} tokens, {slow.name}, ten times as slow: {found.slow_tokens}, in blocks "
+        f"{found.from_block} to {found.to_block}; {found.times_as_much:.1f} times as much earned"
+    )
+    return found
+
+
+def shares_of(units: list[Unit], fast: bytes, slow: bytes) -> Shares:
+    """What each was paid from the first unit that the slower one ended to the last one, while some were not drawn yet.
+
+    Between two of its ends it computed all that it was paid for: no unit that was begun before counts for it.
+    """
+    drawn_last = max(unit.round.drawn_at for unit in units if unit.round is not None)
+    ends = [unit.ended_at for unit in units if _winner(unit) == slow and unit.ended_at <= drawn_last]
+    first, last = min(ends, default=0), max(ends, default=0)
+    within = [unit for unit in units if first < unit.ended_at <= last]
+    paid, tokens = dict.fromkeys((fast, slow), 0), dict.fromkeys((fast, slow), 0)
+    for unit in within:
+        paid[_winner(unit)] += unit.paid
+        tokens[_winner(unit)] += tokens_of(unit)
+    return Shares(paid[fast], paid[slow], tokens[fast], tokens[slow], first, last, paid[fast] / max(1, paid[slow]))
+
+
+def _winner(unit: Unit) -> bytes:
+    winner = winner_of(unit)
+    assert winner is not None, "only settled units are counted"
+    return winner.owner
+
+
+def set_device(net: Devnet, member: NodeLayout, command: str) -> None:
+    """Pause or resume a member's device."""
+    home = net.home(member) / "provider"
+    words = ["--url", member.rpc_url, "--key", f"//{member.name}//provider", "--base-path", str(home), command]
+    programs.run("ogpu-provider", *words, keyring=net.keyring)
+
+
+def _posted(net: Devnet) -> list[Unit]:
+    file = net.folder / "shares.txt"
+    file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, REQUESTS * UNITS)), encoding="utf-8")
+    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
+    words += ["--batch", str(REQUESTS), "--max-tokens", str(MAX_TOKENS), "--racers", "1", "--price", PRICE]
+    named = {row["unit"] for row in programs.lines("ogpu", *words, keyring=net.keyring)}
+    return asyncio.run(_units(net, sorted(named)))
+
+
+async def _units(net: Devnet, named: list[str]) -> list[Unit]:
+    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
+        found = await market_reads.units(chain, [bytes.fromhex(name[2:]) for name in named])
+        return [unit for unit in found if unit is not None and unit.state is UnitState.SETTLED]
+
+
+@contextlib.contextmanager
+def _slowed(net: Devnet, member: NodeLayout) -> Iterator[None]:
+    """All that computes for a member's provider runs for one part of each period."""
+    provider = processes.running(network.provider_process(net, member))
+    assert provider is not None, "the provider runs"
+    is_over = threading.Event()
+    thread = threading.Thread(target=_stop_and_go, args=(provider, is_over))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _stop_and_go(provider: int, is_over: threading.Event) -> None:
+    part = PERIOD_SECONDS / SLOWNESS
+    while not is_over.is_set():
+        began = time.monotonic()
+        computing = started_by(provider)
+        time.sleep(max(0.0, PERIOD_SECONDS - part - (time.monotonic() - began)))
+        _signal(computing, signal.SIGCONT)
+        time.sleep(part)
+        _signal(computing, signal.SIGSTOP)
+    _signal(started_by(provider), signal.SIGCONT)
+
+
+def _signal(computing: list[int], what: signal.Signals) -> None:
+    for pid in computing:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)

@@ -1,0 +1,111 @@
+"""Storage version 2 of InferenceMarket: each racer has a clock, which begins when its device turns to the unit.
+
+Under the program before, a device was drawn for a unit only when it had no other. Always: whoever races has as long as
+it had; nothing of it is checked by leaves; nothing else changes.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Annotated, Any
+
+from gpu_tasks.market.ids import DeviceId, ServiceId
+from gpu_tasks.market.inference.rules import UnitRules
+from gpu_tasks.market.inference.units import (
+    DECLINERS_MAX,
+    DECLINES_MAX,
+    RACERS_MAX,
+    Racer,
+    Refund,
+    Reveal,
+    Unit,
+    UnitState,
+    UnitTerms,
+)
+from gpu_tasks.market.rounds import Round
+from runtime.encoding.codec import U32, Bounded, codec, struct
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+from runtime.frame.storage import storage_prefix
+from runtime.state.overlay import Overlay
+
+
+@struct
+class OneClockRacer:
+    """`Racer`, of whom all began together."""
+
+    owner: AccountId
+    device: DeviceId
+    collateral: Balance
+    commitment: Hash | None
+    committed_at: BlockNumber
+    reveal: Reveal | None
+    has_declined: bool
+    is_late: bool
+
+
+@struct
+class OneClockUnit:
+    """`Unit`."""
+
+    service: ServiceId
+    customer: AccountId
+    terms: UnitTerms
+    escrow: Balance
+    bond: Balance
+    deposit: Balance
+    posted_at: BlockNumber
+    recorded_at: BlockNumber
+    state: UnitState
+    attempt: U32
+    price: Balance
+    round: Round | None
+    racers: Annotated[tuple[OneClockRacer, ...], Bounded(RACERS_MAX)]
+    decliners: Annotated[tuple[OneClockRacer, ...], Bounded(DECLINERS_MAX)]
+    declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)]
+    output_root: Hash | None
+    paid: Balance
+    ended_at: BlockNumber
+    is_watched: bool
+    is_refuted: bool
+    asleep_since: BlockNumber
+    input_share: U32
+    rules: UnitRules
+    is_refilling: bool
+    refund: Refund | None
+
+
+def migrate(overlay: Overlay) -> int:
+    """Bring units into the form of now; how many there are."""
+    prefix = storage_prefix("InferenceMarket", "Units")
+    return rewritten(overlay, prefix, OneClockUnit, Unit, lambda _, before: _unit(before))
+
+
+def rewritten(overlay: Overlay, prefix: bytes, old: Any, new: Any, change: Callable[[bytes, Any], Any]) -> int:
+    """Every value under a prefix in its new form; how many there are."""
+    count = 0
+    for key in list(overlay.keys(prefix)):
+        raw = overlay.raw(key)
+        if raw is not None:
+            overlay.store_raw(key, codec(new).encode(change(key, codec(old).decode(raw))))
+            count += 1
+    return count
+
+
+def kept(value: Any) -> dict[str, Any]:
+    """The fields of a struct, by name."""
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def begun(unit: Unit) -> Unit:
+    """A unit whose racers all began at its draw."""
+    if unit.round is None:
+        return unit
+    drawn_at = unit.round.drawn_at
+    return replace(unit, racers=tuple(replace(racer, started_at=drawn_at) for racer in unit.racers))
+
+
+def _unit(before: OneClockUnit) -> Unit:
+    racers = {
+        "racers": tuple(Racer(**kept(racer)) for racer in before.racers),
+        "decliners": tuple(Racer(**kept(racer)) for racer in before.decliners),
+    }
+    return begun(Unit(**kept(before) | racers))

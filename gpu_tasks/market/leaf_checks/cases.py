@@ -1,0 +1,141 @@
+"""What a check brings before the courts, and what comes of it: LeafChecks as a handler of cases.
+
+A doubt is a dispute about one leaf: who answered says the node that stands in the tree, the doubter another one, and
+judges compute that leaf. What an auditor passed with is watched as a result is: judges compute the same proof. Always:
+a check has one case at a time; each party pays out of what it holds itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.courts.money import FIRST_JUDGES
+from gpu_tasks.market.courts.numbers import PromisedNumbers
+from gpu_tasks.market.leaf_checks import ending
+from gpu_tasks.market.leaf_checks.checks import (
+    LEAF_BOND,
+    LEAF_SEAT,
+    CheckOutcome,
+    LeafCheck,
+    LeafDoubt,
+    LeafStage,
+    check_case,
+    is_shown,
+)
+from gpu_tasks.market.leaf_checks.events import LeafDoubted
+from gpu_tasks.market.leaf_checks.ground import LeafGround, seat_of
+from runtime.frame.holds import Hold
+from runtime.pallets.staking.slashing import Share
+
+
+def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, said: LeafDoubt, held: int) -> None:
+    """A leaf goes before the courts; the doubter holds so much for it."""
+    terms = check.terms
+    claims = [_claim(each.account, said.shown.node, each.held) for each in terms.answerers]
+    claims.append(_claim(said.doubter, said.found, held))
+    if check.auditor is not None and check.auditor != said.doubter and is_shown(check, said.shown.index):
+        claims.append(_claim(check.auditor, said.shown.node, seat_of(terms)))
+    case = _new_case(room, unit, replace(check, stage=LeafStage.DOUBTED, doubt=said))
+    room.emit(LeafDoubted(unit, case, said))
+    about = _terms(check, terms.price, terms.collateral, terms.judge_fee, tuple(claims))
+    room.courts.open(handler, case, about, PromisedNumbers(terms.judge_fee, terms.rate_ppm))
+
+
+def watch(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, auditor: bytes, proof: bytes) -> None:
+    """What an auditor passed with may be looked at, as a result that was settled."""
+    terms, seat = check.terms, seat_of(check.terms)
+    case = _new_case(room, unit, replace(check, stage=LeafStage.PROVING, proof=proof))
+    about = _terms(check, terms.fee, seat, terms.fee, (_claim(auditor, proof, seat),))
+    room.courts.watch(handler, case, about, PromisedNumbers(terms.fee, terms.rate_ppm), proof)
+
+
+def charge_party(room: LeafGround, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+    """Pay the shares out of an auditor's seat, a customer's bond, or what who answered holds for the batch."""
+    unit, check = room.of_case(case)
+    if party == check.auditor:
+        room.lock.pay_out(party, Hold(LEAF_SEAT, unit), shares)
+    elif party == check.terms.customer:
+        room.lock.pay_out(party, Hold(LEAF_BOND, unit), shares)
+    else:
+        room.handler(check).charge_party(unit, party, shares)
+
+
+def carry_out(room: LeafGround, case: bytes, ruling: CaseRuling) -> None:
+    """A case is over: who answered wrongly ends the check; whose word did not stand is followed by the next auditor."""
+    unit, check = room.of_case(case)
+    del room.unit_of_case[case]
+    ending.drop_duties(room, unit, check)
+    check = replace(check, case=None)
+    for party in ruling.expelled:
+        room.devices.expel(party, ruling.expelled_until)
+    wrong = {party for party, fault in ruling.faults if fault is PartyFault.LIED}
+    if check.stage is LeafStage.PROVING:
+        if check.auditor in wrong:
+            _follow(room, unit, check)
+        else:
+            _open_up(room, unit, check)
+        return
+    assert check.doubt is not None, "a leaf is judged because somebody doubted it"
+    faults = tuple((each.account, PartyFault.LIED) for each in check.terms.answerers if each.account in wrong)
+    is_auditors = check.doubt.doubter == check.auditor
+    stands = check.auditor is not None and check.auditor not in wrong
+    if faults:
+        ending.end(room, unit, check, CheckOutcome.REFUTED, earner=check.auditor if stands else None, faults=faults)
+    elif is_auditors:
+        _follow(room, unit, check)
+    else:
+        conclude(room, unit, check)
+
+
+def conclude(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """Nobody doubts the batch any more."""
+    outcome = CheckOutcome.UNLOOKED if check.auditor is None else CheckOutcome.PASSED
+    ending.end(room, unit, check, outcome, earner=check.auditor)
+
+
+def _follow(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """The auditor's word does not stand: it is free of what was not taken, and the next one is drawn by the hook."""
+    assert check.auditor is not None, "its word was judged"
+    ending.release_auditor(room, unit, check.auditor)
+    to_draw = replace(check, stage=LeafStage.CHECKING, auditor=None, proof=None, doubt=None, deadline=room.height)
+    room.put(unit, to_draw)
+
+
+def _open_up(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """The auditor is through: its seat stays until the customer has had its time."""
+    room.put(unit, replace(check, stage=LeafStage.OPEN, deadline=room.height + check.windows.dispute))
+
+
+def _new_case(room: LeafGround, unit: bytes, check: LeafCheck) -> bytes:
+    """Note the next case of a check, which no block looks at meanwhile; its parties see to it that it ends well."""
+    case = check_case(unit, check.cases)
+    room.unit_of_case[case] = unit
+    auditor = () if check.auditor is None else (check.auditor,)
+    answerers = (each.account for each in check.terms.answerers) if check.doubt is not None else ()
+    for who in (*answerers, *auditor):
+        room.duties[who, unit] = True
+    room.put(unit, replace(check, case=case, cases=check.cases + 1, deadline=0))
+    return case
+
+
+def _claim(who: bytes, root: bytes, held: int) -> PartyClaim:
+    return PartyClaim(who, ClaimKind.ANSWERED, root, held)
+
+
+def _terms(check: LeafCheck, price: int, collateral: int, fee: int, claims: tuple[PartyClaim, ...]) -> CaseTerms:
+    """Of a batch that is paid for, nothing of its customer's is held for a case any more but what it doubts with."""
+    terms, auditor = check.terms, () if check.auditor is None else (check.auditor,)
+    return CaseTerms(
+        customer=terms.customer,
+        price=price,
+        customer_bond=0,
+        customer_price=0,
+        customer_spare=0,
+        collateral=collateral,
+        pot_max=FIRST_JUDGES * fee,
+        sealed_at=terms.sealed_at,
+        run_blocks=terms.run_blocks,
+        excluded=(*terms.excluded, *auditor),
+        claims=claims,
+    )

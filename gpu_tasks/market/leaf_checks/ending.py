@@ -1,0 +1,95 @@
+"""How a check ends: its money, everybody free, and its handler told.
+
+Always: a check ends once; then nobody holds anything for it, it is on no agenda, nobody has a duty of it.
+"""
+
+from collections.abc import Sequence
+
+from gpu_tasks.market.courts.cases import AUDIT_POT, PartyFault
+from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, CheckOutcome, LeafCheck
+from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
+from gpu_tasks.market.leaf_checks.fees import withheld_shares
+from gpu_tasks.market.leaf_checks.ground import LeafGround
+from runtime.frame.holds import Hold
+from runtime.pallets.staking.slashing import Share
+
+NO_ROOT = bytes(32)
+"""What a refuted result is said to have been instead: the right root nobody knows, and it is not this."""
+
+Faults = tuple[tuple[bytes, PartyFault], ...]
+
+
+def end(
+    room: LeafGround,
+    unit: bytes,
+    check: LeafCheck,
+    outcome: CheckOutcome,
+    *,
+    earner: bytes | None = None,
+    faults: Faults = (),
+) -> None:
+    """End a check: `earner` looked and was right; `faults` are those of who answered."""
+    terms = check.terms
+    # an auditor's fee that nobody earned is for audits
+    room.lock.pay_out(terms.customer, Hold(LEAF_FEE, unit), (Share(earner or AUDIT_POT, terms.fee),))
+    for who in check.silent:
+        # who was silent could have looked if another one did: else nobody may have had the input
+        _free(room, who, unit, burned=terms.fee if earner is not None else 0)
+    if check.auditor is not None:
+        _free(room, check.auditor, unit)
+    _free_bond(room, unit, check)
+    for reason in (LEAF_FEE, LEAF_SEAT, LEAF_BOND):
+        room.lock.end(Hold(reason, unit))
+    drop_duties(room, unit, check)
+    room.by_height.drop(unit)
+    room.by_finality.drop(unit)
+    del room.checks[unit]
+    room.emit(LeafCheckEnded(unit, outcome, earner))
+    room.handler(check).carry_out(unit, _ruling(outcome, faults))
+
+
+def withhold(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """Nobody showed the leaves: all who answered lose what they hold, as who withholds a wrong answer."""
+    terms, handler = check.terms, room.handler(check)
+    held = [(each.account, each.held) for each in terms.answerers]
+    for who, shares in withheld_shares(terms.price, terms.customer, held):
+        handler.charge_party(unit, who, shares)
+    faults = tuple((who, PartyFault.LIED) for who, _ in held)
+    end(room, unit, check, CheckOutcome.WITHHELD, faults=faults)
+
+
+def release_auditor(room: LeafGround, unit: bytes, auditor: bytes, *, but: int = 0) -> None:
+    """Give an auditor back what it holds, `but` so much."""
+    hold = Hold(LEAF_SEAT, unit)
+    room.lock.unlock(auditor, hold, room.lock.locked(auditor, hold) - but)
+
+
+def drop_duties(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """Nobody has anything to do for the check."""
+    auditor = () if check.auditor is None else (check.auditor,)
+    for who in (*(each.account for each in check.terms.answerers), *auditor):
+        del room.duties[who, unit]
+
+
+def _ruling(outcome: CheckOutcome, faults: Faults) -> CaseRuling:
+    """What the handler of the batch is told, as of an audit."""
+    if outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD):
+        return CaseRuling(CaseOutcome.AUDIT_WRONG, Answered(NO_ROOT), faults)
+    return CaseRuling(CaseOutcome.NOT_AUDITED, None)
+
+
+def _free(room: LeafGround, who: bytes, unit: bytes, *, burned: int = 0) -> None:
+    """What an auditor still holds returns, but for what burns."""
+    hold = Hold(LEAF_SEAT, unit)
+    held = room.lock.locked(who, hold)
+    lost = min(burned, held)
+    shares: Sequence[Share] = (Share(None, lost), Share(who, held - lost))
+    room.lock.pay_out(who, hold, tuple(share for share in shares if share.amount))
+
+
+def _free_bond(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    customer, hold = check.terms.customer, Hold(LEAF_BOND, unit)
+    room.lock.unlock(customer, hold, room.lock.locked(customer, hold))

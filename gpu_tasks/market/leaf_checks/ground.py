@@ -1,0 +1,125 @@
+"""The ground of LeafChecks: storage, which block looks at which check, and who may audit.
+
+Always: a check waits for a block, for a height to be final, or for the courts, so each ends by itself; what an account
+has to do now lies under its stash.
+"""
+
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.judges import in_office, reads_since
+from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.leaf_checks.checks import CheckTerms, LeafCheck
+from gpu_tasks.market.leaf_checks.events import UnknownCheck
+from gpu_tasks.market.leaf_checks.fees import auditor_seat
+from gpu_tasks.market.leaf_checks.numbers import LeafNumbers
+from runtime.cryptography.draw import lottery
+from runtime.encoding.types import AccountId, BlockNumber, Hash
+from runtime.frame.agenda import Schedule
+from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, known
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.system import System
+
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+_LABEL = b"leaf-auditor"
+
+
+class LeafGround(LeafNumbers):
+    """Checks, duties and agendas."""
+
+    system: System
+    balances: Balances
+    beacon: Beacon
+    lock: TrustLock
+    devices: Devices
+    courts: Courts
+
+    checks: StorageMap[UnitId, LeafCheck | None] = StorageMap(doc="Batches whose leaves are looked at.")
+    unit_of_case: StorageMap[Hash, UnitId | None] = StorageMap(doc="The batch of a case that is before the courts.")
+    duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
+        default=False, doc="The batches of which a stash shows leaves now, computes them, or stands for what it said."
+    )
+
+    heights: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Checks to look at in a block."
+    )
+    height_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a check.")
+    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
+    finals: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Checks to look at once a height is final."
+    )
+    final_place: StorageMap[UnitId, BlockNumber] = StorageMap(
+        default=0, doc="The height whose finality a check awaits."
+    )
+    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
+
+    @property
+    def by_height(self) -> Schedule[UnitId]:
+        """Checks that wait for a block."""
+        return Schedule(self.heights, self.height_place, self.height_cursor)
+
+    @property
+    def by_finality(self) -> Schedule[UnitId]:
+        """Checks that wait for a height to be final."""
+        return Schedule(self.finals, self.final_place, self.final_cursor)
+
+    @property
+    def height(self) -> int:
+        """Of this block."""
+        return self.system.number.get()
+
+    def handler(self, check: LeafCheck) -> CaseHandler:
+        """The pallet whose batch it is."""
+        return handler_at(check.terms.handler, self.context.members.values())
+
+    def open_check(self, unit: bytes) -> LeafCheck:
+        """A check that is not over; UnknownCheck if there is none."""
+        return known(self.checks[unit], UnknownCheck)
+
+    def of_case(self, case: bytes) -> tuple[bytes, LeafCheck]:
+        """The batch and the check of a case that is before the courts."""
+        unit = self.unit_of_case[case]
+        check = self.checks[unit] if unit is not None else None
+        assert unit is not None and check is not None, "a check is there until its case is over"  # noqa: PT018
+        return unit, check
+
+    def put(self, unit: bytes, check: LeafCheck) -> None:
+        """Write a check, and have it looked at in the block after its window."""
+        self.checks[unit] = check
+        if check.deadline:
+            self.by_height.put(check.deadline + 1, unit)
+        else:
+            self.by_height.drop(unit)
+
+    def next_auditor(self, unit: bytes, check: LeafCheck) -> tuple[bytes | None, int]:
+        """Who audits next, drawn by stake among those in office who may; and at how many it took a look.
+
+        One order for the whole check: who leaves it brings in the next one, and nobody by a new draw.
+        """
+        assert check.seed is not None, "leaves are shown when it is known which"
+        entrants = in_office(self.devices)
+        order = lottery(check.seed, _LABEL + unit, entrants, len(entrants))
+        needed = seat_of(check.terms) + self.balances.existential_deposit
+        outside = dict.fromkeys(self._outside(check))
+        for looks, place in enumerate(order, 1):
+            stash = entrants[place][0]
+            if stash not in outside and self._can_audit(stash, check.terms.sealed_at, needed):
+                return stash, looks
+        return None, len(order)
+
+    def _outside(self, check: LeafCheck) -> tuple[bytes, ...]:
+        """Who may not audit: who has to do with the batch, and who has audited it."""
+        terms = check.terms
+        own = (terms.customer, self.devices.operator(terms.customer))
+        return (*own, *terms.excluded, *(each.account for each in terms.answerers), *check.drawn)
+
+    def _can_audit(self, stash: bytes, sealed_at: int, needed: int) -> bool:
+        since = reads_since(self.devices, stash)
+        return since is not None and since <= sealed_at and self.balances.free_balance(stash) >= needed
+
+
+def seat_of(terms: CheckTerms) -> int:
+    """What an auditor of a check holds."""
+    return auditor_seat(terms.collateral, terms.fee)

@@ -1,0 +1,170 @@
+"""A check from the settlement of its batch to its end: leaves drawn, shown, computed by an auditor, disputed.
+
+Always: nobody knows which leaves are looked at before the batch is settled; who answered shows them, or loses; one
+auditor after the other is drawn until one says something that stands, and then the customer may doubt for a while.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpu_tasks.batches.leaf_draws import covers, drawn_points, leaves_to_check, weight_floor
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, holds
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.leaf_checks import cases, ending
+from gpu_tasks.market.leaf_checks.checks import (
+    AUDITORS_MAX,
+    LEAF_BOND,
+    LEAF_SEAT,
+    CheckTerms,
+    LeafCheck,
+    LeafDoubt,
+    LeafStage,
+    ShownLeaf,
+)
+from gpu_tasks.market.leaf_checks.events import (
+    AuditorDrawn,
+    AuditorSilent,
+    CheckWindowClosed,
+    LeavesDrawn,
+    LeavesPassed,
+    LeavesShown,
+    NotAnswerer,
+    NotAuditor,
+    NotBatchCustomer,
+    NothingDoubted,
+    WrongLeaves,
+)
+from gpu_tasks.market.leaf_checks.fees import dispute_bond
+from gpu_tasks.market.leaf_checks.ground import LeafGround, seat_of
+from runtime.frame.holds import Hold
+from runtime.frame.pallet import ensure
+
+
+def begin(room: LeafGround, unit: bytes, terms: CheckTerms) -> None:
+    """A batch is settled: its leaves are drawn by a beacon that nobody knows yet."""
+    assert unit not in room.checks, "a batch is settled once"
+    room.checks[unit] = LeafCheck(terms, room.windows_for(terms.run_blocks), recorded_at=room.height)
+    room.by_finality.put(room.height + BEACON_DELAY, unit)
+
+
+def step(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
+    """Do what is due; at how many in office it took a look."""
+    if check.stage is LeafStage.AWAITED:
+        _draw(room, unit, check)
+        return 0
+    if check.stage is LeafStage.SHOWING and check.shown:
+        return _ask(room, unit, check)
+    assert room.height > check.deadline, "a check is looked at when its window is over"
+    if check.stage is LeafStage.SHOWING:
+        ending.withhold(room, unit, check)
+    elif check.stage is LeafStage.CHECKING:
+        return _ask(room, unit, _without_silent(room, unit, check))
+    elif check.stage is LeafStage.OPEN:
+        cases.conclude(room, unit, check)
+    return 0
+
+
+def show(
+    room: LeafGround, unit: bytes, check: LeafCheck, who: bytes, totals: Totals, paths: Sequence[LeafPath]
+) -> None:
+    """One of those who answered shows the leaf of each point; an auditor is drawn by the hook of the next block."""
+    terms = check.terms
+    ensure(any(each.account == who for each in terms.answerers), NotAnswerer)
+    ensure(check.stage is LeafStage.SHOWING and not check.shown and room.height <= check.deadline, CheckWindowClosed)
+    ensure(batch_root(totals) == terms.output_root and totals.requests == terms.requests, WrongLeaves)
+    assert check.seed is not None, "it is known which leaves are shown"
+    floor = weight_floor(terms.allowed, terms.requests)
+    points = drawn_points(check.seed, unit, totals, floor, input_share=terms.input_share)
+    ensure(len(paths) == len(points), WrongLeaves)
+    for path, point in zip(paths, points, strict=True):
+        ensure(covers(totals, floor, path, point, input_share=terms.input_share), WrongLeaves)
+    shown = dict.fromkeys(ShownLeaf(path.index, path.node) for path in paths)
+    for each in terms.answerers:
+        del room.duties[each.account, unit]
+    room.emit(LeavesShown(unit, who, len(shown)))
+    room.put(unit, replace(check, shown=tuple(shown), deadline=room.height))
+
+
+def pass_leaves(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, who: bytes, proof: bytes) -> None:
+    """The auditor found all of them right."""
+    _ensure_audits(room, check, who)
+    del room.duties[who, unit]
+    room.emit(LeavesPassed(unit, who, proof))
+    cases.watch(room, handler, unit, check, who, proof)
+
+
+def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, who: bytes, index: int, found: bytes) -> None:
+    """The auditor found another leaf than the one that was shown."""
+    _ensure_audits(room, check, who)
+    shown = next((leaf for leaf in check.shown if leaf.index == index), None)
+    ensure(shown is not None and shown.node != found, NothingDoubted)
+    assert shown is not None, "looked at above"
+    del room.duties[who, unit]
+    cases.doubt(room, handler, unit, check, LeafDoubt(who, shown, found), seat_of(check.terms))
+
+
+def dispute(
+    room: LeafGround,
+    handler: int,
+    unit: bytes,
+    check: LeafCheck,
+    who: bytes,
+    totals: Totals,
+    path: LeafPath,
+    found: bytes,
+) -> None:
+    """The customer calls any leaf wrong, with a bond that pays the judges if it is right."""
+    terms = check.terms
+    ensure(who == terms.customer, NotBatchCustomer)
+    ensure(check.stage is LeafStage.OPEN and room.height <= check.deadline, CheckWindowClosed)
+    ensure(batch_root(totals) == terms.output_root and holds(totals, path), WrongLeaves)
+    ensure(path.node != found, NothingDoubted)
+    bond = dispute_bond(terms.judge_fee)
+    room.lock.lock(who, Hold(LEAF_BOND, unit), bond)
+    cases.doubt(room, handler, unit, check, LeafDoubt(who, ShownLeaf(path.index, path.node), found), bond)
+
+
+def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """The beacon says which leaves are looked at; or finality stood still for longer than it remembers."""
+    seed = room.beacon.value_at(check.recorded_at + BEACON_DELAY)
+    if seed is None:
+        room.checks[unit] = replace(check, recorded_at=room.height)
+        room.by_finality.put(room.height + BEACON_DELAY, unit)
+        return
+    until = room.height + check.windows.show
+    for each in check.terms.answerers:
+        room.duties[each.account, unit] = True
+    room.emit(LeavesDrawn(unit, leaves_to_check(check.terms.requests), seed, until))
+    room.put(unit, replace(check, stage=LeafStage.SHOWING, seed=seed, deadline=until))
+
+
+def _ask(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
+    """Draw the next auditor; where there is none any more, it is the customer's turn. How many it looked at."""
+    auditor, looks = room.next_auditor(unit, check) if len(check.drawn) < AUDITORS_MAX else (None, 0)
+    height, windows = room.height, check.windows
+    if auditor is None:
+        room.put(unit, replace(check, stage=LeafStage.OPEN, deadline=height + windows.dispute))
+        return looks
+    seat, until = seat_of(check.terms), height + windows.check
+    room.lock.lock(auditor, Hold(LEAF_SEAT, unit), seat)
+    room.duties[auditor, unit] = True
+    room.emit(AuditorDrawn(unit, auditor, seat, until))
+    drawn = (*check.drawn, auditor)
+    room.put(unit, replace(check, stage=LeafStage.CHECKING, auditor=auditor, drawn=drawn, deadline=until))
+    return looks
+
+
+def _without_silent(room: LeafGround, unit: bytes, check: LeafCheck) -> LeafCheck:
+    """The auditor said nothing, if there is one: of its seat a fee stays, for what others make of the check."""
+    if check.auditor is None:
+        return check
+    ending.release_auditor(room, unit, check.auditor, but=check.terms.fee)
+    del room.duties[check.auditor, unit]
+    room.emit(AuditorSilent(unit, check.auditor))
+    return replace(check, auditor=None, silent=(*check.silent, check.auditor))
+
+
+def _ensure_audits(room: LeafGround, check: LeafCheck, who: bytes) -> None:
+    """NotAuditor or CheckWindowClosed unless the account's stash audits now."""
+    ensure(check.auditor is not None and who == check.auditor, NotAuditor)
+    ensure(check.stage is LeafStage.CHECKING and room.height <= check.deadline, CheckWindowClosed)

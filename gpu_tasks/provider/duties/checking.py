@@ -1,0 +1,133 @@
+"""Checks of batches: the own leaves are shown, and as an auditor those of others computed and passed, or doubted.
+
+Always: what is shown and what is said follow from chain, input and journal alone, so they are the same after a restart;
+an auditor that cannot have the input says nothing, which costs a fee at most. Who is called a liar appeals by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from enum import Enum, auto
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks.checks import LeafStage
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.appealing import is_found_lying
+from gpu_tasks.provider.duties.leaf_work import computed_leaves, proof_by, showing_call, wrong_leaf
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sending import StepBook, StepKey, StepMessage
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.journal.records import UnitResult
+from runtime.encoding.codec import DecodeError
+
+TURN_BLOCKS = 4
+"""Who answered second shows the leaves where the first has not for so long, and so on: all at once would cost fees."""
+
+
+class CheckStep(Enum):
+    """What to do next about a check."""
+
+    SHOW = auto()
+    SAY = auto()
+    APPEAL = auto()
+    """Where a verdict says that this provider has lied: it knows what it computed."""
+
+
+class CheckDuty:
+    """Takes the steps of all checks."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Computes on any device that is free; races go before."""
+        self.parts = parts
+        self.book: StepBook[CheckStep] = StepBook(parts)
+        self._keys: set[StepKey] = set()
+
+    async def step(self, view: View) -> None:
+        """Do what all checks ask for now."""
+        self.book.look(view)
+        keys = {(status.unit, len(status.check.drawn)): status for status in view.checks}
+        for key, status in keys.items():
+            step = self._next(status, view.newest)
+            if step is not None and self.book.is_due(key, step):
+                self.book.tasks.start(key, self._work(step, status))
+        for key in self._keys - keys.keys():
+            self.book.forget(key)
+        self._keys = set(keys)
+
+    def _next(self, status: CheckStatus, newest: int) -> CheckStep | None:
+        check = status.check
+        if check.stage is LeafStage.SHOWING:
+            return CheckStep.SHOW if self._is_own_turn(status, newest) else None
+        if check.stage is LeafStage.CHECKING:
+            return CheckStep.SAY if check.auditor == self.parts.identity.stash else None
+        return CheckStep.APPEAL if check.case is not None else None
+
+    def _work(self, step: CheckStep, status: CheckStatus) -> Coroutine[None, None, None]:
+        works = {CheckStep.SHOW: self._show, CheckStep.SAY: self._audit, CheckStep.APPEAL: self._appeal}
+        return works[step](status)
+
+    def _is_own_turn(self, status: CheckStatus, newest: int) -> bool:
+        check, stash = status.check, self.parts.identity.stash
+        place = [each.account for each in check.terms.answerers].index(stash)
+        return newest >= check.deadline - check.windows.show + place * TURN_BLOCKS
+
+    async def _show(self, status: CheckStatus) -> None:
+        """Only what the journal has of the result that was settled: nothing is computed again for it."""
+        unit, tell = status.unit, self.parts.telemetry.tell
+        try:
+            result = self._settled(status)
+            posted = await self._posted(unit)
+            asked = await self.parts.inputs.reopen(posted)
+            call = showing_call(self.parts.identity.genesis, status, asked.salt, result.outcomes)
+            await self.book.send(StepMessage(call, "leaves_shown", {"unit": unit}))
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
+            tell("leaves_not_shown", unit=unit, problem=str(error))
+
+    def _settled(self, status: CheckStatus) -> UnitResult:
+        """What the journal has of the result that is checked."""
+        races = [entry.result for key, entry in self.parts.journal.races.items() if key[0] == status.unit]
+        for result in races:
+            if result is not None and result.output_root == status.check.terms.output_root:
+                return result
+        raise ExecutionError("the journal has no such result")
+
+    async def _audit(self, status: CheckStatus) -> None:
+        """Compute the leaves that were shown; doubt the first that is another one, else pass."""
+        unit, check, identity = status.unit, status.check, self.parts.identity
+        try:
+            posted = await self._posted(unit)
+            form = await self.parts.form_of(posted)
+            asked = await self.parts.inputs.open(posted)
+            indices = [leaf.index for leaf in check.shown]
+            found = await computed_leaves(self.parts, unit, posted, form, asked, indices)
+            wrong = wrong_leaf(check, found)
+            if wrong is None:
+                proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
+                message = StepMessage(LeafChecks.pass_leaves(unit=unit, proof=proof), "leaves_passed", {"unit": unit})
+            else:
+                call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.node)
+                message = StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
+            await self.book.send(message)
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
+            self.parts.telemetry.tell("leaves_not_computed", unit=unit, problem=str(error))
+
+    async def _appeal(self, status: CheckStatus) -> None:
+        unit, case_id = status.unit, status.check.case
+        try:
+            case = None if case_id is None else await self.parts.chain.case(case_id)
+            if case_id is not None and case is not None and is_found_lying(case, self.parts.identity.stash):
+                await self.book.send(StepMessage(Courts.appeal(case=case_id), "appealed", {"unit": unit}))
+        except ChainError as error:
+            self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
+
+    async def _posted(self, unit: bytes) -> Unit:
+        """The unit as the final chain has it: nothing is said of another input."""
+        status = await self.parts.chain.final_unit(unit)
+        if status is None:
+            raise ChainError("the final chain does not know the unit yet")
+        return status.unit

@@ -1,0 +1,77 @@
+"""Leaves of a batch: those of the own result, as they are shown; and those that an auditor or a judge computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
+from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
+from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
+from gpu_tasks.batches.sum_tree import batch_root, leaf_node, leaf_paths, totals_of
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks.checks import LeafCheck
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks.proofs import leaves_proof
+from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.work import outcomes_of, payable_requests
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.frame.call import Call
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLeaf:
+    """A leaf that was computed again: of which request, and what that gave."""
+
+    index: int
+    request: bytes
+    outcome: BatchOutcome
+    leaf: Leaf
+
+    @property
+    def node(self) -> bytes:
+        """What must stand for it in the tree."""
+        return leaf_node(self.index, self.leaf)
+
+
+def showing_call(genesis: bytes, status: CheckStatus, salt: bytes, content: bytes) -> Call:
+    """What shows the drawn leaves of the own result; ExecutionError where that is another one than was settled."""
+    check, terms = status.check, status.check.terms
+    leaves = leaves_of(genesis, status.unit, salt, decode_outcomes(content))
+    totals = totals_of(leaves)
+    if check.seed is None or batch_root(totals) != terms.output_root:
+        raise ExecutionError("the journal's result is another one than was settled")
+    floor, share = weight_floor(terms.allowed, terms.requests), terms.input_share
+    points = drawn_points(check.seed, status.unit, totals, floor, input_share=share)
+    indices = [index_at(leaves, floor, point, input_share=share) for point in points]
+    return LeafChecks.show_leaves(unit=status.unit, totals=totals, paths=tuple(leaf_paths(leaves, indices)))
+
+
+async def computed_leaves(
+    parts: Parts, unit_id: bytes, unit: Unit, form: WorkloadForm, asked: UnitInput, indices: Sequence[int]
+) -> list[FoundLeaf]:
+    """Some leaves of a batch, from its input; UnusableInputError for one that nobody could have answered."""
+    requests = payable_requests(form, asked, unit.terms)
+    chosen = [requests[index] for index in indices]
+    outcomes = outcomes_of(form, chosen, await parts.workshop.recompute_many(form, chosen))
+    genesis, salt = parts.identity.genesis, asked.salt
+    return [
+        FoundLeaf(index, request, outcome, leaf_of(genesis, unit_id, salt, index, outcome))
+        for index, request, outcome in zip(indices, chosen, outcomes, strict=True)
+    ]
+
+
+def proof_by(
+    genesis: bytes, unit: bytes, check: LeafCheck, auditor: bytes, salt: bytes, found: Sequence[FoundLeaf]
+) -> bytes:
+    """What the auditor passes with that found this, or should have passed with: see `proofs`."""
+    digests = [each.leaf.digest for each in found]
+    return leaves_proof(genesis, unit, auditor, salt, digests, is_shown=wrong_leaf(check, found) is None)
+
+
+def wrong_leaf(check: LeafCheck, found: Sequence[FoundLeaf]) -> FoundLeaf | None:
+    """The first leaf that is another one than was shown."""
+    return next((each for each, shown in zip(found, check.shown, strict=True) if each.node != shown.node), None)

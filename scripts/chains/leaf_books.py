@@ -1,0 +1,69 @@
+"""The books of checks of batches, counted independently of the pallet: what is held, awaited and owed."""
+
+from collections import Counter
+
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.fees import dispute_bond
+from gpu_tasks.market.leaf_checks.ground import seat_of
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
+
+JUDGED = (LeafStage.PROVING, LeafStage.DOUBTED)
+
+
+def leaf_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
+    """What each account should hold for each check; every check ends by itself, and owes what its stage says."""
+    room = bound[LeafChecks]
+    expected: Counter[tuple[bytes, Hold]] = Counter()
+    owed: set[tuple[bytes, bytes]] = set()
+    for unit, check in room.checks.items():
+        assert check is not None
+        expected += _held(unit, check)
+        owed |= {(who, unit) for who in _owes(check)}
+        assert (check.case is not None) == (check.stage in JUDGED)
+        assert bool(room.final_place[unit]) == (check.stage is LeafStage.AWAITED)
+        assert bool(room.height_place[unit]) == (check.stage not in (*JUDGED, LeafStage.AWAITED))
+        record = bound[InferenceMarket].units[unit]
+        assert record is not None
+        assert record.is_watched
+        assert record.leaf_audit_ppm
+    assert owed == {keys for keys, _ in room.duties.items()}
+    waiting = {unit for unit, _ in (*room.height_place.items(), *room.final_place.items())}
+    assert waiting <= {unit for unit, _ in room.checks.items()}
+    return expected
+
+
+def leaf_cases(bound: Bound) -> tuple[set[bytes], set[bytes]]:
+    """The batches that are checked, and the cases of their checks; each of these is before the courts."""
+    room = bound[LeafChecks]
+    checks = {unit: check for unit, check in room.checks.items() if check is not None}
+    cases = {check.case: unit for unit, check in checks.items() if check.case is not None}
+    assert cases == dict(room.unit_of_case.items())
+    assert all(case in bound[Courts].cases for case in cases)
+    return set(checks), set(cases)
+
+
+def _held(unit: bytes, check: LeafCheck) -> Counter[tuple[bytes, Hold]]:
+    terms = check.terms
+    held = Counter({(terms.customer, Hold(LEAF_FEE, unit)): terms.fee})
+    if check.auditor is not None:
+        held[check.auditor, Hold(LEAF_SEAT, unit)] += seat_of(terms)
+    for who in check.silent:
+        held[who, Hold(LEAF_SEAT, unit)] += terms.fee
+    if check.doubt is not None and check.doubt.doubter == terms.customer:
+        held[terms.customer, Hold(LEAF_BOND, unit)] += dispute_bond(terms.judge_fee)
+    return held
+
+
+def _owes(check: LeafCheck) -> tuple[bytes, ...]:
+    if check.stage is LeafStage.SHOWING and not check.shown:
+        return tuple(each.account for each in check.terms.answerers)
+    if check.stage is LeafStage.CHECKING and check.auditor is not None:
+        return (check.auditor,)
+    auditor = () if check.auditor is None else (check.auditor,)
+    if check.stage is LeafStage.DOUBTED:
+        return *(each.account for each in check.terms.answerers), *auditor
+    return auditor if check.stage is LeafStage.PROVING else ()

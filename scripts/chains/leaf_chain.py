@@ -1,0 +1,229 @@
+"""A chain whose batches are checked by their leaves: races over made-up leaves, auditors and judges who act as told."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
+from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.batches.sum_tree import LeafPath, batch_root, leaf_path, leaf_paths, totals_of
+from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks.proofs import leaves_proof
+from runtime.cryptography.hashing import blake2_256
+from runtime.frame.call import Call
+from runtime.pallets.balances import Balances
+from scripts.chains.judge_steps import due_of, opens
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    OGPU,
+    Keys,
+    MarketChain,
+    Step,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    signed,
+    terms,
+)
+
+TOKENS_EACH = 16
+SALT = blake2_256(b"salt of a sealed input")
+RACE_BLOCKS_MAX = 60
+Opinion = Answered | Unanswerable
+
+
+def leaves_for(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:
+    """The leaves of a batch whose request number i takes i % 16 + 1 tokens; those of `wrong` are made up."""
+    names = (b"wrong" if index in wrong else b"right" for index in range(requests))
+    return tuple(
+        Leaf(0, index % TOKENS_EACH + 1, blake2_256(name + unit + index.to_bytes(4, "little")))
+        for index, name in enumerate(names)
+    )
+
+
+@dataclass
+class LeafChain:
+    """Batches one after another on a chain of `size` validators; the pot has something."""
+
+    size: int = 10
+    requests: int = 40
+    price: int = OGPU
+    numbers: dict[str, Any] = field(default_factory=dict)
+    racers: int = 2
+    kind: type[MarketChain] = MarketChain
+    silent: Collection[str] = ()
+    """Judges who say nothing."""
+
+    def __post_init__(self) -> None:
+        """Make block 0, and put something into the pot."""
+        numbers = {
+            "LeafChecks.check_from": 2,
+            "LeafChecks.show_blocks": 8,
+            "LeafChecks.check_blocks": 8,
+            **self.numbers,
+        }
+        self.chain = self.kind(named_keys(self.size), [], numbers)
+        self.said: dict[bytes, Opinion] = {}
+        """What judges say of a case, where that is not the truth."""
+        self.leaves: dict[bytes, tuple[Leaf, ...]] = {}
+        self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 100 * OGPU))
+
+    # ------------------------------------------------------------------------------------------------------- the batch
+
+    def settled(self, wrong: Collection[int] = ()) -> bytes:
+        """A batch whose racers agree on leaves of which some are wrong, from its post to its settlement; its unit."""
+        tokens = self.requests * TOKENS_EACH
+        asked = replace(terms(self.price, self.racers, self.chain.height - 1, tokens), requests=self.requests)
+        (unit,) = self.chain.post(asked)
+        self.leaves[unit] = leaves_for(unit, self.requests, wrong)
+        for _ in range(RACE_BLOCKS_MAX):
+            if self.unit(unit).state is UnitState.SETTLED:
+                return unit
+            self.chain.block(*self._race(unit))
+        raise AssertionError("a race without end")
+
+    def unit(self, unit: bytes) -> Unit:
+        """The unit as it stands."""
+        return self.chain.unit(unit)
+
+    def check(self, unit: bytes) -> LeafCheck:
+        """The check of a batch that is not over."""
+        return self.chain.now()[LeafChecks].open_check(unit)
+
+    def is_over(self, unit: bytes) -> bool:
+        """Whether the check has ended."""
+        return unit not in self.chain.now()[LeafChecks].checks
+
+    def until(self, unit: bytes, *stages: LeafStage) -> LeafCheck | None:
+        """Blocks in which judges act, until the check is in one of the stages, or over."""
+        for _ in range(500):
+            check = self.chain.now()[LeafChecks].checks[unit]
+            if check is None or check.stage in stages:
+                return check
+            self.chain.block(*self.judge_steps())
+        raise AssertionError("a check without end")
+
+    # ------------------------------------------------------------------------------------------------ who takes part
+
+    def answerers(self, unit: bytes) -> list[Keys]:
+        """Who may show the leaves, the winner first."""
+        return [self.chain.keys_of(each.account) for each in self.check(unit).terms.answerers]
+
+    def auditor(self, unit: bytes) -> Keys:
+        """Who audits now."""
+        self.until(unit, LeafStage.CHECKING)
+        while self.check(unit).auditor is None:
+            self.chain.block()
+        found = self.check(unit).auditor
+        assert found is not None
+        return self.chain.keys_of(found)
+
+    def drawn(self, unit: bytes) -> tuple[int, ...]:
+        """The leaf that each point names."""
+        check, leaves = self.check(unit), self.leaves[unit]
+        assert check.seed is not None
+        floor = weight_floor(check.terms.allowed, check.terms.requests)
+        share = check.terms.input_share
+        points = drawn_points(check.seed, unit, totals_of(leaves), floor, input_share=share)
+        return tuple(index_at(leaves, floor, point, input_share=share) for point in points)
+
+    def show_call(self, unit: bytes, /, **changed: Any) -> Call:
+        """What shows the drawn leaves, with something changed."""
+        paths = tuple(leaf_paths(self.leaves[unit], self.drawn(unit)))
+        return LeafChecks.show_leaves(
+            **{"unit": unit, "totals": totals_of(self.leaves[unit]), "paths": paths, **changed}
+        )
+
+    def shown(self, unit: bytes) -> Keys:
+        """Blocks until the leaves are shown and an auditor is drawn; the auditor."""
+        self.until(unit, LeafStage.SHOWING)
+        self.chain.block(signed(self.answerers(unit)[0].provider, self.show_call(unit)))
+        return self.auditor(unit)
+
+    def path(self, unit: bytes, index: int) -> LeafPath:
+        """The path of a leaf as it was answered."""
+        return leaf_path(self.leaves[unit], index)
+
+    def node(self, unit: bytes, index: int, *, is_right: bool = True) -> bytes:
+        """The node of a leaf, as it should be or as some liar has it."""
+        wrong = () if is_right else (index,)
+        return leaf_path(leaves_for(unit, self.requests, wrong), index).node
+
+    def proof(self, unit: bytes, auditor: bytes) -> bytes:
+        """The proof of who computed the drawn leaves: right or not."""
+        indices = tuple(leaf.index for leaf in self.check(unit).shown)
+        right = leaves_for(unit, self.requests)
+        is_shown = all(right[index] == self.leaves[unit][index] for index in indices)
+        digests = [right[index].digest for index in indices]
+        return leaves_proof(GENESIS_HASH, unit, auditor, SALT, digests, is_shown=is_shown)
+
+    def passes(self, unit: bytes, auditor: Keys, proof: bytes | None = None) -> Step:
+        """A step: the auditor passes, with its true proof or another."""
+        return signed(
+            auditor.provider,
+            LeafChecks.pass_leaves(unit=unit, proof=self.proof(unit, auditor.stash) if proof is None else proof),
+        )
+
+    def doubts(self, unit: bytes, auditor: Keys, index: int, found: bytes) -> Step:
+        """A step: the auditor doubts a leaf."""
+        return signed(auditor.provider, LeafChecks.doubt_leaf(unit=unit, index=index, found=found))
+
+    def dispute_call(self, unit: bytes, index: int, found: bytes, /, **changed: Any) -> Call:
+        """What the customer disputes a leaf with."""
+        named = {"unit": unit, "totals": totals_of(self.leaves[unit]), "path": self.path(unit, index), "found": found}
+        return LeafChecks.dispute_leaf(**{**named, **changed})
+
+    # ------------------------------------------------------------------------------------------------------ the judges
+
+    def truth(self, case: bytes) -> Opinion:
+        """What an honest judge says of a case of a check."""
+        room = self.chain.now()[LeafChecks]
+        unit, check = room.of_case(case)
+        if check.doubt is not None:
+            return Answered(self.node(unit, check.doubt.shown.index))
+        assert check.auditor is not None
+        return Answered(self.proof(unit, check.auditor))
+
+    def judge_steps(self) -> Iterator[Step]:
+        """What all judges do in the next block."""
+        courts, height = self.chain.now()[Courts], self.chain.height + 1
+        for case, record in courts.cases.items():
+            if record is None or record.round is None:
+                continue
+            for judge in record.benches[-1].members:
+                keys = self.chain.keys_of(judge)
+                if keys.name not in self.silent:
+                    said = opens(keys, case, self.said.get(case) or self.truth(case))
+                    yield from due_of(courts, case, keys, said, height=height, final=height - 1)
+
+    # ----------------------------------------------------------------------------------------------------------- money
+
+    def owned(self, *who: bytes) -> int:
+        """What some accounts have, free and held."""
+        accounts = self.chain.now()[Balances].system.account
+        return sum(accounts[each].data.free + accounts[each].data.reserved for each in who)
+
+    @property
+    def pot(self) -> int:
+        """What is in the audit pot."""
+        return self.owned(AUDIT_POT)
+
+    def _race(self, unit: bytes) -> Sequence[Step]:
+        record, root = self.unit(unit), batch_root(totals_of(self.leaves[unit]))
+        if record.state is not UnitState.RACING or record.round is None:
+            return ()
+        if not record.round.closed_at:
+            racing = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.commitment is None]
+            return [commit(keys, unit, record, root) for keys in racing]
+        if record.round.closed_at > self.chain.height - 1:
+            return ()
+        totals = totals_of(self.leaves[unit])
+        owners = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.reveal is None]
+        return [attach(*(attestation(keys, unit, record, root, totals=totals) for keys in owners))]

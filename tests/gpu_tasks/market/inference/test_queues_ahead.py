@@ -1,0 +1,279 @@
+"""Devices that are drawn for units while they work on one: whose turn it is, how long each has, what a miss ends."""
+
+import pytest
+
+from gpu_tasks.market.api import GpuTasksApi
+from gpu_tasks.market.devices import events as dev
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import QUEUE_MAX
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitState, racer_of
+from queued_units import DRAW_BLOCKS, LEASE, ahead, began, device_of, one_device
+from runtime.frame.api import Apis
+from runtime.frame.pallet import Signed
+from scripts.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    OGPU,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    per_thousand,
+    refused,
+    signed,
+    terms,
+)
+from unit_cases import RIGHT, wait_for_race
+
+
+def test_a_device_takes_as_many_units_as_its_owner_said_and_the_rest_sleeps() -> None:
+    chain, only = one_device()
+    posted = chain.post(*(terms(OGPU, 1) for _ in range(5)))
+    chain.blocks(DRAW_BLOCKS)
+    states = [chain.unit(unit_id).state for unit_id in posted]
+    assert (states.count(UnitState.RACING), states.count(UnitState.QUEUED)) == (3, 2)
+    held = device_of(chain, only)
+    assert held.secured == sum(racer.collateral for unit_id in posted for racer in chain.unit(unit_id).racers), (
+        "each holds its part of the bond from the draw on"
+    )
+
+
+def test_its_bond_bounds_them_too() -> None:
+    chain, only = one_device(queue=QUEUE_MAX)
+    dear = [terms(10 * OGPU, 1) for _ in range(16)]
+    chain.blocks(3)
+    chain.block(signed(only.stash, InferenceMarket.offer(device=only.device, service=0, ask=per_thousand(10 * OGPU))))
+    posted = chain.post(*dear)
+    chain.blocks(DRAW_BLOCKS + 14)  # their price rises to what is asked
+    held = device_of(chain, only)
+    racing = [unit_id for unit_id in posted if chain.unit(unit_id).state is UnitState.RACING]
+    each = max(racer.collateral for unit_id in racing for racer in chain.unit(unit_id).racers)
+    assert 0 < len(racing) < 16
+    assert held.bond - held.secured < 2 * each
+
+
+def test_units_go_to_who_has_the_fewest() -> None:
+    chain = MarketChain(named_keys(4), queue=3)
+    chain.blocks(3)
+    for _ in range(3):
+        chain.post(*(terms(OGPU, 1) for _ in range(4)))
+        chain.blocks(DRAW_BLOCKS)
+        assert len({len(device_of(chain, one).behind) for one in chain.validators}) == 1
+
+
+def test_a_lease_counts_from_the_commit_before() -> None:
+    chain, only = one_device()
+    first, second, third = ahead(chain)
+    assert began(chain, first)
+    assert (began(chain, second), began(chain, third)) == (0, 0)
+    chain.blocks(LEASE - 5)
+    chain.block(commit(only, first, chain.unit(first), RIGHT))
+    assert began(chain, second) == chain.height
+    assert began(chain, third) == 0
+    last = chain.height + LEASE
+    chain.block()
+    chain.block(attach(attestation(only, first, chain.unit(first), RIGHT)))
+    chain.blocks(LEASE - 3)
+    assert [racer.is_out for racer in chain.unit(second).racers] == [False]
+    chain.block(commit(only, second, chain.unit(second), RIGHT))
+    assert chain.height == last
+    assert not chain.happened(ev.RaceMissed)
+
+
+def test_what_is_behind_may_be_done_first() -> None:
+    chain, only = one_device()
+    first, second, third = ahead(chain)
+    chain.block(commit(only, second, chain.unit(second), RIGHT))
+    held = device_of(chain, only)
+    assert (held.assignment, held.behind) == (first, (third,))
+    chain.block()
+    chain.block(attach(attestation(only, second, chain.unit(second), RIGHT)))
+    assert chain.unit(second).state is UnitState.SETTLED
+    assert chain.unit(first).state is UnitState.RACING
+
+
+def test_a_miss_sends_everything_behind_it_back_with_its_age() -> None:
+    chain, only = one_device()
+    posted_at = chain.height + 1
+    first, second, third = ahead(chain)
+    attempts = {unit_id: chain.unit(unit_id).attempt for unit_id in (second, third)}
+    while not chain.happened(ev.RaceMissed):
+        chain.block()
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert missed.unit == first
+    chain.block()
+    assert {recalled.unit for recalled in chain.happened(ev.RacerRecalled)} == {second, third}
+    chain.block()
+    for unit_id in (second, third):
+        unit = chain.unit(unit_id)
+        assert (unit.state, unit.posted_at, unit.racers) == (UnitState.QUEUED, posted_at, ())
+    held = device_of(chain, only)
+    assert (held.assignment, held.behind, held.secured, held.is_paused) == (None, (), 0, True)
+    assert not list(chain.now()[InferenceMarket].duties.items())
+    others = [signed(one.stash, Devices.resume(device=one.device)) for one in chain.validators[1:]]
+    chain.block(*others)
+    for unit_id in (second, third):
+        unit, (racer,) = wait_for_race(chain, unit_id, after=attempts[unit_id])
+        assert racer != only
+        assert unit.posted_at == posted_at
+
+
+def test_who_has_units_to_be_recalled_is_not_resumed_before() -> None:
+    chain, only = one_device()
+    ahead(chain)
+    while not chain.happened(ev.RaceMissed):
+        chain.block()
+    assert len(chain.now()[Devices].recalled[only.device]) == 2
+    with pytest.raises(dev.DeviceBusy):  # the hook of the next block comes before any call of it
+        chain.now().dispatch(Devices.resume(device=only.device), Signed(only.stash))
+    chain.block(signed(only.stash, Devices.resume(device=only.device)))
+
+
+def test_a_race_of_two_that_loses_one_is_filled_again() -> None:
+    chain = MarketChain(named_keys(6), queue=1)
+    idle = chain.validators[2:]
+    chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in idle))
+    chain.blocks(3)
+    (first,) = chain.post(terms(OGPU, 1))
+    wait_for_race(chain, first)
+    (late,) = (chain.keys_of(racer.owner) for racer in chain.unit(first).racers)
+    (second,) = chain.post(terms(OGPU, 2))
+    wait_for_race(chain, second)
+    other = next(one for one in chain.validators[:2] if one != late)
+    chain.block(*(signed(one.stash, Devices.resume(device=one.device)) for one in idle))
+    while not chain.happened(ev.RacerRecalled):
+        chain.block()
+    assert [missed.provider for missed in chain.happened(ev.RaceMissed)][:1] == [late.stash]
+    # the other has had its lease as well, or has committed: here it is still at it, for it began with the draw
+    unit = chain.unit(second)
+    assert racer_of(unit, late.stash) is None
+    while chain.unit(second).attempt == 1 and len(chain.unit(second).racers) < 2:
+        chain.block()
+    filled = chain.happened(ev.PlaceRefilled)
+    if filled:
+        assert (filled[0].unit, filled[0].declined) == (second, None)
+        assert racer_of(chain.unit(second), other.stash) is not None
+
+
+def test_nobody_comes_into_a_draw_by_a_commit_once_its_beacon_is_known() -> None:
+    """A full device that commits after the recording is no candidate: its end counts as if it had not been."""
+    chain, only = one_device(queue=1)
+    first, second = ahead(chain, 2)
+    (third,) = chain.post(terms(OGPU, 1))
+    recorded = chain.unit(third).recorded_at
+    chain.block(commit(only, first, chain.unit(first), RIGHT))
+    assert device_of(chain, only).freed_at == (recorded + 1,)
+    chain.blocks(2)
+    assert chain.unit(third).state is UnitState.QUEUED
+    unit, _ = wait_for_race(chain, third)
+    assert unit.recorded_at > recorded, "it was recorded anew first"
+    assert second in (device_of(chain, only).assignment, *device_of(chain, only).behind)
+
+
+def test_who_may_say_how_many_units_a_device_takes() -> None:
+    chain = MarketChain(named_keys(3))
+    one, other = chain.validators[:2]
+    chain.block(
+        refused(other.stash, Devices.set_queue(device=one.device, queue=1), dev.NotOwner),
+        refused(other.provider, Devices.set_queue(device=one.device, queue=1), dev.NotOwner),
+        refused(CUSTOMER.stash, Devices.set_queue(device=one.device, queue=1), dev.NotOwner),
+        refused(one.stash, Devices.set_queue(device=bytes(32), queue=1), dev.UnknownDevice),
+        refused(one.stash, Devices.set_queue(device=one.device, queue=QUEUE_MAX + 1), dev.QueueTooLong),
+    )
+    chain.block(signed(one.provider, Devices.set_queue(device=one.device, queue=QUEUE_MAX)))
+    assert device_of(chain, one).queue == QUEUE_MAX
+    assert device_of(chain, one).changed_at == chain.height
+    chain.block(signed(one.stash, Devices.set_queue(device=one.device, queue=0)))
+    assert device_of(chain, one).queue == 0
+    assert [said.queue for said in chain.happened(dev.DeviceQueueSet)] == [QUEUE_MAX, 0]
+
+
+def test_more_places_bring_nobody_into_a_draw_whose_beacon_is_known() -> None:
+    chain, only = one_device(queue=0)
+    (first,) = chain.post(terms(OGPU, 1))
+    wait_for_race(chain, first)
+    (second,) = chain.post(terms(OGPU, 1))
+    recorded = chain.unit(second).recorded_at
+    chain.block(signed(only.stash, Devices.set_queue(device=only.device, queue=1)))
+    chain.blocks(2)
+    assert chain.unit(second).state is UnitState.QUEUED
+    assert wait_for_race(chain, second)[0].recorded_at > recorded
+
+
+def test_a_provider_is_told_its_turn_and_its_own_time() -> None:
+    chain, only = one_device()
+    order = ahead(chain)
+    apis = Apis(chain.runtime, (GpuTasksApi,))
+    raw = apis.call(chain.state, GENESIS_HASH, "GpuTasksApi_duties", only.stash)
+    duties = {duty.id: duty for duty in apis.methods["GpuTasksApi_duties"].output.decode(raw)}
+    assert [duties[unit_id].before for unit_id in order] == [0, 1, 2]
+    assert duties[order[0]].commits_until == began(chain, order[0]) + LEASE + 1
+    assert [duties[unit_id].commits_until for unit_id in order[1:]] == [0, 0]
+
+
+def test_what_is_done_before_its_turn_gives_nobody_more_time() -> None:
+    chain, only = one_device()
+    first, second, third = ahead(chain)
+    before = began(chain, first)
+    chain.blocks(5)
+    chain.block(commit(only, second, chain.unit(second), RIGHT))
+    assert (began(chain, first), began(chain, third)) == (before, 0)
+    chain.block(commit(only, third, chain.unit(third), RIGHT))
+    assert began(chain, first) == before
+
+
+def test_more_places_wake_who_sleeps() -> None:
+    chain, only = one_device(queue=0)
+    first, second = chain.post(terms(OGPU, 1), terms(OGPU, 1))
+    chain.blocks(DRAW_BLOCKS)
+    (asleep,) = (unit_id for unit_id in (first, second) if chain.unit(unit_id).state is UnitState.QUEUED)
+    assert chain.unit(asleep).asleep_since
+    chain.block(signed(only.provider, Devices.set_queue(device=only.device, queue=1)))
+    chain.blocks(DRAW_BLOCKS)
+    assert [chain.unit(unit_id).state for unit_id in (first, second)] == [UnitState.RACING] * 2
+
+
+def test_a_unit_whose_racers_all_wait_is_looked_at_when_it_has_waited_enough() -> None:
+    chain, _ = one_device()
+    (*_, third) = ahead(chain)
+    chain.blocks(2)
+    current = chain.unit(third).round
+    assert current is not None
+    assert chain.now()[InferenceMarket].agenda_place[third] == current.leased_from + 2 * LEASE + 1
+
+
+def test_nobody_waits_longer_than_two_leases_and_who_let_him_takes_none_ahead_any_more() -> None:
+    chain, only = one_device(queue=3)
+    order = ahead(chain, 4)
+    for unit_id in order[:2]:
+        began_at = began(chain, unit_id)
+        chain.blocks(began_at + LEASE - 1 - chain.height)
+        chain.block(commit(only, unit_id, chain.unit(unit_id), RIGHT))
+        chain.blocks(2)
+        chain.block(attach(attestation(only, unit_id, chain.unit(unit_id), RIGHT)))
+    waited_since = chain.unit(order[3]).round
+    assert waited_since is not None
+    chain.blocks(waited_since.leased_from + 2 * LEASE + 1 - chain.height)
+    assert device_of(chain, only).queue == 0
+    chain.block()
+    held = device_of(chain, only)
+    assert (held.assignment, held.behind, held.is_paused) == (order[2], (), False), "what it works on stays"
+    assert [recalled.unit for recalled in chain.happened(ev.RacerRecalled)] == [order[3]]
+    chain.block()
+    assert (chain.unit(order[3]).state, chain.unit(order[3]).racers) == (UnitState.QUEUED, ())
+    assert not chain.happened(ev.RaceMissed)
+    chain.block(signed(only.provider, Devices.set_queue(device=only.device, queue=3)))
+    assert device_of(chain, only).queue == 3
+
+
+def test_a_device_that_has_room_for_a_unit_is_free_for_no_task() -> None:
+    chain, only = one_device()
+    chain.post(terms(OGPU, 1))
+    devices = chain.now()[Devices]
+    assert (devices.can_work(device_of(chain, only)), devices.is_free(device_of(chain, only))) == (True, True)
+    chain.blocks(DRAW_BLOCKS)
+    devices = chain.now()[Devices]
+    assert (devices.can_work(device_of(chain, only)), devices.is_free(device_of(chain, only))) == (True, False)

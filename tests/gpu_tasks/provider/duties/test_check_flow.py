@@ -1,0 +1,254 @@
+"""Checks of batches by daemons: leaves are shown and audited without anybody's help, and a liar loses."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fake_work import FakeForm
+from gpu_tasks.batches.leaves import leaves_of
+from gpu_tasks.batches.sum_tree import leaf_path, totals_of
+from gpu_tasks.market.api import InputReader, UnitStatus
+from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.inference.events import ProviderSlashed
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
+from gpu_tasks.market.leaf_checks.events import (
+    AuditorDrawn,
+    LeafCheckEnded,
+    LeafDoubted,
+    LeavesPassed,
+    LeavesShown,
+)
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.provider.duties.work import outcomes_of
+from provider_chain import INPUT_SALT, Miner, Village
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
+
+SIZE = 8
+ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]
+NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
+
+
+def play(folder: Path, scene: Callable[[Village], Awaitable[None]], size: int = SIZE, **numbers: Any) -> None:
+    async def main() -> None:
+        chain = MarketChain(named_keys(size), [], {**NUMBERS, **numbers})
+        async with Village(folder, size, chain=chain) as village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+async def until_checked(village: Village, unit: bytes, each_block: Callable[[], None] = lambda: None) -> CheckOutcome:
+    """Blocks, and a step of everybody after each, until the check of a batch is over."""
+    for _ in range(300):
+        village.node.block()
+        each_block()
+        for miner in list(village.miners):
+            await miner.step()
+        ended = [event for event in village.node.chain.happened(LeafCheckEnded) if event.unit == unit]
+        if ended:
+            return CheckOutcome(ended[0].outcome)
+    raise AssertionError("a check without end")
+
+
+def racers_of(village: Village, unit: bytes) -> list[Miner]:
+    status = village.node.api().unit(unit)
+    assert status is not None
+    return [village.miner(racer.owner) for racer in status.unit.racers]
+
+
+def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_answered(tmp_path: Path) -> None:
+    """A customer seals to all in office but who is elected next: racers open that, and must show it all the same."""
+
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        elected = InputReader(b"e" * 32, b"k" * 32, 0)
+        for miner in village.miners:
+            miner.chain.judging_readers = with_elected(miner.chain.judging_readers, village, unit, elected)  # type: ignore[assignment]
+        assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "no auditor opens it"
+        assert len(village.node.chain.happened(LeavesShown)) == 1
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, scene)
+
+
+def with_elected(
+    asked: Callable[[], Awaitable[Any]], village: Village, unit: bytes, elected: InputReader
+) -> Callable[[], Awaitable[Any]]:
+    """What a node says of who may judge: one more, once the unit is settled."""
+
+    async def judging_readers() -> Any:
+        readers = await asked()
+        status = village.node.api().unit(unit)
+        is_settled = status is not None and status.unit.state is UnitState.SETTLED
+        return (*readers, elected) if is_settled else readers
+
+    return judging_readers
+
+
+def test_honest_providers_show_and_pass_by_themselves(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        assert await until_checked(village, unit) is CheckOutcome.PASSED
+        assert len(village.node.chain.happened(LeavesShown)) == 1
+        assert len(village.node.chain.happened(LeavesPassed)) == 1
+        assert not village.node.failed, "nobody paid for a call that failed"
+        assert not village.node.chain.happened(ProviderSlashed)
+        (drawn,) = village.node.chain.happened(AuditorDrawn)
+        auditor = village.miner(drawn.auditor)
+        assert set(auditor.executor.runs) <= set(ASKED)
+        assert len(auditor.executor.runs) <= 1, "of four requests one was drawn"
+
+    play(tmp_path, scene)
+
+
+def test_two_who_agree_on_a_lie_are_found_by_the_auditor(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+
+        def spoil() -> None:
+            status = village.node.api().unit(unit)
+            assert status is not None
+            for miner in racers_of(village, unit):
+                miner.executor.spoil = status.unit.state is UnitState.RACING
+
+        outcome = await until_checked(village, unit, spoil)
+        status = village.node.api().unit(unit)
+        assert status is not None
+        racers = {miner.keys.stash for miner in racers_of(village, unit)}
+        if outcome is CheckOutcome.REFUTED:
+            assert {slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)} == racers
+            assert status.unit.is_refuted
+        else:
+            raise AssertionError(f"{outcome.name}: a lie in every leaf that says something")
+
+    play(tmp_path, scene)
+
+
+def test_where_the_first_is_away_the_second_shows_the_leaves(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        away: list[Miner] = []
+
+        def leave() -> None:
+            check = village.node.leaves().check(unit)
+            if check is not None and not away:
+                away.append(village.miner(check.terms.answerers[0].account))
+                village.miners.remove(away[0])
+
+        assert await until_checked(village, unit, leave) is CheckOutcome.PASSED
+        (shown,) = village.node.chain.happened(LeavesShown)
+        assert shown.provider != away[0].keys.stash
+        village.miners.append(away[0])
+
+    play(tmp_path, scene)
+
+
+def test_what_an_auditor_passed_with_is_what_its_judges_find(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        for _ in range(6):
+            unit = await village.post(ASKED, tokens_max=128)
+            assert await until_checked(village, unit) is CheckOutcome.PASSED
+        judges = [miner for miner in village.miners if "verdict_reveal" in miner.heard.names()]
+        assert judges, "somebody judged what an auditor passed with"
+        ended = {CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)}
+        assert ended == {CaseOutcome.AUDIT_RIGHT}
+
+    play(tmp_path, scene, **{"Courts.audit_rate_ppm": 1_000_000})
+
+
+def test_who_is_called_a_liar_by_two_of_three_appeals_by_itself(tmp_path: Path) -> None:
+    """Everybody but the racers is wrong about the leaf, auditor and committee; then they are not, and a court sits."""
+
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+
+        def spoil() -> None:
+            is_racing = not village.node.chain.happened(LeavesShown)
+            is_appealed = bool(village.node.chain.happened(CaseAppealed))
+            honest = racers_of(village, unit)
+            for miner in village.miners:
+                miner.executor.spoil = not is_racing and not is_appealed and miner not in honest
+
+        outcome = await until_checked(village, unit, spoil)
+        appealed = village.node.chain.happened(CaseAppealed)
+        assert outcome is CheckOutcome.PASSED
+        assert appealed[0].appellant in {miner.keys.stash for miner in racers_of(village, unit)}
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, scene, size=10)
+
+
+def test_nothing_is_checked_where_the_chain_does_not_ask_for_it(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        await village.run(unit)
+        assert not list(village.node.chain.now()[LeafChecks].checks.keys())
+
+    play(tmp_path, scene, **{"LeafChecks.check_from": 0})
+
+
+def test_judges_compute_the_leaf_that_a_customer_disputes_and_no_other(tmp_path: Path) -> None:
+    """One that nobody has shown: who answered is right about it, and pays nothing."""
+
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        outputs = [request[::-1] if request.startswith(b"complete") else None for request in ASKED]
+        leaves = leaves_of(GENESIS_HASH, unit, INPUT_SALT, outcomes_of(FakeForm(), ASKED, outputs))
+        disputed: list[int] = []
+
+        def dispute() -> None:
+            check = village.node.leaves().check(unit)
+            if check is not None and check.stage is LeafStage.OPEN and not disputed:
+                shown = {leaf.index for leaf in check.shown}
+                disputed.append(next(index for index in range(len(ASKED)) if index not in shown))
+                path, totals = leaf_path(leaves, disputed[0]), totals_of(leaves)
+                call = LeafChecks.dispute_leaf(unit=unit, totals=totals, path=path, found=b"n" * 32)
+                village.node.calls.append((CUSTOMER.stash, call))
+
+        assert await until_checked(village, unit, dispute) is CheckOutcome.PASSED
+        assert [event.doubt.shown.index for event in village.node.chain.happened(LeafDoubted)] == disputed
+        ended = [CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)]
+        assert CaseOutcome.DECIDED in ended
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, scene)
+
+
+def test_a_judge_says_nothing_of_a_batch_that_the_final_chain_has_not(tmp_path: Path) -> None:
+    """Nodes that lie about the terms: what was judged by them is never said."""
+
+    async def scene(village: Village) -> None:
+        is_told = False
+
+        def lying(told: Callable[[bytes], Awaitable[UnitStatus | None]]) -> Callable[[bytes], Awaitable[Any]]:
+            async def unit(name: bytes) -> UnitStatus | None:
+                status = await told(name)
+                if status is None or not is_told:
+                    return status
+                terms = replace(status.unit.terms, tokens_max=status.unit.terms.tokens_max + 1)
+                return replace(status, unit=replace(status.unit, terms=terms))
+
+            return unit
+
+        for miner in village.miners:
+            miner.chain.unit = lying(miner.chain.unit)  # type: ignore[assignment]  # its node lies
+        for _ in range(6):
+            is_told = False
+            unit = await village.post(ASKED, tokens_max=128)
+
+            def lie() -> None:
+                nonlocal is_told
+                is_told = bool(village.node.chain.happened(LeavesPassed))
+
+            await until_checked(village, unit, lie)
+            heard = {name for miner in village.miners for name in miner.heard.names()}
+            if "no_verdict" in heard:
+                assert "verdict_commit" not in heard
+                return
+        raise AssertionError("nobody was to judge")
+
+    play(tmp_path, scene, **{"Courts.audit_rate_ppm": 1_000_000})

@@ -1,0 +1,80 @@
+"""Node and network of a chain in a test's process: what is submitted goes into the next block that the test makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.market.api import GpuTasksApi
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey
+from gpu_tasks.market.courts_api import CourtsApi
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks_api import CheckStatus, LeafChecksApi
+from runtime.cryptography.signatures import verify
+from runtime.encoding.types import Signed, Unsigned
+from runtime.frame.api import Apis
+from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Bound
+from scripts.chains.market_chain import MarketChain
+from state_node import KeptBlocks
+
+
+@dataclass
+class FakeNode:
+    """A chain and what waits for its next block."""
+
+    chain: MarketChain
+    calls: list[tuple[bytes, Call]] = field(default_factory=list)
+    attestations: dict[OrderKey, AnyAttestation] = field(default_factory=dict)
+    attached: list[AnyAttestation] = field(default_factory=list)
+    """What blocks hold of those."""
+    failed: list[str] = field(default_factory=list)
+    is_omitting: bool = False
+    """Whether authors leave attestations out."""
+    is_late: bool = False
+    """Whether calls come into the block after the next."""
+    waiting: list[tuple[bytes, Call]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi, LeafChecksApi))
+        self.kept = KeptBlocks(self.chain)
+
+    def block(self) -> None:
+        """A block with everything that waits and is admissible."""
+        calls, self.calls = self.calls, []
+        if self.is_late:
+            calls, self.waiting = self.waiting, calls
+        steps = [self._attach] if self.attestations and not self.is_omitting else []
+        self.chain.block(*steps, *(self._attempt(account, call) for account, call in calls))
+
+    def _attach(self, bound: Bound) -> None:
+        waiting = [signed for _, signed in sorted(self.attestations.items())]
+        ready = [signed for signed in waiting if not bound[Attestations].problem(signed)]
+        if ready:
+            bound.dispatch(Attestations.attach(attestations=tuple(ready)), Unsigned())
+            self.attached += ready
+        self.attestations.clear()
+
+    def _attempt(self, account: bytes, call: Call) -> Any:
+        def step(bound: Bound) -> None:
+            try:
+                with bound.overlay.transaction():
+                    bound.dispatch(call, Signed(account))
+            except DispatchError as error:
+                self.failed.append(f"{call.name}: {type(error).__name__}")
+
+        return step
+
+    def api(self) -> GpuTasksApi:
+        return GpuTasksApi(self.apis, self.chain.state, bytes(32), verify)
+
+    def leaves(self) -> LeafChecksApi:
+        return LeafChecksApi(self.apis, self.chain.state, bytes(32), verify)
+
+    def checks(self, stash: bytes) -> tuple[CheckStatus, ...]:
+        return self.leaves().duties(stash) if LeafChecks in self.chain.pallets else ()
+
+    def courts(self) -> CourtsApi:
+        return CourtsApi(self.apis, self.chain.state, bytes(32), verify)
