@@ -60,11 +60,6 @@ def commit_deadline(current: Round, windows: Windows) -> int | None:
     return min(ends, default=None)
 
 
-def is_lease_over(current: Round, windows: Windows) -> bool:
-    """Whether a closed round ran its whole lease: who has not committed then had the time to."""
-    return bool(current.leased_from) and current.closed_at >= current.leased_from + windows.lease
-
-
 def reveal_deadline(current: Round, windows: Windows) -> int | None:
     """The last block in which a reveal counts; None before reveals are admissible."""
     return current.reveals_from + windows.reveal if current.reveals_from else None

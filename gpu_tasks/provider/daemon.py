@@ -213,6 +213,7 @@ class Daemon:
         for duty in view.duties:
             with self._telling(duty.id):
                 await self.racing.step(duty, view)
+        self.racing.stop_others(view)
         for seat in view.seats:
             with self._telling(seat.id):
                 await self.judging.step(seat, view)
@@ -237,7 +238,8 @@ class Daemon:
             self.parts.telemetry.tell("draining" if drains else "drains_no_more", height=view.height)
             await self.settle_devices(resume=not self.settings.keep_paused)
         journal = self.parts.journal
-        left = len(list(journal.open_races())) + len(list(journal.open_tasks())) + len(view.seats) + len(view.duties)
+        own = len(list(journal.open_races())) + len(list(journal.open_tasks()))
+        left = own + len(view.duties) + len(view.seats) + len(view.checks)
         if drains and not left and not self._is_drained:
             self._is_drained = True
             self.parts.telemetry.tell("drained", height=view.height)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -220,3 +220,26 @@ async def served(folder: Path, options: ServerOptions | None = None) -> AsyncIte
         await asyncio.gather(task, return_exceptions=True)
         await client.close()
         server.close()
+
+
+def has_begun(node: PlayedNode) -> bool:
+    """Whether something was sent: a first input has to be sealed at a height that the beacon calls final."""
+    return bool(node.pool or node.final)
+
+
+@contextlib.asynccontextmanager
+async def growing(node: PlayedNode, seconds: float, when: Callable[[PlayedNode], bool]) -> AsyncIterator[None]:
+    """A chain that has another block every so many seconds, while `when` says so."""
+
+    async def grow() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            if when(node):
+                node.author()
+
+    task = asyncio.create_task(grow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

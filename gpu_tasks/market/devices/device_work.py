@@ -108,12 +108,8 @@ class DeviceWork(Pallet):
 
     def halt(self, device: bytes, unit: UnitId) -> None:
         """Pause a device that failed a unit; what waited behind the one that it works on is to go to others."""
-        before = self._registered(device)
-        self.devices[device] = replace(before, is_paused=True, behind=())
-        if before.behind:
-            # a device that has units to be recalled is not resumed, so it has none behind it when it fails again
-            assert device not in self.recalled, "units are recalled before a device takes others"
-            self.recalled[device] = before.behind
+        self._recall_behind(device)
+        self.devices[device] = replace(self._registered(device), is_paused=True)
         self.emit(DevicePaused(device, unit))
 
     def close_queue(self, device: bytes) -> None:
@@ -121,12 +117,8 @@ class DeviceWork(Pallet):
 
         Its owner may say again how many units it takes: it was too many.
         """
-        before = self._registered(device)
-        if before.behind:
-            now = self.system.number.get()
-            self.devices[device] = replace(before, behind=(), queue=0, changed_at=now)
-            assert device not in self.recalled, "units are recalled before a device takes others"
-            self.recalled[device] = before.behind
+        if self._recall_behind(device):
+            self.devices[device] = replace(self._registered(device), queue=0, changed_at=self.system.number.get())
             self.emit(DeviceQueueSet(device, 0))
 
     def recalled_units(self, budget: Budget) -> Iterator[tuple[DeviceId, UnitId]]:
@@ -151,6 +143,17 @@ class DeviceWork(Pallet):
         taken = sum(share.amount for share in shares)
         self.lock.pay_out(before.owner, Hold(COLLATERAL, unit), shares)
         self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - taken)
+
+    def _recall_behind(self, device: bytes) -> bool:
+        """Have the market give what waits behind the unit that a device works on to others; whether anything did."""
+        before = self._registered(device)
+        if not before.behind:
+            return False
+        # a device that has units to be recalled is not resumed and takes none, so it has none behind it meanwhile
+        assert device not in self.recalled, "units are recalled before a device takes others"
+        self.devices[device] = replace(before, behind=())
+        self.recalled[device] = before.behind
+        return True
 
     def _registered(self, device: bytes) -> Device:
         found = self.devices[device]

@@ -4,16 +4,14 @@ Under the program before, it had one assignment, and the block in which that end
 of a device changes but that it says so, and it is drawn for no unit for which it was not before.
 """
 
-from dataclasses import fields as dataclass_fields
-from typing import Any
-
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.weights import WEIGHTS
-from runtime.encoding.codec import U32, codec, struct
+from runtime.encoding.codec import U32, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash, Weight
 from runtime.frame.measured import times
 from runtime.frame.storage import storage_prefix
+from runtime.frame.storage_version import kept, rewritten
 from runtime.state.overlay import Overlay
 
 VERSION = 1
@@ -38,15 +36,10 @@ class OneUnitDevice:
 def migrate(overlay: Overlay) -> Weight:
     """Bring every device into the form of now."""
     units = {key[-32:] for key in overlay.keys(storage_prefix("InferenceMarket", "Units"))}
-    keys = list(overlay.keys(storage_prefix("Devices", "Devices")))
-    for key in keys:
-        raw = overlay.raw(key)
-        if raw is not None:
-            before = codec(OneUnitDevice).decode(raw)
-            overlay.store_raw(key, codec(Device).encode(_device(before, units)))
-    return times(len(keys), WEIGHTS["InferenceMarket.on_initialize turn"])
+    prefix = storage_prefix("Devices", "Devices")
+    count = rewritten(overlay, prefix, OneUnitDevice, Device, lambda _, before: _device(before, units))
+    return times(count, WEIGHTS["InferenceMarket.on_initialize turn"])
 
 
 def _device(before: OneUnitDevice, units: set[bytes]) -> Device:
-    fields: dict[str, Any] = {each.name: getattr(before, each.name) for each in dataclass_fields(before)}
-    return Device(**fields, is_dedicated=before.assignment is not None and before.assignment not in units)
+    return Device(**kept(before), is_dedicated=before.assignment is not None and before.assignment not in units)

@@ -146,9 +146,14 @@ def settlement(unit: Unit, held: int, *, winner: Racer, witness: Racer | None, t
     return _with_change(unit, held, paid)
 
 
+def cancel_burn(unit: Unit) -> int:
+    """What a customer that changes its mind loses of its bond."""
+    return part(unit.bond, unit.rules.cancel_burn)
+
+
 def refund(unit: Unit, held: int, reason: Refund) -> tuple[Share, ...]:
     """There is no result: what is held comes back, but for a part of the bond where the customer changed its mind."""
-    burned = part(unit.bond, unit.rules.cancel_burn) if reason is Refund.CANCELLED else 0
+    burned = cancel_burn(unit) if reason is Refund.CANCELLED else 0
     return _with_change(unit, held, [Share(None, burned)])
 
 

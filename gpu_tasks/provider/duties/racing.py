@@ -40,6 +40,7 @@ class RaceDuty:
         forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
         self._without_input: set[RaceKey] = set()
         self._seen_final: set[RaceKey] = set()
+        self._at_work: set[RaceKey] = set()
 
     async def step(self, duty: DutyStatus, view: View) -> None:
         """Do what a race asks for now; ChainError if the node does not take it."""
@@ -56,7 +57,15 @@ class RaceDuty:
             self.book.tasks.cancel(race.key)
             await self._take_if_due(race, RaceStep.DECLINE)
         else:
+            self._at_work.add(race.key)
             self.book.tasks.start(race.key, self._execute(race))
+
+    def stop_others(self, view: View) -> None:
+        """End the work on units that are this provider's no more: their devices have others to turn to."""
+        own = {duty.id for duty in view.duties}
+        for key in [key for key in self._at_work if key[0] not in own]:
+            self._at_work.discard(key)
+            self.book.tasks.cancel(key)
 
     def end(self, key: RaceKey) -> None:
         """A race is over, and the journal says so."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from gpu_tasks.provider.chain import heads, live
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.keys import provider_key
-from played_node import PlayedNode, served
+from played_node import growing, served
 from wallet.trust import Trust
 
 KEY, ALICE = provider_key("//Alice//provider", None), dev_accounts.stash("Alice")
@@ -52,23 +51,6 @@ class Following:
                     self.told.append(str(error))
 
 
-@contextlib.asynccontextmanager
-async def growing(node: PlayedNode) -> AsyncIterator[None]:
-    """Blocks come meanwhile."""
-
-    async def grow() -> None:
-        while True:
-            node.author()
-            await asyncio.sleep(BLOCK_SECONDS)
-
-    task = asyncio.create_task(grow())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("lie", [lie for lie in FOR_PROVIDERS if lie.name not in LIVE_ONLY], ids=lambda lie: lie.name)
 def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
@@ -84,7 +66,7 @@ def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: py
             chain = await LiveChain.connect(proxy.url, KEY, Trust(tmp_path / "provider"), told.append)
             following = Following(chain, told)
             task = asyncio.create_task(following.run())
-            async with growing(node):
+            async with growing(node, BLOCK_SECONDS, lambda _: True):
                 while not following.heights or following.heights[-1] < BLOCKS_BEFORE_THE_LIE:
                     await asyncio.sleep(0.01)
                 told.clear()

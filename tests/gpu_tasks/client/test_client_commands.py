@@ -23,7 +23,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.workloads import registry
 from offered import device, service
-from played_node import DevChain, served
+from played_node import DevChain, growing, has_begun, served
 from runtime.cryptography.signatures import Scheme
 from wallet.commands import making
 from wallet.suri import keypair_from_suri
@@ -47,19 +47,8 @@ def on_a_chain(story: Callable[[Ogpu], None]) -> None:
                     with patch.object(making, "is_attended", lambda: typed is not None):
                         return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", *words], input=typed)
 
-                async def grow() -> None:
-                    while True:
-                        await asyncio.sleep(0.05)
-                        # not before the first post: its input has to be sealed at a height that the beacon calls final
-                        if node.pool or node.final:
-                            node.author()
-
-                growing = asyncio.create_task(grow())
-                try:
+                async with growing(node, 0.05, has_begun):
                     await asyncio.to_thread(story, ogpu)
-                finally:
-                    growing.cancel()
-                    await asyncio.gather(growing, return_exceptions=True)
 
     asyncio.run(whole())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import PostingRecord, RecordError
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
-from played_node import PlayedNode, served
+from played_node import PlayedNode, growing, served
 from runtime.cryptography.hashing import blake2_256
 from wallet.client import ERA_BLOCKS, ChainClient, Outcome
 from wallet.keypair import Keypair
@@ -60,22 +61,14 @@ class Scene:
 
 def play(folder: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with served(folder) as (node, port), await ChainClient.connect(f"ws://127.0.0.1:{port}") as client:
-            growing = asyncio.create_task(grow(node))
-            try:
-                await story(Scene(folder, node, client))
-            finally:
-                growing.cancel()
-                await asyncio.gather(growing, return_exceptions=True)
+        async with (
+            served(folder) as (node, port),
+            await ChainClient.connect(f"ws://127.0.0.1:{port}") as client,
+            growing(node, 0.05, lambda node: bool(node.pool)),
+        ):
+            await story(Scene(folder, node, client))
 
     asyncio.run(asyncio.wait_for(main(), 100))
-
-
-async def grow(node: PlayedNode) -> None:
-    while True:
-        await asyncio.sleep(0.05)
-        if node.pool:
-            node.author()
 
 
 def test_all_are_posted_in_order_and_the_record_is_gone(tmp_path: Path) -> None:
@@ -103,10 +96,8 @@ def test_a_lost_answer_posts_nothing_twice(tmp_path: Path, *, was_sent: bool) ->
         with pytest.raises(PostError, match=r"32 units, from 0x[0-9a-f]{64} on may have been sent: repeat"):
             await scene.attempt(b"first ")
         scene.client.send = real  # type: ignore[method-assign]  # it is back
-        keep = asyncio.create_task(heartbeat(scene.node))
-        posted = await scene.attempt(b"second ")  # another try seals anew, with other salts
-        keep.cancel()
-        await asyncio.gather(keep, return_exceptions=True)
+        async with beating(scene.node):
+            posted = await scene.attempt(b"second ")  # another try seals anew, with other salts
         assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
         assert [unit.prompt for unit in posted] == [prompt.text for prompt in PROMPTS]
 
@@ -150,10 +141,8 @@ def test_who_wants_no_more_learns_what_was_posted_and_sends_nothing(tmp_path: Pa
         with PostingRecord.open(scene.folder / "postings", b"these") as record:
             if not was_sent:
                 record.parts[0].expires_at = 3  # the played chain has one epoch, which is shorter
-            keep = asyncio.create_task(heartbeat(scene.node))
-            posted = await scene.run(record, b"", PRICE).settle_alone()
-            keep.cancel()
-            await asyncio.gather(keep, return_exceptions=True)
+            async with beating(scene.node):
+                posted = await scene.run(record, b"", PRICE).settle_alone()
             assert len(record.parts) == (1 if was_sent else 0)
         assert len(posted) == await scene.count() == (32 if was_sent else 0)
         assert "looking for it, sending nothing" in scene.said[-1]
@@ -175,11 +164,9 @@ def test_nothing_more_is_posted_once_it_is_over(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-async def heartbeat(node: PlayedNode) -> None:
+def beating(node: PlayedNode) -> AbstractAsyncContextManager[None]:
     """Blocks without anything in them; few, because the played chain ends with its first epoch."""
-    while True:
-        await asyncio.sleep(0.3)
-        node.author()
+    return growing(node, 0.3, lambda _: True)
 
 
 def test_what_can_be_in_no_block_any_more_is_signed_anew(tmp_path: Path) -> None:
@@ -198,10 +185,8 @@ def test_what_can_be_in_no_block_any_more_is_signed_anew(tmp_path: Path) -> None
             record.parts[0].expires_at = 0  # the played chain has one epoch, which is shorter
             record.save()
         scene.node.author()
-        keep = asyncio.create_task(heartbeat(scene.node))
-        await scene.attempt()
-        keep.cancel()
-        await asyncio.gather(keep, return_exceptions=True)
+        async with beating(scene.node):
+            await scene.attempt()
         assert await scene.count() == len(PROMPTS)
 
     play(tmp_path, story)

@@ -23,6 +23,7 @@ from gpu_tasks.data.sealing import (
     BLOB_BYTES_MAX,
     CONTENT_BYTES_MAX,
     LARGE_CONTENT_BYTES_MAX,
+    SEALING_BYTES_MAX,
     VERSION,
     SealError,
     SealKey,
@@ -127,6 +128,18 @@ def test_a_unit_of_few_requests_makes_nobody_fetch_much() -> None:
     for requests in (1, 2, 30):
         with pytest.raises(PiecesError, match="may be sealed"):
             store.whole(address_of(named), content_max(requests))
+    assert store.asked == 0
+
+
+def test_no_byte_more_than_a_unit_may_have_is_fetched() -> None:
+    """Content and the boxes of its readers, to the byte."""
+    length = 2 * PIECE_BYTES - 1
+    named = manifest(length, [address_of(PIECE), address_of(END[:-1])])
+    store = Pieces(PIECE, END[:-1], named)
+    assert len(store.whole(address_of(named), length - SEALING_BYTES_MAX)) == length
+    store.asked = 0
+    with pytest.raises(PiecesError, match="may be sealed"):
+        store.whole(address_of(named), length - SEALING_BYTES_MAX - 1)
     assert store.asked == 0
 
 

@@ -14,7 +14,6 @@ from gpu_tasks.market.rounds import (
     can_reveal,
     commit_deadline,
     committed,
-    is_lease_over,
     is_over,
     is_void,
     next_change,
@@ -55,7 +54,6 @@ def test_a_round_step_by_step() -> None:
     state = advanced(state, WINDOWS, 20, 18)
     assert state.closed_at == 19
     assert not can_commit(state, WINDOWS, 20)
-    assert not is_lease_over(state, WINDOWS), "who did not commit was shut out, it did not miss"
     assert not can_reveal(state, WINDOWS, 20), "the close is not final"
     state = advanced(state, WINDOWS, 21, 19)
     assert reveal_deadline(state, WINDOWS) == 33
@@ -74,7 +72,6 @@ def test_the_last_commit_closes_at_once() -> None:
 def test_a_lease_that_runs_out() -> None:
     state = advanced(Round(5, leased_from=8), WINDOWS, 39, 37)
     assert state.closed_at == 38
-    assert is_lease_over(state, WINDOWS)
 
 
 def test_a_lease_begins_anew_where_a_place_is_filled_and_commits_count_meanwhile() -> None:
@@ -86,8 +83,6 @@ def test_a_lease_begins_anew_where_a_place_is_filled_and_commits_count_meanwhile
     assert (state.leased_from, state.closed_at) == (0, 0)
     state = advanced(state, WINDOWS, 41, 20)
     assert commit_deadline(state, WINDOWS) == 71
-    assert not is_lease_over(replace(state, closed_at=70), WINDOWS)
-    assert is_lease_over(replace(state, closed_at=71), WINDOWS)
 
 
 def test_no_place_is_filled_once_somebody_has_committed() -> None:

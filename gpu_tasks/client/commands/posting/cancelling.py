@@ -16,7 +16,7 @@ from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
 from gpu_tasks.client.results import ResultError, progress
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.cryptography import ss58
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
@@ -68,8 +68,7 @@ def _check_cancellable(unit: Unit, account: bytes) -> None:
 
 
 def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
-    held = unit.escrow + unit.bond
-    burned = sum(share.amount for share in money.refund(unit, held, Refund.CANCELLED) if share.payee is None)
-    back = held - burned
+    burned = money.cancel_burn(unit)
+    back = unit.escrow + unit.bond - burned
     later = Grains(unit.deposit)  # with the unit's record
     return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}

@@ -29,7 +29,7 @@ from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop, cance
 from gpu_tasks.client.posting import PostError, Prompt, Wish
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open
+from gpu_tasks.market.inference.units import UnitState, is_open
 from runtime.cryptography import ss58
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import SendingOptions, require_somebody_to_ask
@@ -120,7 +120,7 @@ async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict
     ids = [bytes.fromhex(run.record.posted[place]) for place in run.record.to_write()]
     found = [unit for unit in await market_reads.units(client, ids, await client.finalized()) if unit is not None]
     queued = [unit for unit in found if unit.state is UnitState.QUEUED]
-    burned = sum(_burned(unit) for unit in queued)
+    burned = sum(money.cancel_burn(unit) for unit in queued)
     sizes = [min(CANCELS_PER_CALL, len(queued) - first) for first in range(0, len(queued), CANCELS_PER_CALL)]
     fees = {size: await client.fee(cancel_call([bytes(32)] * size), payer, tip) for size in set(sizes)}
     return {
@@ -134,11 +134,6 @@ async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict
         "comes_back_later": Grains(sum(unit.deposit for unit in queued)),
         "fees": Grains(sum(fees[size] + tip for size in sizes)),
     }
-
-
-def _burned(unit: Unit) -> int:
-    shares = money.refund(unit, unit.escrow + unit.bond, Refund.CANCELLED)
-    return sum(share.amount for share in shares if share.payee is None)
 
 
 async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:

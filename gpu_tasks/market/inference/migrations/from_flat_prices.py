@@ -9,7 +9,7 @@ from typing import Annotated
 
 from gpu_tasks.batches.work import TOKEN, rate_of
 from gpu_tasks.market.ids import DeviceId, ServiceId
-from gpu_tasks.market.inference.migrations.from_one_clock import begun, kept, rewritten
+from gpu_tasks.market.inference.migrations.from_one_clock import begun
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import SERVICE_NAME_BYTES_MAX, Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import (
@@ -27,6 +27,7 @@ from gpu_tasks.market.rounds import Round
 from runtime.encoding.codec import U8, U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.storage import storage_prefix
+from runtime.frame.storage_version import kept, rewritten
 from runtime.state.overlay import Overlay
 
 

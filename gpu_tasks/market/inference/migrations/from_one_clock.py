@@ -4,9 +4,8 @@ Under the program before, a device was drawn for a unit only when it had no othe
 it had; nothing of it is checked by leaves; nothing else changes.
 """
 
-from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, ServiceId
 from gpu_tasks.market.inference.rules import UnitRules
@@ -22,9 +21,10 @@ from gpu_tasks.market.inference.units import (
     UnitTerms,
 )
 from gpu_tasks.market.rounds import Round
-from runtime.encoding.codec import U32, Bounded, codec, struct
+from runtime.encoding.codec import U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.storage import storage_prefix
+from runtime.frame.storage_version import kept, rewritten
 from runtime.state.overlay import Overlay
 
 
@@ -77,22 +77,6 @@ def migrate(overlay: Overlay) -> int:
     """Bring units into the form of now; how many there are."""
     prefix = storage_prefix("InferenceMarket", "Units")
     return rewritten(overlay, prefix, OneClockUnit, Unit, lambda _, before: _unit(before))
-
-
-def rewritten(overlay: Overlay, prefix: bytes, old: Any, new: Any, change: Callable[[bytes, Any], Any]) -> int:
-    """Every value under a prefix in its new form; how many there are."""
-    count = 0
-    for key in list(overlay.keys(prefix)):
-        raw = overlay.raw(key)
-        if raw is not None:
-            overlay.store_raw(key, codec(new).encode(change(key, codec(old).decode(raw))))
-            count += 1
-    return count
-
-
-def kept(value: Any) -> dict[str, Any]:
-    """The fields of a struct, by name."""
-    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def begun(unit: Unit) -> Unit:

@@ -20,7 +20,7 @@ from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands.posting import following
 from gpu_tasks.client.file_runs.answers import FileAnswers
 from gpu_tasks.client.posting_record import PostedPart
-from played_node import served
+from played_node import growing, has_begun, served
 
 Ogpu = Callable[..., Result]
 
@@ -37,18 +37,8 @@ def on_a_chain(story: Callable[[Ogpu], None]) -> None:
                 def ogpu(*words: str) -> Result:
                     return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", "--json", *words])
 
-                async def grow() -> None:
-                    while True:
-                        await asyncio.sleep(0.05)
-                        if node.pool or node.final:
-                            node.author()
-
-                growing = asyncio.create_task(grow())
-                try:
+                async with growing(node, 0.05, has_begun):
                     await asyncio.to_thread(story, ogpu)
-                finally:
-                    growing.cancel()
-                    await asyncio.gather(growing, return_exceptions=True)
 
     asyncio.run(whole())
 

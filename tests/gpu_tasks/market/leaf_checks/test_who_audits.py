@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.inference.events import UnitSettled
-from gpu_tasks.market.leaf_checks.checks import LeafStage
+from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, LeafStage
 from gpu_tasks.market.leaf_checks.events import AuditorDrawn
 from gpu_tasks.market.leaf_checks.ground import seat_of
-from gpu_tasks.market.leaf_checks.leaf_checks import AUDITOR_LOOK_WEIGHT, STEP_WEIGHT, LeafChecks
+from gpu_tasks.market.leaf_checks.leaf_checks import AUDITOR_LOOK_WEIGHT, END_WEIGHT, STEP_WEIGHT, LeafChecks
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
@@ -111,8 +111,8 @@ def test_an_auditor_has_half_as_long_again_as_who_answered_had() -> None:
     assert room.windows_for(100).show == room.show_blocks
 
 
-def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing its leaves, and drawing its auditor with each in office who was looked at."""
+def weighed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What the hook of each block from now on says that it weighed."""
     spent: list[int] = []
     hook = LeafChecks.on_initialize
 
@@ -122,6 +122,12 @@ def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPat
         return weight
 
     monkeypatch.setattr(LeafChecks, "on_initialize", noted)
+    return spent
+
+
+def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing its leaves, and drawing its auditor with each in office who was looked at."""
+    spent = weighed(monkeypatch)
     step = (STEP_WEIGHT + TAKE_WEIGHT).ref_time
     stage = LeafChain()
     unit = stage.settled()
@@ -135,3 +141,17 @@ def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPat
     stage.chain.block()
     assert stage.check(unit).auditor is not None
     assert spent[-1] == step + looks * AUDITOR_LOOK_WEIGHT.ref_time
+
+
+@pytest.mark.parametrize("racers", [1, 2])
+def test_an_end_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, racers: int) -> None:
+    """A market whose checks all weighed the worst end would have three of them a block."""
+    spent = weighed(monkeypatch)
+    stage = LeafChain(racers=racers)
+    unit = stage.settled()
+    stage.until(unit, LeafStage.SHOWING)
+    answered = len(stage.check(unit).terms.answerers)
+    assert answered == racers
+    stage.until(unit)  # nobody shows anything
+    end = END_WEIGHT.ref_time * (1 + answered) // (1 + ANSWERERS_MAX)
+    assert spent[-1] == (STEP_WEIGHT + TAKE_WEIGHT).ref_time + end

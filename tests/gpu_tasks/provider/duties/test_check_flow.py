@@ -24,6 +24,7 @@ from gpu_tasks.market.leaf_checks.events import (
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.provider.duties.work import outcomes_of
+from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import INPUT_SALT, Miner, Village
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
 
@@ -101,6 +102,27 @@ def test_honest_providers_show_and_pass_by_themselves(tmp_path: Path) -> None:
         auditor = village.miner(drawn.auditor)
         assert set(auditor.executor.runs) <= set(ASKED)
         assert len(auditor.executor.runs) <= 1, "of four requests one was drawn"
+
+    play(tmp_path, scene)
+
+
+def test_who_drains_is_not_done_while_it_audits(tmp_path: Path) -> None:
+    """A machine that is switched off when "drained" is said would lose its seat's fee, or all that it answered for."""
+
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        asked: list[Miner] = []
+        done: list[bool] = []
+
+        def drain() -> None:
+            done.extend("drained" in miner.heard.names() for miner in asked)
+            asked[:] = [miner for miner in village.miners if miner.chain.view().checks]
+            for miner in asked:
+                set_draining(miner.daemon.settings.base_path, drains=True)
+
+        await until_checked(village, unit, drain)
+        assert len(done) >= 2, "some show, one audits"
+        assert not any(done)
 
     play(tmp_path, scene)
 

@@ -1,10 +1,13 @@
 """A provider that is drawn for the place of one that declined: it works as any racer does, and is paid."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_tasks.market.inference.events import PlaceRefilled, RaceMissed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.journal.records import End
 from provider_chain import Miner, Village, play
 
@@ -58,5 +61,32 @@ def test_one_of_three_cannot_open_its_input_and_another_is_paid_in_its_place(tmp
         assert reasons == ["this provider gave the unit back"]
         assert not village.node.chain.happened(RaceMissed)
         assert not village.node.failed
+
+    play(tmp_path, 3, scene)
+
+
+def test_work_for_a_unit_that_is_ones_own_no_more_stops_and_frees_the_device(tmp_path: Path) -> None:
+    """A recalled unit would else be computed to its end, for nobody, before the device turns to the next one."""
+
+    async def scene(village: Village) -> None:
+        _, miner, _, _ = await race_between(village)
+
+        async def never(_: bytes) -> Execution:
+            await asyncio.sleep(3_600)
+            raise AssertionError("an hour has passed")
+
+        miner.executor.run = never  # type: ignore[method-assign, assignment]
+        view = miner.chain.view()
+        await miner.daemon.step(view)
+        at_work = miner.daemon.racing.book.tasks
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        assert at_work._tasks
+        await miner.daemon.step(replace(view, duties=()))
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        assert not at_work._tasks
+        (device,) = await miner.chain.own_devices()
+        assert not miner.daemon.parts.workshop.is_working(device.id)
 
     play(tmp_path, 3, scene)
