@@ -20,6 +20,8 @@ LEAF_BOND = HoldReason("LeafBond", "What a customer stands for that calls a leaf
 ANSWERERS_MAX = 8
 AUDITORS_MAX = 3
 """So many are drawn one after the other; where none of them says anything, the check counts as passed."""
+CALLED_MAX = 8
+"""Who may be asked to audit is drawn with the leaves: so many, of whom some may lack what a seat takes by then."""
 
 
 @named("ogpu::LeafStage")
@@ -128,6 +130,8 @@ class LeafCheck:
     seed: Hash | None = None
     deadline: BlockNumber = 0
     """The last block of the window that is open; 0 while none is."""
+    called: Annotated[tuple[AccountId, ...], Bounded(CALLED_MAX)] = ()
+    """Who is asked to audit, in this order, unless it has not what a seat takes: drawn with the leaves."""
     shown: Annotated[tuple[ShownLeaf, ...], Bounded(CHECKED_MAX)] = ()
     """Each drawn leaf once, in the order drawn."""
     drawn: Annotated[tuple[AccountId, ...], Bounded(AUDITORS_MAX)] = ()

@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.leaf_checks.checks import CheckTerms, LeafCheck
+from gpu_tasks.market.leaf_checks.checks import CALLED_MAX, CheckTerms, LeafCheck
 from gpu_tasks.market.leaf_checks.events import UnknownCheck
 from gpu_tasks.market.leaf_checks.fees import auditor_seat
 from gpu_tasks.market.leaf_checks.numbers import LeafNumbers
@@ -93,31 +93,42 @@ class LeafGround(LeafNumbers):
         else:
             self.by_height.drop(unit)
 
-    def next_auditor(self, unit: bytes, check: LeafCheck) -> tuple[bytes | None, int]:
-        """Who audits next, drawn by stake among those in office who may; and at how many it took a look.
+    def call_auditors(self, unit: bytes, terms: CheckTerms, seed: bytes) -> tuple[tuple[bytes, ...], int]:
+        """Who may be asked to audit, drawn by stake among those in office; and at how many it took a look.
 
-        One order for the whole check: who leaves it brings in the next one, and nobody by a new draw.
+        Drawn with the leaves, before anybody shows them: else who answered would wait until the set in office has
+        changed for one whose first auditor is its friend.
         """
-        assert check.seed is not None, "leaves are shown when it is known which"
         entrants = in_office(self.devices)
-        order = lottery(check.seed, _LABEL + unit, entrants, len(entrants))
-        needed = seat_of(check.terms) + self.balances.existential_deposit
-        outside = dict.fromkeys(self._outside(check))
-        for looks, place in enumerate(order, 1):
+        outside = dict.fromkeys(self._outside(terms))
+        called: list[bytes] = []
+        looks = 0
+        for place in lottery(seed, _LABEL + unit, entrants, len(entrants)):
+            looks += 1
             stash = entrants[place][0]
-            if stash not in outside and self._can_audit(stash, check.terms.sealed_at, needed):
-                return stash, looks
-        return None, len(order)
+            if stash not in outside and self._can_read(stash, terms.sealed_at):
+                called.append(stash)
+                if len(called) == CALLED_MAX:
+                    break
+        return tuple(called), looks
 
-    def _outside(self, check: LeafCheck) -> tuple[bytes, ...]:
-        """Who may not audit: who has to do with the batch, and who has audited it."""
-        terms = check.terms
+    def next_auditor(self, check: LeafCheck) -> bytes | None:
+        """Who audits next: of those who are called the first that was not asked yet, and has what a seat takes."""
+        sealed_at, needed = check.terms.sealed_at, seat_of(check.terms) + self.balances.existential_deposit
+        left = (stash for stash in check.called if stash not in check.drawn)
+        return next((stash for stash in left if self._can_audit(stash, sealed_at, needed)), None)
+
+    def _outside(self, terms: CheckTerms) -> tuple[bytes, ...]:
+        """Who may not audit: who has to do with the batch."""
         own = (terms.customer, self.devices.operator(terms.customer))
-        return (*own, *terms.excluded, *(each.account for each in terms.answerers), *check.drawn)
+        return (*own, *terms.excluded, *(each.account for each in terms.answerers))
 
     def _can_audit(self, stash: bytes, sealed_at: int, needed: int) -> bool:
+        return self._can_read(stash, sealed_at) and self.balances.free_balance(stash) >= needed
+
+    def _can_read(self, stash: bytes, sealed_at: int) -> bool:
         since = reads_since(self.devices, stash)
-        return since is not None and since <= sealed_at and self.balances.free_balance(stash) >= needed
+        return since is not None and since <= sealed_at
 
 
 def seat_of(terms: CheckTerms) -> int:

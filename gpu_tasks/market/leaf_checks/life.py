@@ -50,15 +50,15 @@ def begin(room: LeafGround, unit: bytes, terms: CheckTerms) -> None:
 def step(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
     """Do what is due; at how many in office it took a look."""
     if check.stage is LeafStage.AWAITED:
-        _draw(room, unit, check)
-        return 0
+        return _draw(room, unit, check)
     if check.stage is LeafStage.SHOWING and check.shown:
-        return _ask(room, unit, check)
+        _ask(room, unit, check)
+        return 0
     assert room.height > check.deadline, "a check is looked at when its window is over"
     if check.stage is LeafStage.SHOWING:
         ending.withhold(room, unit, check)
     elif check.stage is LeafStage.CHECKING:
-        return _ask(room, unit, _without_silent(room, unit, check))
+        _ask(room, unit, _without_silent(room, unit, check))
     elif check.stage is LeafStage.OPEN:
         cases.conclude(room, unit, check)
     return 0
@@ -124,34 +124,35 @@ def dispute(
     cases.doubt(room, handler, unit, check, LeafDoubt(who, ShownLeaf(path.index, path.node), found), bond)
 
 
-def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
-    """The beacon says which leaves are looked at; or finality stood still for longer than it remembers."""
+def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
+    """The beacon says which leaves are looked at, and by whom; or finality stood still for longer than it remembers."""
     seed = room.beacon.value_at(check.recorded_at + BEACON_DELAY)
     if seed is None:
         room.checks[unit] = replace(check, recorded_at=room.height)
         room.by_finality.put(room.height + BEACON_DELAY, unit)
-        return
+        return 0
     until = room.height + check.windows.show
     for each in check.terms.answerers:
         room.duties[each.account, unit] = True
     room.emit(LeavesDrawn(unit, leaves_to_check(check.terms.requests), seed, until))
-    room.put(unit, replace(check, stage=LeafStage.SHOWING, seed=seed, deadline=until))
+    called, looks = room.call_auditors(unit, check.terms, seed)
+    room.put(unit, replace(check, stage=LeafStage.SHOWING, seed=seed, deadline=until, called=called))
+    return looks
 
 
-def _ask(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
-    """Draw the next auditor; where there is none any more, it is the customer's turn. How many it looked at."""
-    auditor, looks = room.next_auditor(unit, check) if len(check.drawn) < AUDITORS_MAX else (None, 0)
+def _ask(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """Ask the next auditor; where there is none any more, it is the customer's turn."""
+    auditor = room.next_auditor(check) if len(check.drawn) < AUDITORS_MAX else None
     height, windows = room.height, check.windows
     if auditor is None:
         room.put(unit, replace(check, stage=LeafStage.OPEN, deadline=height + windows.dispute))
-        return looks
+        return
     seat, until = seat_of(check.terms), height + windows.check
     room.lock.lock(auditor, Hold(LEAF_SEAT, unit), seat)
     room.duties[auditor, unit] = True
     room.emit(AuditorDrawn(unit, auditor, seat, until))
     drawn = (*check.drawn, auditor)
     room.put(unit, replace(check, stage=LeafStage.CHECKING, auditor=auditor, drawn=drawn, deadline=until))
-    return looks
 
 
 def _without_silent(room: LeafGround, unit: bytes, check: LeafCheck) -> LeafCheck:

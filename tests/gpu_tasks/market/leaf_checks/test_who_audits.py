@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.inference.events import UnitSettled
-from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, LeafStage
+from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, CALLED_MAX, LeafStage
 from gpu_tasks.market.leaf_checks.events import AuditorDrawn
 from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import AUDITOR_LOOK_WEIGHT, END_WEIGHT, STEP_WEIGHT, LeafChecks
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.leaf_chain import LeafChain
 from scripts.chains.market_chain import signed
 
@@ -39,16 +40,14 @@ def test_an_auditor_can_pay_for_its_seat() -> None:
     stage.until(unit, LeafStage.SHOWING)
     room = stage.chain.now()[LeafChecks]
     check = room.open_check(unit)
-    first, _ = room.next_auditor(unit, check)
-    assert first is not None
+    first = room.next_auditor(check)
+    assert first == check.called[0]
     balances = stage.chain.now()[Balances]
     left = seat_of(check.terms) + balances.existential_deposit - 1
     spent = balances.free_balance(first) - left
     pays = Balances.transfer_keep_alive(dest=stage.chain.validators[0].provider, value=spent)
     stage.chain.block(signed(first, pays))
-    second, looks = stage.chain.now()[LeafChecks].next_auditor(unit, check)
-    assert second not in (None, first)
-    assert looks > 1
+    assert stage.chain.now()[LeafChecks].next_auditor(check) == check.called[1]
 
 
 def test_nobody_whose_key_is_younger_than_the_input_audits() -> None:
@@ -57,12 +56,41 @@ def test_nobody_whose_key_is_younger_than_the_input_audits() -> None:
     stage.until(unit, LeafStage.SHOWING)
     bound = stage.chain.now()
     room, check = bound[LeafChecks], bound[LeafChecks].open_check(unit)
-    first, _ = room.next_auditor(unit, check)
-    assert first is not None
+    first, second = check.called[:2]
+    assert room.next_auditor(check) == first
     known = room.devices.providers[first]
     assert known is not None
     room.devices.providers[first] = replace(known, key_since=check.terms.sealed_at + 1)
-    assert room.next_auditor(unit, check)[0] not in (None, first)
+    assert room.next_auditor(check) == second
+    assert check.seed is not None
+    called, looks = room.call_auditors(unit, check.terms, check.seed)
+    assert called == check.called[1:]
+    assert looks == 6
+
+
+def test_who_is_asked_does_not_change_with_who_sits() -> None:
+    """Who answered has hundreds of blocks to show its leaves in: it would show them when its friend comes first."""
+    stage = LeafChain(size=8)
+    unit = stage.settled()
+    stage.until(unit, LeafStage.SHOWING)
+    called = stage.check(unit).called
+    assert len(called) == 6
+    stake = stage.chain.now()[TrustStake]
+    (start,) = stake.set_starts.get()
+    stage.chain.block(lambda bound: bound[TrustStake].sets.__setitem__(start, bound[TrustStake].sets[start][:1]))
+    who = stage.answerers(unit)[0].provider
+    stage.chain.block(signed(who, stage.show_call(unit)))
+    stage.chain.block()
+    assert stage.check(unit).auditor == called[0]
+    assert stage.check(unit).called == called
+
+
+def test_no_more_are_called_than_a_check_has_room_for() -> None:
+    stage = LeafChain(size=14)
+    unit = stage.settled()
+    stage.until(unit, LeafStage.SHOWING)
+    called = stage.check(unit).called
+    assert len(called) == len(set(called)) == CALLED_MAX
 
 
 def test_the_seat_is_held_for_the_batch_and_returns_whole() -> None:
@@ -87,11 +115,12 @@ def test_a_customer_that_is_in_office_does_not_audit_what_it_bought() -> None:
     stage.until(unit, LeafStage.SHOWING)
     room = stage.chain.now()[LeafChecks]
     check = room.open_check(unit)
-    first, _ = room.next_auditor(unit, check)
-    assert first is not None
+    seed = check.seed
+    assert seed is not None
+    first = check.called[0]
     for account in (first, stage.chain.keys_of(first).provider):
         bought = replace(check, terms=replace(check.terms, customer=account))
-        assert room.next_auditor(unit, bought)[0] not in (None, first)
+        assert room.call_auditors(unit, bought.terms, seed)[0] == check.called[1:]
 
 
 def test_batches_that_one_beacon_draws_have_auditors_of_their_own() -> None:
@@ -101,7 +130,9 @@ def test_batches_that_one_beacon_draws_have_auditors_of_their_own() -> None:
     stage.until(unit, LeafStage.SHOWING)
     room = stage.chain.now()[LeafChecks]
     check = room.open_check(unit)
-    first = Counter(room.next_auditor(bytes([number]) * 32, check)[0] for number in range(40))
+    seed = check.seed
+    assert seed is not None
+    first = Counter(room.call_auditors(bytes([number]) * 32, check.terms, seed)[0][0] for number in range(40))
     assert len(first) == 4, "all in office but the two that raced"
 
 
@@ -133,14 +164,16 @@ def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPat
     unit = stage.settled()
     assert not any(spent)
     stage.until(unit, LeafStage.SHOWING)
-    assert spent[-1] == step
+    check = stage.check(unit)
+    assert check.seed is not None
+    _, looks = stage.chain.now()[LeafChecks].call_auditors(unit, check.terms, check.seed)
+    assert spent[-1] == step + looks * AUDITOR_LOOK_WEIGHT.ref_time
     who = stage.answerers(unit)[0].provider
     stage.chain.block(signed(who, stage.show_call(unit)))
     assert spent[-1] == 0
-    _, looks = stage.chain.now()[LeafChecks].next_auditor(unit, stage.check(unit))
     stage.chain.block()
-    assert stage.check(unit).auditor is not None
-    assert spent[-1] == step + looks * AUDITOR_LOOK_WEIGHT.ref_time
+    assert stage.check(unit).auditor == check.called[0]
+    assert spent[-1] == step
 
 
 @pytest.mark.parametrize("racers", [1, 2])
