@@ -3,6 +3,7 @@
     leaf(i)  = H(domain ‖ 0 ‖ i ‖ in ‖ out ‖ digest)
     inner    = H(domain ‖ 1 ‖ left ‖ in(left) ‖ out(left) ‖ right ‖ in(right) ‖ out(right))
     root     = H(domain ‖ 2 ‖ count ‖ in ‖ out ‖ top)       i and count are u32, tokens u64, little-endian
+    claim(i) = H(domain ‖ 3 ‖ leaf(i) ‖ in ‖ out)           what is said of a leaf before the courts
 
 Its shape is that of `runtime.cryptography.merkle`: a node without a neighbour goes up as it is, and the count fixes the
 place of everything. A batch is paid by the totals under its root and by nothing else.
@@ -26,7 +27,7 @@ from runtime.encoding.types import Hash
 
 PATH_MAX = (REQUESTS_MAX - 1).bit_length()
 _DOMAIN = b"batch\0\0\0"
-_LEAF, _INNER, _ROOT = _DOMAIN + b"\0", _DOMAIN + b"\1", _DOMAIN + b"\2"
+_LEAF, _INNER, _ROOT, _CLAIM = (_DOMAIN + bytes([kind]) for kind in range(4))
 _TOKENS_MAX = 2**64 - 1
 
 
@@ -107,9 +108,18 @@ def holds(totals: Totals, path: LeafPath) -> bool:
     return node == TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
 
 
-def leaf_node(index: int, leaf: Leaf) -> bytes:
-    """The node of a leaf: what stands for it in the tree, and in a path."""
-    return _leaf(index, leaf).hash
+def leaf_claim(index: int, leaf: Leaf) -> bytes:
+    """What is to be said of a leaf, as one hash: its node, and the tokens that a tree has to count for it."""
+    return _claim(_leaf(index, leaf))
+
+
+def path_claim(path: LeafPath) -> bytes:
+    """What a path says of its leaf: `leaf_claim` of the leaf, if that is right.
+
+    A tree can count other tokens beside a node than the node's own hash is of: whoever compares nodes alone takes a
+    leaf with invented tokens for a right one.
+    """
+    return _claim(TreeNode(path.node, path.tokens_in, path.tokens_out))
 
 
 def opens(path: LeafPath, digest: bytes) -> bool:
@@ -167,6 +177,10 @@ def _leaf(index: int, leaf: Leaf) -> TreeNode:
 def _inner(left: TreeNode, right: TreeNode) -> TreeNode:
     hash_ = blake2_256(_INNER + left.hash + _sums(left) + right.hash + _sums(right))
     return TreeNode(hash_, left.tokens_in + right.tokens_in, left.tokens_out + right.tokens_out)
+
+
+def _claim(leaf: TreeNode) -> bytes:
+    return blake2_256(_CLAIM + leaf.hash + _sums(leaf))
 
 
 def _sums(node: TreeNode) -> bytes:

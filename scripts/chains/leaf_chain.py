@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import LeafPath, batch_root, leaf_path, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import LeafPath, batch_root, leaf_claim, leaf_path, leaf_paths, totals_of
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
@@ -151,10 +151,10 @@ class LeafChain:
         """The path of a leaf as it was answered."""
         return leaf_path(self.leaves[unit], index)
 
-    def node(self, unit: bytes, index: int, *, is_right: bool = True) -> bytes:
-        """The node of a leaf, as it should be or as some liar has it."""
+    def claim(self, unit: bytes, index: int, *, is_right: bool = True) -> bytes:
+        """What is to be said of a leaf, or what some liar says."""
         wrong = () if is_right else (index,)
-        return leaf_path(leaves_for(unit, self.requests, wrong), index).node
+        return leaf_claim(index, leaves_for(unit, self.requests, wrong)[index])
 
     def proof(self, unit: bytes, auditor: bytes) -> bytes:
         """The proof of who computed the drawn leaves: right or not."""
@@ -187,7 +187,7 @@ class LeafChain:
         room = self.chain.now()[LeafChecks]
         unit, check = room.of_case(case)
         if check.doubt is not None:
-            return Answered(self.node(unit, check.doubt.shown.index))
+            return Answered(self.claim(unit, check.doubt.shown.index))
         assert check.auditor is not None
         return Answered(self.proof(unit, check.auditor))
 

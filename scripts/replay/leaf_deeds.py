@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import batch_root, leaf_path, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import batch_root, leaf_path, leaf_paths, path_claim, totals_of
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit
@@ -60,7 +60,7 @@ def true_of_leaves(world: World, case_id: bytes) -> Answered | None:
         return None
     check, right = room.open_check(unit_id), leaves_of(unit_id, _unit(world, unit_id), is_right=True)
     if check.doubt is not None:
-        return Answered(leaf_path(right, check.doubt.shown.index).node)
+        return Answered(path_claim(leaf_path(right, check.doubt.shown.index)))
     assert check.auditor is not None
     return Answered(_proof(world, unit_id, check, check.auditor))
 
@@ -84,14 +84,14 @@ def _audit(world: World, unit_id: bytes, check: LeafCheck, actor: Actor) -> Iter
     if portion(name, b"audits") < SILENT:
         return
     right = leaves_of(unit_id, _unit(world, unit_id), is_right=True)
-    wrong = [leaf for leaf in check.shown if leaf_path(right, leaf.index).node != leaf.node]
+    wrong = [leaf for leaf in check.shown if path_claim(leaf_path(right, leaf.index)) != leaf.claim]
     errs = portion(name, b"errs") < ERRS
     if bool(wrong) == errs:
         proof = blake2_256(name) if errs else _proof(world, unit_id, check, actor.stash.account)
         yield Deed(actor.provider, LeafChecks.pass_leaves(unit=unit_id, proof=proof))
     else:
         doubted = (wrong or check.shown)[0]
-        found = blake2_256(name) if errs else leaf_path(right, doubted.index).node
+        found = blake2_256(name) if errs else path_claim(leaf_path(right, doubted.index))
         yield Deed(actor.provider, LeafChecks.doubt_leaf(unit=unit_id, index=doubted.index, found=found))
 
 
@@ -104,7 +104,7 @@ def _dispute(world: World, unit_id: bytes, check: LeafCheck) -> Iterator[Deed]:
     if portion(unit_id, b"disputes") >= (INSISTS if index is None else DISPUTES):
         return
     path = leaf_path(said, index or 0)
-    found = blake2_256(unit_id) if index is None else leaf_path(right, index).node
+    found = blake2_256(unit_id) if index is None else path_claim(leaf_path(right, index))
     call = LeafChecks.dispute_leaf(unit=unit_id, totals=totals_of(said), path=path, found=found)
     yield Deed(actor.stash, call)
 
@@ -119,7 +119,7 @@ def _settled(world: World, unit_id: bytes, check: LeafCheck) -> Leaves:
 
 def _proof(world: World, unit_id: bytes, check: LeafCheck, auditor: bytes) -> bytes:
     right = leaves_of(unit_id, _unit(world, unit_id), is_right=True)
-    is_shown = all(leaf_path(right, leaf.index).node == leaf.node for leaf in check.shown)
+    is_shown = all(path_claim(leaf_path(right, leaf.index)) == leaf.claim for leaf in check.shown)
     digests = [right[leaf.index].digest for leaf in check.shown]
     return leaves_proof(world.genesis_hash, unit_id, auditor, blake2_256(unit_id), digests, is_shown=is_shown)
 

@@ -1,6 +1,6 @@
 """What a check brings before the courts, and what comes of it: LeafChecks as a handler of cases.
 
-A doubt is a dispute about one leaf: who answered says the node that stands in the tree, the doubter another one, and
+A doubt is a dispute about one leaf: who answered says the claim that it has shown, the doubter another one, and
 judges compute that leaf. What an auditor passed with is watched as a result is: judges compute the same proof. Always:
 a check has one case at a time; each party pays out of what it holds itself.
 """
@@ -32,10 +32,10 @@ from runtime.pallets.staking.slashing import Share
 def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, said: LeafDoubt, held: int) -> None:
     """A leaf goes before the courts; the doubter holds so much for it."""
     terms = check.terms
-    claims = [_claim(each.account, said.shown.node, each.held) for each in terms.answerers]
+    claims = [_claim(each.account, said.shown.claim, each.held) for each in terms.answerers]
     claims.append(_claim(said.doubter, said.found, held))
     if check.auditor is not None and check.auditor != said.doubter and is_shown(check, said.shown.index):
-        claims.append(_claim(check.auditor, said.shown.node, seat_of(terms)))
+        claims.append(_claim(check.auditor, said.shown.claim, seat_of(terms)))
     case = _new_case(room, unit, replace(check, stage=LeafStage.DOUBTED, doubt=said))
     room.emit(LeafDoubted(unit, case, said))
     about = _terms(check, terms.price, terms.collateral, terms.judge_fee, tuple(claims))

@@ -103,15 +103,15 @@ class CheckWindows:
 
 @struct
 class ShownLeaf:
-    """A drawn leaf: its place, and its node in the tree."""
+    """A drawn leaf: its place, and what was shown of it (sum_tree.path_claim)."""
 
     index: U32
-    node: Hash
+    claim: Hash
 
 
 @struct
 class LeafDoubt:
-    """A leaf that somebody calls wrong: what stands in the tree, and what the doubter found."""
+    """A leaf that somebody calls wrong: what was shown of it, and what the doubter found (sum_tree.leaf_claim)."""
 
     doubter: AccountId
     shown: ShownLeaf

@@ -69,7 +69,7 @@ class LeafChecks(LeafGround, index=18):
 
     @call(index=2, weight=WEIGHTS["LeafChecks.doubt_leaf"])
     def doubt_leaf(self, origin: Signed, unit: UnitId, index: U32, found: Hash) -> PostDispatch:
-        """Say as the auditor that a leaf that was shown has another node: the courts find out who is right."""
+        """Say as the auditor that a leaf that was shown has another claim: the courts find out who is right."""
         auditor = self.devices.operator(origin.account)
         life.doubt(self, self.index, unit, self.open_check(unit), auditor, index, found)
         return FREE
@@ -78,7 +78,7 @@ class LeafChecks(LeafGround, index=18):
 
     @call(index=3, weight=WEIGHTS["LeafChecks.dispute_leaf"])
     def dispute_leaf(self, origin: Signed, unit: UnitId, totals: Totals, path: LeafPath, found: Hash) -> None:
-        """Say as the customer that any leaf has another node, with a bond that pays the judges if it has not."""
+        """Say as the customer that any leaf has another claim, with a bond that pays the judges if it has not."""
         life.dispute(self, self.index, unit, self.open_check(unit), origin.account, totals, path, found)
 
     # --------------------------------------------------------------------------------------------- a verb for handlers

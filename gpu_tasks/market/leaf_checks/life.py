@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_tasks.batches.leaf_draws import covers, drawn_points, leaves_to_check, weight_floor
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, holds
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, holds, path_claim
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.leaf_checks import cases, ending
 from gpu_tasks.market.leaf_checks.checks import (
@@ -78,7 +78,7 @@ def show(
     ensure(len(paths) == len(points), WrongLeaves)
     for path, point in zip(paths, points, strict=True):
         ensure(covers(totals, floor, path, point, input_share=terms.input_share), WrongLeaves)
-    shown = dict.fromkeys(ShownLeaf(path.index, path.node) for path in paths)
+    shown = dict.fromkeys(ShownLeaf(path.index, path_claim(path)) for path in paths)
     for each in terms.answerers:
         del room.duties[each.account, unit]
     room.emit(LeavesShown(unit, who, len(shown)))
@@ -97,7 +97,7 @@ def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, who: by
     """The auditor found another leaf than the one that was shown."""
     _ensure_audits(room, check, who)
     shown = next((leaf for leaf in check.shown if leaf.index == index), None)
-    ensure(shown is not None and shown.node != found, NothingDoubted)
+    ensure(shown is not None and shown.claim != found, NothingDoubted)
     assert shown is not None, "looked at above"
     del room.duties[who, unit]
     cases.doubt(room, handler, unit, check, LeafDoubt(who, shown, found), seat_of(check.terms))
@@ -118,10 +118,11 @@ def dispute(
     ensure(who == terms.customer, NotBatchCustomer)
     ensure(check.stage is LeafStage.OPEN and room.height <= check.deadline, CheckWindowClosed)
     ensure(batch_root(totals) == terms.output_root and holds(totals, path), WrongLeaves)
-    ensure(path.node != found, NothingDoubted)
+    shown = ShownLeaf(path.index, path_claim(path))
+    ensure(shown.claim != found, NothingDoubted)
     bond = dispute_bond(terms.judge_fee)
     room.lock.lock(who, Hold(LEAF_BOND, unit), bond)
-    cases.doubt(room, handler, unit, check, LeafDoubt(who, ShownLeaf(path.index, path.node), found), bond)
+    cases.doubt(room, handler, unit, check, LeafDoubt(who, shown, found), bond)
 
 
 def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> int:

@@ -110,7 +110,7 @@ class CheckDuty:
                 proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
                 message = StepMessage(LeafChecks.pass_leaves(unit=unit, proof=proof), "leaves_passed", {"unit": unit})
             else:
-                call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.node)
+                call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.claim)
                 message = StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
             await self.book.send(message)
         except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:

@@ -57,7 +57,7 @@ class LeafJudgeDuty(JudgeDuty):
         indices = [leaf.index for leaf in check.shown] if doubt is None else [doubt.shown.index]
         found = await computed_leaves(self.parts, case.batch, case.unit, form, asked, indices)
         if doubt is not None:
-            root = found[0].node
+            root = found[0].claim
         elif check.auditor is not None:
             root = proof_by(identity.genesis, case.batch, check, check.auditor, asked.salt, found)
         else:

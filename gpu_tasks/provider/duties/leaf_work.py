@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
-from gpu_tasks.batches.sum_tree import batch_root, leaf_node, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, leaf_paths, totals_of
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
@@ -32,9 +32,9 @@ class FoundLeaf:
     leaf: Leaf
 
     @property
-    def node(self) -> bytes:
-        """What must stand for it in the tree."""
-        return leaf_node(self.index, self.leaf)
+    def claim(self) -> bytes:
+        """What must be said of it."""
+        return leaf_claim(self.index, self.leaf)
 
 
 def showing_call(genesis: bytes, status: CheckStatus, salt: bytes, content: bytes) -> Call:
@@ -74,4 +74,4 @@ def proof_by(
 
 def wrong_leaf(check: LeafCheck, found: Sequence[FoundLeaf]) -> FoundLeaf | None:
     """The first leaf that is another one than was shown."""
-    return next((each for each, shown in zip(found, check.shown, strict=True) if each.node != shown.node), None)
+    return next((each for each, shown in zip(found, check.shown, strict=True) if each.claim != shown.claim), None)

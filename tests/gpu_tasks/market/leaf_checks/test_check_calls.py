@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, leaf_paths, path_claim, totals_of
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import (
     CheckWindowClosed,
@@ -211,7 +211,7 @@ def test_a_doubt_names_a_leaf_that_was_shown_and_another_node() -> None:
     other = next(index for index in range(40) if index not in drawn)
     calls = [
         LeafChecks.doubt_leaf(unit=unit, index=index, found=found)
-        for index, found in ((other, NODE), (40, NODE), (leaf.index, leaf.node))
+        for index, found in ((other, NODE), (40, NODE), (leaf.index, leaf.claim))
     ]
     stage.chain.block(*(refused(auditor.provider, call, NothingDoubted) for call in calls))
 
@@ -230,7 +230,7 @@ def test_a_dispute_names_a_leaf_of_the_result_and_another_node() -> None:
     ]
     stage.chain.block(
         *(refused(CUSTOMER.stash, call, WrongLeaves) for call in wrong),
-        refused(CUSTOMER.stash, stage.dispute_call(unit, 3, path.node), NothingDoubted),
+        refused(CUSTOMER.stash, stage.dispute_call(unit, 3, path_claim(path)), NothingDoubted),
     )
 
 

@@ -1,10 +1,14 @@
 """A check of a batch from its settlement to each of its ends: who says what, who pays what."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gpu_tasks.batches import sum_tree
+from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.batches.sum_tree import TreeNode
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.courts import Courts
@@ -31,6 +35,7 @@ from runtime.cryptography.signatures import verify
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from scripts.chains import leaf_chain
 from scripts.chains.leaf_chain import TOKENS_EACH, LeafChain
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed, terms
 
@@ -122,7 +127,7 @@ def test_a_wrong_leaf_that_is_drawn_costs_who_answered_its_collateral() -> None:
     held = [each.held for each in stage.check(unit).terms.answerers]
     terms, owned = stage.check(unit).terms, [stage.owned(who) for who in liars]
     customer, auditors = stage.owned(CUSTOMER.stash), stage.owned(auditor.stash)
-    stage.chain.block(stage.doubts(unit, auditor, index, stage.node(unit, index)))
+    stage.chain.block(stage.doubts(unit, auditor, index, stage.claim(unit, index)))
     stage.until(unit)
     assert outcome(stage) is CheckOutcome.REFUTED
     lost = [before - stage.owned(who) for who, before in zip(liars, owned, strict=True)]
@@ -135,12 +140,37 @@ def test_a_wrong_leaf_that_is_drawn_costs_who_answered_its_collateral() -> None:
     assert len(stage.chain.happened(ProviderSlashed)) == 2
 
 
+def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node is right, and so is every sum on the way up: only the tokens beside the lowest nodes are invented."""
+    stage, real_leaves, real_node = LeafChain(), leaf_chain.leaves_for, sum_tree._leaf
+
+    def inflated(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:
+        return tuple(replace(leaf, tokens_out=leaf.tokens_out + 7) for leaf in real_leaves(unit, requests, wrong))
+
+    def beside(index: int, leaf: Leaf) -> TreeNode:
+        node = real_node(index, replace(leaf, tokens_out=leaf.tokens_out - 7))
+        return replace(node, tokens_out=leaf.tokens_out)
+
+    with monkeypatch.context() as lying:
+        lying.setattr(leaf_chain, "leaves_for", inflated)
+        lying.setattr(sum_tree, "_leaf", beside)
+        unit = stage.settled()
+        stage.until(unit, LeafStage.SHOWING)
+        call = stage.show_call(unit)
+    stage.chain.block(signed(stage.answerers(unit)[0].provider, call))
+    auditor, shown = stage.auditor(unit), stage.check(unit).shown[0]
+    assert shown.claim != stage.claim(unit, shown.index)
+    stage.chain.block(stage.doubts(unit, auditor, shown.index, stage.claim(unit, shown.index)))
+    stage.until(unit)
+    assert outcome(stage) is CheckOutcome.REFUTED
+
+
 def test_who_doubts_a_right_leaf_pays_its_judges_and_is_followed_by_another_auditor() -> None:
     stage = LeafChain()
     unit = stage.settled()
     auditor = stage.shown(unit)
     index, before = stage.check(unit).shown[0].index, stage.owned(auditor.stash)
-    stage.chain.block(stage.doubts(unit, auditor, index, stage.node(unit, index, is_right=False)))
+    stage.chain.block(stage.doubts(unit, auditor, index, stage.claim(unit, index, is_right=False)))
     stage.until(unit, LeafStage.CHECKING)
     assert stage.owned(auditor.stash) < before - stage.check(unit).terms.price
     second = stage.auditor(unit)
@@ -240,7 +270,7 @@ def test_who_passes_a_wrong_leaf_has_made_no_right_proof_and_the_next_auditor_fi
             strict.until(unit)
             continue
         second, index = strict.auditor(unit), strict.check(unit).shown[0].index
-        strict.chain.block(strict.doubts(unit, second, index, strict.node(unit, index)))
+        strict.chain.block(strict.doubts(unit, second, index, strict.claim(unit, index)))
         strict.until(unit)
         assert strict.chain.happened(LeafCheckEnded)[-1].outcome is CheckOutcome.REFUTED
         return
@@ -258,7 +288,7 @@ def test_a_customer_may_dispute_any_leaf_once_the_auditor_is_through() -> None:
         stage.chain.block(stage.passes(unit, auditor, b"x" * 32))
         stage.until(unit, LeafStage.OPEN)
         customer, auditors, terms = stage.owned(CUSTOMER.stash), stage.owned(auditor.stash), stage.check(unit).terms
-        stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, index, stage.node(unit, index))))
+        stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, index, stage.claim(unit, index))))
         stage.until(unit)
         assert stage.chain.happened(LeafCheckEnded)[-1].outcome is CheckOutcome.REFUTED
         assert stage.owned(CUSTOMER.stash) == customer + terms.price - terms.fee
@@ -276,7 +306,7 @@ def test_a_customer_that_disputes_a_right_leaf_pays_the_judges() -> None:
     check = stage.until(unit, LeafStage.OPEN)
     assert check is not None
     customer, fee = stage.owned(CUSTOMER.stash), check.terms.fee
-    stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, 3, stage.node(unit, 3, is_right=False))))
+    stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, 3, stage.claim(unit, 3, is_right=False))))
     stage.until(unit)
     assert outcome(stage) is CheckOutcome.PASSED
     # its bond pays three judges, and itself the price as what any liar is charged does; the rest burns
@@ -290,7 +320,7 @@ def test_an_undecided_doubt_takes_nothing_and_the_next_auditor_looks() -> None:
     unit = stage.settled()
     auditor = stage.shown(unit)
     index, before = stage.check(unit).shown[0].index, stage.owned(auditor.stash)
-    stage.chain.block(stage.doubts(unit, auditor, index, stage.node(unit, index, is_right=False)))
+    stage.chain.block(stage.doubts(unit, auditor, index, stage.claim(unit, index, is_right=False)))
     stage.until(unit, LeafStage.CHECKING)
     assert stage.owned(auditor.stash) == before
     assert stage.auditor(unit) != auditor
@@ -311,11 +341,11 @@ def test_who_is_expelled_for_its_third_lie_about_a_leaf_is_a_provider_no_more() 
     stage = LeafChain()
     unit = stage.settled(wrong=range(40))
     auditor, index = stage.shown(unit), stage.check(unit).shown[0].index
-    stage.chain.block(stage.doubts(unit, auditor, index, stage.node(unit, index)))
+    stage.chain.block(stage.doubts(unit, auditor, index, stage.claim(unit, index)))
     case, (first, second) = stage.check(unit).case, stage.answerers(unit)
     assert case is not None
     faults = tuple((who.stash, PartyFault.LIED) for who in (first, second))
-    verdict, until = Answered(stage.node(unit, index)), stage.chain.height + 100
+    verdict, until = Answered(stage.claim(unit, index)), stage.chain.height + 100
     bound = stage.chain.now()
     bound[LeafChecks].carry_out(
         case, CaseRuling(CaseOutcome.COURT_DECIDED, verdict, faults, expelled=(first.stash,), expelled_until=until)

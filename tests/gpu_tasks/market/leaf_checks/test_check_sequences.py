@@ -60,11 +60,11 @@ class Anybody:
             elif self._is_wrong():
                 yield stage.doubts(unit, auditor, index, blake2_256(check.auditor))
             else:
-                yield stage.doubts(unit, auditor, index, stage.node(unit, index))
+                yield stage.doubts(unit, auditor, index, stage.claim(unit, index))
                 yield stage.passes(unit, auditor)
         elif check.stage is LeafStage.OPEN and self._is_wrong():
             index = self.chance.randrange(stage.requests)
-            found = blake2_256(unit) if self._is_wrong() else stage.node(unit, index)
+            found = blake2_256(unit) if self._is_wrong() else stage.claim(unit, index)
             yield signed(CUSTOMER.stash, stage.dispute_call(unit, index, found))
 
     def _is_wrong(self) -> bool:
