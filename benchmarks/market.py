@@ -22,6 +22,7 @@ from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
@@ -39,7 +40,7 @@ from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 
 GROUND = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts)
-PALLETS = (*GROUND, LeafChecks, TrainingMarket, InferenceMarket, Attestations)
+PALLETS = (*GROUND, LeafChecks, LeafDisputes, TrainingMarket, InferenceMarket, Attestations)
 OGPU = GRAINS_PER_OGPU
 RICH = 10**7 * OGPU
 CHEAP, DEAR = OGPU // 100, OGPU

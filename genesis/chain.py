@@ -23,6 +23,8 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks_api import LeafChecksApi
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.leaf_disputes_api import LeafDisputesApi
 from gpu_tasks.market.locks_api import LocksApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.training_api import TrainingApi
@@ -67,6 +69,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     Capacity,
     Courts,
     LeafChecks,
+    LeafDisputes,
     TrainingMarket,
     InferenceMarket,
     Attestations,
@@ -81,6 +84,7 @@ the powers of Root. On a chain for development somebody does, on a live one nobo
 
 APIS: tuple[type[RuntimeApi], ...] = (
     *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi, LeafChecksApi,
+    LeafDisputesApi,
 )  # fmt: skip
 
 # the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is

@@ -26,6 +26,9 @@ from runtime.encoding.codec import U32, U64, Bounded, codec, struct
 from runtime.encoding.types import Hash
 
 PATH_MAX = (REQUESTS_MAX - 1).bit_length()
+_SUBTREE_LEVEL = PATH_MAX // 2
+SUBTREE_LEAVES = 1 << _SUBTREE_LEVEL
+"""Two steps lead from a root to a leaf, each over so many nodes at most: of 64 subtrees one, of its 64 leaves one."""
 _DOMAIN = b"batch\0\0\0"
 _LEAF, _INNER, _ROOT, _CLAIM = (_DOMAIN + bytes([kind]) for kind in range(4))
 _TOKENS_MAX = 2**64 - 1
@@ -110,7 +113,7 @@ def holds(totals: Totals, path: LeafPath) -> bool:
 
 def leaf_claim(index: int, leaf: Leaf) -> bytes:
     """What is to be said of a leaf, as one hash: its node, and the tokens that a tree has to count for it."""
-    return _claim(_leaf(index, leaf))
+    return node_claim(_leaf(index, leaf))
 
 
 def path_claim(path: LeafPath) -> bytes:
@@ -119,7 +122,12 @@ def path_claim(path: LeafPath) -> bytes:
     A tree can count other tokens beside a node than the node's own hash is of: whoever compares nodes alone takes a
     leaf with invented tokens for a right one.
     """
-    return _claim(TreeNode(path.node, path.tokens_in, path.tokens_out))
+    return node_claim(TreeNode(path.node, path.tokens_in, path.tokens_out))
+
+
+def node_claim(leaf: TreeNode) -> bytes:
+    """The claim of a leaf by its node."""
+    return blake2_256(_CLAIM + leaf.hash + _sums(leaf))
 
 
 def opens(path: LeafPath, digest: bytes) -> bool:
@@ -132,6 +140,38 @@ def before(totals: Totals, path: LeafPath) -> tuple[int, int]:
     sides = _sides(totals.requests, path.index)
     left = [sibling for is_left, sibling in zip(sides, path.siblings, strict=True) if is_left]
     return sum(sibling.tokens_in for sibling in left), sum(sibling.tokens_out for sibling in left)
+
+
+def subtree_count(requests: int) -> int:
+    """How many subtrees of `SUBTREE_LEAVES` leaves a tree has; the last may have fewer."""
+    return -(-requests // SUBTREE_LEAVES)
+
+
+def leaves_below(requests: int, subtree: int) -> int:
+    """How many leaves subtree number `subtree` has."""
+    return min(SUBTREE_LEAVES, requests - subtree * SUBTREE_LEAVES)
+
+
+def subtrees_of(leaves: Sequence[Leaf]) -> tuple[TreeNode, ...]:
+    """The nodes of a tree above `SUBTREE_LEAVES` leaves each."""
+    levels = _levels(leaves)
+    return tuple(levels[min(_SUBTREE_LEVEL, len(levels) - 1)])
+
+
+def nodes_below(leaves: Sequence[Leaf], subtree: int) -> tuple[TreeNode, ...]:
+    """The nodes of the leaves of one subtree."""
+    first = subtree * SUBTREE_LEAVES
+    return tuple(_leaf(index, leaf) for index, leaf in enumerate(leaves[first : first + SUBTREE_LEAVES], first))
+
+
+def combined(nodes: Sequence[TreeNode]) -> TreeNode | None:
+    """The node above all of these; None for none, or sums above 64 bits. Costs a hash for each node but one."""
+    level = list(nodes)
+    while len(level) > 1:
+        level = _above(level)
+        if any(node.tokens_in > _TOKENS_MAX or node.tokens_out > _TOKENS_MAX for node in level):
+            return None
+    return level[0] if level else None
 
 
 def first_difference(leaves: Sequence[Leaf], others: Sequence[Leaf]) -> int | None:
@@ -154,10 +194,13 @@ def _levels(leaves: Sequence[Leaf]) -> list[list[TreeNode]]:
         raise ValueError(f"a batch has 1 to {REQUESTS_MAX} leaves, not {len(leaves)}")
     levels = [[_leaf(index, leaf) for index, leaf in enumerate(leaves)]]
     while len(levels[-1]) > 1:
-        below = levels[-1]
-        pairs = [_inner(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)]
-        levels.append(pairs + below[2 * len(pairs) :])
+        levels.append(_above(levels[-1]))
     return levels
+
+
+def _above(below: list[TreeNode]) -> list[TreeNode]:
+    pairs = [_inner(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)]
+    return pairs + below[2 * len(pairs) :]
 
 
 def _sides(count: int, index: int) -> Iterator[bool]:
@@ -177,10 +220,6 @@ def _leaf(index: int, leaf: Leaf) -> TreeNode:
 def _inner(left: TreeNode, right: TreeNode) -> TreeNode:
     hash_ = blake2_256(_INNER + left.hash + _sums(left) + right.hash + _sums(right))
     return TreeNode(hash_, left.tokens_in + right.tokens_in, left.tokens_out + right.tokens_out)
-
-
-def _claim(leaf: TreeNode) -> bytes:
-    return blake2_256(_CLAIM + leaf.hash + _sums(leaf))
 
 
 def _sums(node: TreeNode) -> bytes:

@@ -4,10 +4,13 @@ from collections import Counter
 
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 
@@ -44,6 +47,30 @@ def leaf_cases(bound: Bound) -> tuple[set[bytes], set[bytes]]:
     assert cases == dict(room.unit_of_case.items())
     assert all(case in bound[Courts].cases for case in cases)
     return set(checks), set(cases)
+
+
+def units_compared(bound: Bound) -> set[bytes]:
+    """The batches whose racers still show their trees, so that no court has their cases yet."""
+    room = bound[LeafDisputes]
+    compared: set[bytes] = set()
+    owed: set[tuple[bytes, bytes]] = set()
+    for unit, dispute in room.disputes.items():
+        assert dispute is not None
+        record = bound[InferenceMarket].units[unit]
+        assert record is not None
+        assert record.state is UnitState.JUDGING
+        assert record.leaf_audit_ppm
+        assert len(dispute.sides) > 1
+        is_judged = dispute.stage is DisputeStage.JUDGED
+        assert bool(room.height_place[unit]) == bool(dispute.deadline) == (not is_judged)
+        compared |= set() if is_judged else {unit}
+        silent = [side for side in dispute.sides if not side.has_shown]
+        owed |= {(who, unit) for side in silent for who in side.accounts}
+    assert owed == {keys for keys, _ in room.duties.items()}
+    shown = {unit for (unit, _), _ in (*room.subtrees.items(), *room.leaves.items())}
+    assert shown <= {unit for unit, _ in room.disputes.items()}
+    assert {unit for unit, _ in room.height_place.items()} == compared
+    return compared
 
 
 def _held(unit: bytes, check: LeafCheck) -> Counter[tuple[bytes, Hold]]:

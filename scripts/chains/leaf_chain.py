@@ -79,15 +79,29 @@ class LeafChain:
 
     def settled(self, wrong: Collection[int] = ()) -> bytes:
         """A batch whose racers agree on leaves of which some are wrong, from its post to its settlement; its unit."""
+        unit = self.posted()
+        self.leaves[unit] = leaves_for(unit, self.requests, wrong)
+        self.race(unit, UnitState.SETTLED)
+        return unit
+
+    def posted(self) -> bytes:
+        """A batch that is posted; its unit."""
         tokens = self.requests * TOKENS_EACH
         asked = replace(terms(self.price, self.racers, self.chain.height - 1, tokens), requests=self.requests)
         (unit,) = self.chain.post(asked)
-        self.leaves[unit] = leaves_for(unit, self.requests, wrong)
+        return unit
+
+    def race(self, unit: bytes, until: UnitState) -> None:
+        """Blocks in which its racers answer, until it stands so."""
         for _ in range(RACE_BLOCKS_MAX):
-            if self.unit(unit).state is UnitState.SETTLED:
-                return unit
+            if self.unit(unit).state is until:
+                return
             self.chain.block(*self._race(unit))
         raise AssertionError("a race without end")
+
+    def answer(self, unit: bytes, keys: Keys) -> tuple[Leaf, ...]:
+        """The leaves that a racer answers with."""
+        return self.leaves[unit]
 
     def unit(self, unit: bytes) -> Unit:
         """The unit as it stands."""
@@ -216,14 +230,14 @@ class LeafChain:
         return self.owned(AUDIT_POT)
 
     def _race(self, unit: bytes) -> Sequence[Step]:
-        record, root = self.unit(unit), batch_root(totals_of(self.leaves[unit]))
+        record = self.unit(unit)
         if record.state is not UnitState.RACING or record.round is None:
             return ()
         if not record.round.closed_at:
             racing = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.commitment is None]
-            return [commit(keys, unit, record, root) for keys in racing]
+            return [commit(keys, unit, record, batch_root(totals_of(self.answer(unit, keys)))) for keys in racing]
         if record.round.closed_at > self.chain.height - 1:
             return ()
-        totals = totals_of(self.leaves[unit])
         owners = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.reveal is None]
-        return [attach(*(attestation(keys, unit, record, root, totals=totals) for keys in owners))]
+        told = [(keys, totals_of(self.answer(unit, keys))) for keys in owners]
+        return [attach(*(attestation(keys, unit, record, batch_root(totals), totals=totals) for keys, totals in told))]

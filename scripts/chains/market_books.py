@@ -21,7 +21,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from scripts.chains.court_books import court_holds
 from scripts.chains.hold_books import check_holds
-from scripts.chains.leaf_books import leaf_cases, leaf_holds
+from scripts.chains.leaf_books import leaf_cases, leaf_holds, units_compared
 from scripts.chains.stake_holds import check_stakes, stake_holds
 from scripts.chains.task_books import TaskBooks, task_books
 
@@ -94,7 +94,7 @@ def _check_market(bound: Bound, tasks: TaskBooks) -> None:
     judged = {unit_id for unit_id, unit in open_units.items() if unit.state is UnitState.JUDGING}
     checked, leaves = leaf_cases(bound)
     assert checked <= watched
-    cases = judged | watched - checked | leaves | tasks.cases
+    cases = judged - units_compared(bound) | watched - checked | leaves | tasks.cases
     assert {case_id for case_id, _ in bound[Courts].cases.items()} == cases
     for unit in open_units.values():
         assert len({racer.owner for racer in unit.racers}) == len(unit.racers)

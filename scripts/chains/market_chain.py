@@ -25,6 +25,7 @@ from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, unit_id_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
@@ -50,7 +51,7 @@ TOKENS = 64
 """What a unit of `terms` allows."""
 PALLETS = (
     System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, LeafChecks,
-    TrainingMarket, InferenceMarket, Attestations, ImOnline,
+    LeafDisputes, TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)

@@ -56,6 +56,7 @@ from gpu_tasks.market.inference.units import (
     UnitTerms,
     is_open,
 )
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
@@ -120,6 +121,7 @@ class InferenceMarket(AgendaGround, CatalogueGround, index=10):
     lock: TrustLock
     devices: Devices
     capacity: Capacity
+    leaf_disputes: LeafDisputes
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
 
@@ -235,6 +237,20 @@ class InferenceMarket(AgendaGround, CatalogueGround, index=10):
         """A case about a unit is over."""
         self.judging.carry_out(case, ruling)
 
+    # ------------------------------------- a handler of disputes about batches: what LeafDisputes tells who brings them
+
+    def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
+        """The leaf in which answers differ goes before the courts."""
+        self.judging.judge_leaf(unit, claims)
+
+    def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
+        """The trees of these answers were withheld."""
+        self.judging.let_fall(unit, roots)
+
+    def agree(self, unit: bytes, root: bytes | None) -> None:
+        """One answer is left, or none."""
+        self.judging.agree(unit, root)
+
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> Weight:
@@ -349,7 +365,9 @@ class InferenceMarket(AgendaGround, CatalogueGround, index=10):
     @cached_property
     def judging(self) -> Judging:
         """What units bring before the courts, and what comes of it."""
-        return Judging(self.state, self.queueing, self.ending, self.courts, self.leaf_checks, self.index)
+        return Judging(
+            self.state, self.queueing, self.ending, self.courts, self.leaf_checks, self.leaf_disputes, self.index
+        )
 
     @cached_property
     def racing(self) -> Racing:

@@ -30,7 +30,10 @@ from gpu_tasks.market.inference.units import (
     holds_collateral,
 )
 from gpu_tasks.market.leaf_checks.checks import LEAF_FEE, Answerer, CheckTerms
+from gpu_tasks.market.leaf_checks.fees import withheld_shares
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.disputes import Side
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
@@ -44,13 +47,21 @@ class Judging:
     ending: Ending
     courts: Courts
     leaf_checks: LeafChecks
+    leaf_disputes: LeafDisputes
     handler: int
     """The index of the market's pallet."""
 
     def dispute(self, unit: OpenUnit) -> None:
-        """Answers differ, or several owners say that there can be none: a committee finds out."""
+        """Answers differ, or several owners say that there can be none: a committee finds out.
+
+        Where answers to a batch that is checked by its leaves differ, and that is all, it computes one leaf.
+        """
         self._hand_over(unit)
-        self.courts.open(self.handler, unit.id, self._terms(unit.record), _promised(unit.record))
+        sides = _sides(unit.record)
+        if sides:
+            self.leaf_disputes.open(self.handler, unit.id, unit.record.terms.requests, sides)
+        else:
+            self.courts.open(self.handler, unit.id, self._terms(unit.record), _promised(unit.record))
 
     def confirm(self, unit: OpenUnit, output_root: bytes) -> None:
         """One answer of several that were asked for: a pair looks at it before it is paid.
@@ -74,6 +85,37 @@ class Judging:
         """A racer opens what it withheld while the case about it is open."""
         self.courts.open_late(unit_id, owner, output_root)
 
+    # --------------------------------------------------------------- what disputes about batches ask of their handler
+
+    def judge_leaf(self, unit_id: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
+        """One leaf goes before the courts: each root with what it claims of that."""
+        record, claim_of = self._of_case(unit_id).record, dict(claims)
+        said = tuple(
+            PartyClaim(racer.owner, ClaimKind.ANSWERED, claim_of[root], racer.collateral)
+            for racer in record.racers
+            if (root := _root_of(racer)) in claim_of
+        )
+        self.courts.open(self.handler, unit_id, replace(self._terms(record), claims=said), _promised(record))
+
+    def let_fall(self, unit_id: bytes, roots: Sequence[bytes]) -> None:
+        """Nobody showed the trees of these roots: who answered with them loses what it holds, as liars do."""
+        unit = self._of_case(unit_id)
+        fallen = [racer for racer in unit.record.racers if _root_of(racer) in roots]
+        held = [(racer.owner, racer.collateral) for racer in fallen]
+        for owner, shares in withheld_shares(unit.record.price, unit.record.customer, held):
+            self.charge_party(unit_id, owner, shares)
+        for racer in fallen:
+            unit = self._note_fault(unit, racer.owner, PartyFault.LIED)
+
+    def agree(self, unit_id: bytes, root: bytes | None) -> None:
+        """Of the answers one is left, which is believed as a lone racer's: its leaves are drawn. Or none is."""
+        unit = self._of_case(unit_id)
+        result = None if root is None else races.result(unit.record.racers, root)
+        if result is None:
+            self.queueing.requeue_after_case(unit)
+        else:
+            self.settle(unit, result)
+
     # ------------------------------------------------------------------------------- what the courts ask of a handler
 
     def charge_party(self, unit_id: bytes, party: bytes, shares: Sequence[Share]) -> None:
@@ -90,14 +132,19 @@ class Judging:
         """The case is over, and what it moved has moved: pay for the right result, or draw again, or give back."""
         unit = self._of_case(unit_id)
         for party, fault in ruling.faults:
-            self._note_fault(unit, party, fault)
+            unit = self._note_fault(unit, party, fault)
         for party in ruling.expelled:
             self.state.devices.expel(party, ruling.expelled_until)
         if unit.record.state is UnitState.SETTLED:
             self._end_watch(unit, ruling)
         elif isinstance(ruling.verdict, Answered):
-            self._enforce(unit, ruling.verdict.root)
+            if self.leaf_disputes.is_disputed(unit_id):
+                self.leaf_disputes.narrow(unit_id, ruling.verdict.root)
+            else:
+                self._enforce(unit, ruling.verdict.root)
         else:
+            if self.leaf_disputes.is_disputed(unit_id):
+                self.leaf_disputes.close(unit_id)
             is_bad = isinstance(ruling.verdict, Unanswerable)
             self.ending.refund(unit, Refund.INPUT_BAD if is_bad else Refund.INCONCLUSIVE)
 
@@ -153,11 +200,17 @@ class Judging:
             claims=claims,
         )
 
-    def _note_fault(self, unit: OpenUnit, party: bytes, fault: PartyFault) -> None:
+    def _note_fault(self, unit: OpenUnit, party: bytes, fault: PartyFault) -> OpenUnit:
+        """Pause the device of who did wrong; the unit with what that holds now."""
         racer = _standing(unit.record, party)
         taken = racer.collateral - self.state.devices.collateral_of(racer.owner, unit.id)
         self.state.devices.halt(racer.device, unit.id)
         self.state.emit(ProviderSlashed(unit.id, racer.owner, racer.device, fault, taken))
+        if racer not in unit.record.racers:
+            return unit
+        racers = races.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
+        self.state.units[unit.id] = replace(unit.record, racers=racers)
+        return self._of_case(unit.id)
 
     def _end_watch(self, unit: OpenUnit, ruling: CaseRuling) -> None:
         root = unit.record.output_root
@@ -192,6 +245,22 @@ def _outside(record: Unit) -> tuple[bytes, ...]:
 def _promised(record: Unit) -> PromisedNumbers:
     """What was promised when the unit was posted: who took it stands for it with a collateral reckoned by that."""
     return PromisedNumbers(money.fee_of_judge(record.rules, record.price), record.rules.audit_rate_ppm)
+
+
+def _sides(record: Unit) -> tuple[Side, ...]:
+    """Who answered what, where a dispute is about nothing else, and leaves are what such a batch is looked at by."""
+    claims = [claim for racer in _involved(record) if (claim := _claim(racer)) is not None]
+    if not record.leaf_audit_ppm or any(claim.kind is not ClaimKind.ANSWERED for claim in claims):
+        return ()
+    by_root: dict[bytes, tuple[bytes, ...]] = {}
+    for claim in claims:
+        assert claim.root is not None, "who answered has said what"
+        by_root[claim.root] = (*by_root.get(claim.root, ()), claim.account)
+    return tuple(Side(root, accounts) for root, accounts in by_root.items()) if len(by_root) > 1 else ()
+
+
+def _root_of(racer: Racer) -> bytes | None:
+    return None if racer.reveal is None else racer.reveal.output_root
 
 
 def _standing(record: Unit, party: bytes) -> Racer:

@@ -11,15 +11,24 @@ from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.batches.sum_tree import (
     LEAF_PATH,
     PATH_MAX,
+    SUBTREE_LEAVES,
     LeafPath,
     Totals,
     TreeNode,
     batch_root,
     before,
+    combined,
     holds,
+    leaf_claim,
     leaf_path,
     leaf_paths,
+    leaves_below,
+    node_claim,
+    nodes_below,
     opens,
+    path_claim,
+    subtree_count,
+    subtrees_of,
     totals_of,
 )
 from runtime.cryptography.hashing import blake2_256
@@ -252,3 +261,31 @@ def test_nothing_has_no_totals_and_no_path() -> None:
         leaf_path([A, B], 2)
     with pytest.raises(ValueError, match="no leaf -1 among 2"):
         leaf_path([A, B], -1)
+
+
+def test_a_claim_by_hand() -> None:
+    node = leaf_hash(1, B)
+    claim = blake2_256(DOMAIN + b"\3" + node + u64(10, 20))
+    assert leaf_claim(1, B) == path_claim(leaf_path([A, B, C], 1)) == node_claim(TreeNode(node, 10, 20)) == claim
+    assert path_claim(replace(leaf_path([A, B, C], 1), tokens_out=21)) != claim, "the node is the same, its tokens not"
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 128, 129, 1_000, 4_095, REQUESTS_MAX])
+def test_two_steps_lead_from_a_root_to_every_leaf(count: int) -> None:
+    leaves = [Leaf(1, index % 7, index.to_bytes(32, "little")) for index in range(count)]
+    totals, subtrees = totals_of(leaves), subtrees_of(leaves)
+    top = TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
+    assert len(subtrees) == subtree_count(count) <= SUBTREE_LEAVES
+    assert combined(subtrees) == top
+    below = [nodes_below(leaves, subtree) for subtree in range(len(subtrees))]
+    assert [combined(nodes) for nodes in below] == list(subtrees)
+    assert [len(nodes) for nodes in below] == [leaves_below(count, subtree) for subtree in range(len(subtrees))]
+    nodes = [node for nodes in below for node in nodes]
+    assert [node_claim(node) for node in nodes] == [leaf_claim(index, leaf) for index, leaf in enumerate(leaves)]
+
+
+def test_sums_that_do_not_fit_combine_to_nothing() -> None:
+    most = TreeNode(bytes(32), 0, U64_MAX)
+    assert combined([most]) == most
+    for nodes in ([most, TreeNode(bytes(32), 0, 1)], [TreeNode(bytes(32), U64_MAX, 0), TreeNode(bytes(32), 1, 0)], []):
+        assert combined(nodes) is None

@@ -1,0 +1,166 @@
+"""From two roots to one leaf: what sides show, which of it differs first, and who is left.
+
+    SUBTREES ─all have shown, or lost─> LEAVES ─> JUDGED ─> one root is left, or none: over
+                                           ^         └─ several are: the next leaf in which they differ
+                                           └─────────────┘ in another subtree
+
+Always: what a side shows combines, sums and all, to what it has committed to; so while roots differ there is a first
+subtree, and in it a first leaf, in which they do. Who shows nothing in time is out.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from gpu_tasks.batches.sum_tree import (
+    SUBTREE_LEAVES,
+    Totals,
+    TreeNode,
+    batch_root,
+    combined,
+    leaves_below,
+    node_claim,
+    subtree_count,
+)
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, ShownNodes, Side, side_of
+from gpu_tasks.market.leaf_disputes.events import (
+    LeafDisputed,
+    NodesAsked,
+    NodesShown,
+    NotASide,
+    NothingAsked,
+    TreeWithheld,
+    WrongNodes,
+)
+from gpu_tasks.market.leaf_disputes.ground import DisputeGround, NodeLists
+from runtime.frame.pallet import ensure
+
+
+def begin(room: DisputeGround, handler: int, unit: bytes, requests: int, sides: tuple[Side, ...]) -> None:
+    """Roots differ: each side shows its tree, from the top where that has more than one subtree."""
+    assert unit not in room.disputes, "a batch has one dispute at a time"
+    assert len(sides) > 1, "sides differ"
+    opened = LeafDispute(handler, requests, sides, room.show_blocks, DisputeStage.SUBTREES)
+    if subtree_count(requests) > 1:
+        _ask(room, unit, opened, None)
+    else:
+        _ask(room, unit, opened, 0)
+
+
+def show(
+    room: DisputeGround, unit: bytes, dispute: LeafDispute, who: bytes, totals: Totals, nodes: Sequence[TreeNode]
+) -> None:
+    """One of a side shows the nodes that are asked for; when all sides have, the hook of the next block compares."""
+    side = side_of(dispute, who)
+    ensure(side is not None, NotASide)
+    assert side is not None, "looked at above"
+    is_open = dispute.stage is not DisputeStage.JUDGED and room.height <= dispute.deadline
+    ensure(is_open and not side.has_shown, NothingAsked)
+    ensure(batch_root(totals) == side.root and totals.requests == dispute.requests, WrongNodes)
+    ensure(len(nodes) == _asked(dispute), WrongNodes)
+    ensure(combined(nodes) == _above(room, unit, dispute, side.root, totals), WrongNodes)
+    listed = room.subtrees if dispute.stage is DisputeStage.SUBTREES else room.leaves
+    listed[unit, side.root] = tuple(nodes)
+    _drop_duties(room, unit, (side,))
+    sides = tuple(replace(each, has_shown=True) if each.root == side.root else each for each in dispute.sides)
+    all_have = all(each.has_shown for each in sides)
+    room.emit(NodesShown(unit, who, side.root))
+    room.put(unit, replace(dispute, sides=sides, deadline=room.height if all_have else dispute.deadline))
+
+
+def step(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+    """A window is over: who has not shown is out, and what the others have shown is compared."""
+    assert room.height > dispute.deadline, "a dispute is looked at when its window is over"
+    silent = tuple(side for side in dispute.sides if not side.has_shown)
+    if silent:
+        _drop_duties(room, unit, silent)
+        for side in silent:
+            room.emit(TreeWithheld(unit, side.root))
+        room.handler(dispute).let_fall(unit, [side.root for side in silent])
+    left = tuple(side for side in dispute.sides if side.has_shown)
+    _go_on(room, unit, replace(dispute, sides=left))
+
+
+def narrow(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes) -> None:
+    """The courts have found what is right of the leaf: whose tree says so is left."""
+    assert dispute.stage is DisputeStage.JUDGED, "a leaf was judged"
+    at = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
+    left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][at]) == claim)
+    _go_on(room, unit, replace(dispute, sides=left))
+
+
+def close(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+    """Nothing of the dispute stays."""
+    _drop_duties(room, unit, dispute.sides)
+    for listed in (room.subtrees, room.leaves):
+        for root in [root for root, _ in listed.under(unit)]:
+            del listed[unit, root]
+    room.by_height.drop(unit)
+    del room.disputes[unit]
+
+
+def _go_on(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+    if len(dispute.sides) < 2:
+        root = dispute.sides[0].root if dispute.sides else None
+        close(room, unit, dispute)
+        room.handler(dispute).agree(unit, root)
+        return
+    if dispute.stage is not DisputeStage.SUBTREES:
+        at = _first_difference(_lists(room.leaves, unit, dispute.sides))
+        if at is not None:
+            _judge(room, unit, dispute, at)
+            return
+    # what was shown of another subtree says nothing of this one
+    subtree = _first_difference(_lists(room.subtrees, unit, dispute.sides))
+    assert subtree is not None, "trees with the same nodes have the same root"
+    _ask(room, unit, dispute, subtree)
+
+
+def _ask(room: DisputeGround, unit: bytes, dispute: LeafDispute, subtree: int | None) -> None:
+    """Ask every side for the leaves of a subtree, or for the subtrees."""
+    until = room.height + dispute.window
+    sides = tuple(replace(side, has_shown=False) for side in dispute.sides)
+    stage = DisputeStage.SUBTREES if subtree is None else DisputeStage.LEAVES
+    for account in _accounts(sides):
+        room.duties[account, unit] = True
+    room.emit(NodesAsked(unit, subtree, until))
+    room.put(unit, replace(dispute, sides=sides, stage=stage, subtree=subtree or 0, deadline=until))
+
+
+def _judge(room: DisputeGround, unit: bytes, dispute: LeafDispute, at: int) -> None:
+    leaf = dispute.subtree * SUBTREE_LEAVES + at
+    claims = [(side.root, node_claim(room.leaves[unit, side.root][at])) for side in dispute.sides]
+    room.put(unit, replace(dispute, stage=DisputeStage.JUDGED, leaf=leaf, deadline=0))
+    room.emit(LeafDisputed(unit, leaf))
+    room.handler(dispute).judge_leaf(unit, claims)
+
+
+def _asked(dispute: LeafDispute) -> int:
+    """How many nodes a side is to show."""
+    if dispute.stage is DisputeStage.SUBTREES:
+        return subtree_count(dispute.requests)
+    return leaves_below(dispute.requests, dispute.subtree)
+
+
+def _above(room: DisputeGround, unit: bytes, dispute: LeafDispute, root: bytes, totals: Totals) -> TreeNode:
+    """The node that what is shown must combine to."""
+    if dispute.stage is DisputeStage.LEAVES and subtree_count(dispute.requests) > 1:
+        return room.subtrees[unit, root][dispute.subtree]
+    return TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
+
+
+def _lists(listed: NodeLists, unit: bytes, sides: Iterable[Side]) -> list[ShownNodes]:
+    return [listed[unit, side.root] for side in sides]
+
+
+def _first_difference(lists: Sequence[Sequence[TreeNode]]) -> int | None:
+    """The first place where not all lists say the same."""
+    return next((at for at, nodes in enumerate(zip(*lists, strict=True)) if len(dict.fromkeys(nodes)) > 1), None)
+
+
+def _drop_duties(room: DisputeGround, unit: bytes, sides: Iterable[Side]) -> None:
+    for account in _accounts(sides):
+        del room.duties[account, unit]
+
+
+def _accounts(sides: Iterable[Side]) -> Iterator[bytes]:
+    return (account for side in sides for account in side.accounts)

@@ -1,0 +1,65 @@
+"""LeafDisputes: racers of a batch differ, and the courts judge one leaf of it. This is the pallet: call, hook, verbs.
+
+Each side shows its tree in two steps, and the chain finds the first leaf in which they differ; who withholds its tree
+loses. Always: each window has an end that the agenda keeps; the hook is bounded by work; nothing is stored of a dispute
+that is over.
+"""
+
+from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
+from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.leaf_disputes import comparing
+from gpu_tasks.market.leaf_disputes import events as ev
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, ShownNodes, Side
+from gpu_tasks.market.leaf_disputes.ground import DisputeGround
+from gpu_tasks.market.weights import WEIGHTS
+from runtime.encoding.types import Weight
+from runtime.frame.pallet import FREE, PostDispatch, Signed, call
+from runtime.frame.weights import work
+
+STEP_WEIGHT = WEIGHTS["LeafDisputes.on_initialize step"]
+"""A dispute that is looked at: eight lists of 64 nodes compared, or all of eight sides but one out."""
+HEIGHT_BUDGET = work(microseconds=8_000)
+
+
+class LeafDisputes(DisputeGround, index=19):
+    """Disputes about batches, keyed by unit, for every pallet that has some."""
+
+    events = (ev.NodesAsked, ev.NodesShown, ev.TreeWithheld, ev.LeafDisputed)
+    errors = (ev.UnknownDispute, ev.NotASide, ev.NothingAsked, ev.WrongNodes)
+
+    @call(index=0, weight=WEIGHTS["LeafDisputes.show_nodes"])
+    def show_nodes(self, origin: Signed, unit: UnitId, totals: Totals, nodes: ShownNodes) -> PostDispatch:
+        """Show the totals of the own result, and the nodes of its tree that are asked for; free when it succeeds."""
+        who = self.devices.operator(origin.account)
+        comparing.show(self, unit, self.open_dispute(unit), who, totals, nodes)
+        return FREE
+
+    # ----------------------------------------------------------------------------------------------- verbs for handlers
+
+    def open(self, handler: int, unit: bytes, requests: int, sides: tuple[Side, ...]) -> None:
+        """Have the sides of a batch show their trees. The handler is told what comes of it (ground.DisputeHandler)."""
+        comparing.begin(self, handler, unit, requests, sides)
+
+    def is_disputed(self, unit: bytes) -> bool:
+        """Whether a dispute about the batch goes on."""
+        return unit in self.disputes
+
+    def narrow(self, unit: bytes, claim: bytes) -> None:
+        """The courts have found the right claim of the leaf that they judged; the dispute goes on, or ends."""
+        comparing.narrow(self, unit, self.open_dispute(unit), claim)
+
+    def close(self, unit: bytes) -> None:
+        """End a dispute that nobody could decide; its handler knows."""
+        comparing.close(self, unit, self.open_dispute(unit))
+
+    # ------------------------------------------------------------------------------------------------------------ hook
+
+    def on_initialize(self) -> Weight:
+        """Look at every dispute that is due; where an era turns and many stand for election, it waits a block."""
+        budget = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time).budget(HEIGHT_BUDGET)
+        for unit in self.by_height.take(self.height, budget, STEP_WEIGHT):
+            dispute = self.open_dispute(unit)
+            assert dispute.stage is not DisputeStage.JUDGED, "what the courts judge is on no agenda"
+            comparing.step(self, unit, dispute)
+        return budget.spent
