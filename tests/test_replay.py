@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "fd0036768d76230020bcbd29d19273dbe6cab0dae6008fcb4916ccbe2e3ea9b5"
+KEPT_DIGEST = "efb0b2eb74bdeb6e0574a6c37c20f468c4e7e89b5a846d0975878c5397452ad5"
 
 
 @pytest.fixture(scope="module")

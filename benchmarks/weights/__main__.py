@@ -21,6 +21,7 @@ from benchmarks.weights import tables
 from benchmarks.weights.capacity_cases import CapacityCalls
 from benchmarks.weights.chain_cases import measure as measure_the_chain
 from benchmarks.weights.court_cases import CourtCalls
+from benchmarks.weights.dispute_cases import DisputeCalls
 from benchmarks.weights.findings import RATIO_MAX, Findings
 from benchmarks.weights.hook_cases import MarketHook
 from benchmarks.weights.leaf_cases import LeafCalls
@@ -87,6 +88,7 @@ def measured(world: World) -> Findings:
         ("the market's calls", MarketCalls(world, found, races).measure),
         ("the calls of the courts", CourtCalls(world, found, races).measure),
         ("the checks of batches", LeafCalls(world, found, races).measure),
+        ("the disputes of batches", DisputeCalls(world, found, races).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
         ("the calls of roll calls", CapacityCalls(world, found, races).measure),
         ("the calls about tasks", TaskCalls(world, found, tasks).measure),

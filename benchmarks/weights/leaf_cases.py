@@ -1,24 +1,17 @@
 """The calls and the hook of LeafChecks at their worst: batches of 4,096 requests, of which sixteen leaves are drawn."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
-from benchmarks.weights.actors import CUSTOMER, RACED, Actor
+from benchmarks.weights.actors import CUSTOMER, Actor
+from benchmarks.weights.batches import BLOCKS_BEFORE, LEAVES, raced
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import DRAW_BLOCKS, Races, attach, salt_of
+from benchmarks.weights.races import Races
 from benchmarks.weights.world import World, made
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
-from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.batches.sum_tree import batch_root, leaf_path, leaf_paths, totals_of
-from gpu_tasks.market.attestations.kinds import order_key
-from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
-from gpu_tasks.market.inference.commitments import result_commitment
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, unit_id_of
+from gpu_tasks.batches.sum_tree import leaf_path, leaf_paths, totals_of
 from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
@@ -27,10 +20,7 @@ from runtime.pallets.chain_parameters import ChainParameters
 HOOK = "LeafChecks.on_initialize"
 STAGE_BLOCKS_MAX = 200
 ROUNDS = 5
-BLOCKS_BEFORE = 80
-LEAVES = tuple(Leaf(0, 1, blake2_256(index.to_bytes(4, "little"))) for index in range(REQUESTS_MAX))
 TOTALS = totals_of(LEAVES)
-ROOT = batch_root(TOTALS)
 OTHER = b"O" * 32
 
 
@@ -46,7 +36,7 @@ class LeafCalls:
         world.blocks(BLOCKS_BEFORE)
         numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafChecks.show_blocks, 4))
         world.block(*(made(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
-        (unit,) = self._settled(1)
+        unit = raced(self.world, self.races)
         self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
         shower, show = self._answerer(unit), self._show(unit)
         found.call(shower.provider, show)
@@ -64,7 +54,7 @@ class LeafCalls:
 
     def _withheld(self) -> None:
         """Eight who answered lose all that they hold: the dearest look there is. One, which any budget has room for."""
-        (unit,) = self._settled(1)
+        unit = raced(self.world, self.races)
         check = self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
         self.world.blocks(check.deadline - self.world.height)
         real, _ = self.found.hooks("leaves that nobody showed", rounds=ROUNDS)["LeafChecks"]
@@ -73,38 +63,6 @@ class LeafCalls:
         if self._check(unit) is not None:
             raise RuntimeError("the check has not ended")
         self.races.wake_devices()
-
-    def _settled(self, count: int) -> list[bytes]:
-        world, races = self.world, self.races
-        terms = (replace(races.terms(), requests=REQUESTS_MAX, tokens_max=REQUESTS_MAX),) * count
-        world.block(made(CUSTOMER.stash, InferenceMarket.post(service=RACED, units=terms)))
-        races.posted += count
-        numbers = range(races.posted - count, races.posted)
-        units = [unit_id_of(world.genesis, CUSTOMER.stash, number) for number in numbers]
-        world.blocks(DRAW_BLOCKS + 1)
-        if any(world.unit(unit).state is not UnitState.RACING for unit in units):
-            raise RuntimeError("not every batch was drawn")
-        world.block(
-            *(made(actor.provider, self._commit(actor, unit)) for unit in units for actor in races.racers(unit))
-        )
-        world.blocks(2)
-        world.block(attach(self._attested(units)))
-        return units
-
-    def _commit(self, actor: Actor, unit: bytes) -> Call:
-        attempt = self.world.unit(unit).attempt
-        sealed = result_commitment(self.world.genesis, unit, attempt, actor.stash, ROOT, salt_of(actor, unit))
-        return InferenceMarket.commit_result(unit=unit, attempt=attempt, commitment=sealed)
-
-    def _attested(self, units: Iterable[bytes]) -> Sequence[SignedAttestation]:
-        found = []
-        for unit in units:
-            for actor in self.races.racers(unit)[:RACERS_MAX]:
-                statement = self.races.attestation(actor, unit).statement
-                statement = replace(statement, totals=TOTALS, output_root=ROOT, proof_hash=ROOT)
-                payload = signing_payload(self.world.genesis, statement)
-                found.append(SignedAttestation(statement, actor.sign("provider", payload)))
-        return sorted(found, key=order_key)
 
     def _show(self, unit: bytes) -> Call:
         check = self._check(unit)

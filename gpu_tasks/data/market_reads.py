@@ -23,6 +23,8 @@ from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
+from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from runtime.frame.storage import StorageItem
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
@@ -131,6 +133,18 @@ async def checks(chain: ChainClient, stash: bytes, at: bytes | None = None) -> t
 async def check_of_case(chain: ChainClient, case: bytes, at: bytes | None = None) -> CheckStatus | None:
     """The check of a batch that a case before the courts is about."""
     found: CheckStatus | None = await chain.query("LeafChecksApi_check_of_case", case, at=at)
+    return found
+
+
+async def disputes(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DisputeStatus, ...]:
+    """The disputes about batches in which a provider shows nodes of its tree now."""
+    found: tuple[DisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash, at=at)
+    return found
+
+
+async def dispute(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafDispute | None:
+    """The dispute about a batch whose racers differ; None where there is none, or none any more."""
+    found: LeafDispute | None = await chain.query("LeafDisputesApi_dispute", unit_id, at=at)
     return found
 
 

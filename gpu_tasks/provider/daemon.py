@@ -2,6 +2,7 @@
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.racing)
          -> seats  -> case: check or execute, commit, open            (duties.judging)
+         -> disputes of batches: show the own tree                    (duties.differing)
          -> checks of batches: show own leaves, audit others'         (duties.checking)
          -> auctions -> bid: prepare, measure, promise                (tasks.bidding)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
@@ -33,6 +34,7 @@ from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServ
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.differing import DifferingDuty
 from gpu_tasks.provider.duties.endings import note_endings
 from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.leaf_judging import LeafJudgeDuty
@@ -148,6 +150,7 @@ class Daemon:
         self.judging_tasks = TaskJudgeDuty(self.parts)
         self.judging_leaves = LeafJudgeDuty(self.parts)
         self.checking = CheckDuty(self.parts)
+        self.differing = DifferingDuty(self.parts)
         self.side_earnings = SideEarnings(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
@@ -175,6 +178,7 @@ class Daemon:
             exits.push_async_callback(self.judging_tasks.book.tasks.close)
             exits.push_async_callback(self.judging_leaves.book.tasks.close)
             exits.push_async_callback(self.checking.book.tasks.close)
+            exits.push_async_callback(self.differing.book.tasks.close)
             exits.push_async_callback(self.roll_calls.close)
             exits.push_async_callback(self.bidding.tasks.close)
             exits.push_async_callback(self.working.steps.tasks.close)
@@ -210,6 +214,7 @@ class Daemon:
         await self._look_whether_it_drains(view)
         if self._names_new_device(view):
             await self.settle_devices(resume=False)
+        await self.differing.step(view)
         for duty in view.duties:
             with self._telling(duty.id):
                 await self.racing.step(duty, view)
@@ -239,7 +244,7 @@ class Daemon:
             await self.settle_devices(resume=not self.settings.keep_paused)
         journal = self.parts.journal
         own = len(list(journal.open_races())) + len(list(journal.open_tasks()))
-        left = own + len(view.duties) + len(view.seats) + len(view.checks)
+        left = own + len(view.duties) + len(view.seats) + len(view.checks) + len(view.disputes)
         if drains and not left and not self._is_drained:
             self._is_drained = True
             self.parts.telemetry.tell("drained", height=view.height)

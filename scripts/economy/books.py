@@ -12,6 +12,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.due import case_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.runtime import Bound, Runtime
@@ -104,6 +105,7 @@ class Books:
         self._listen(InferenceMarket.units, lambda keys, unit, sign: table.unit(keys[0], unit, sign))
         self._listen(TrainingMarket.tasks, lambda keys, task, sign: table.task(keys[0], task, sign))
         self._listen(LeafChecks.checks, lambda keys, check, sign: table.check(keys[0], check, sign))
+        self._listen(LeafDisputes.disputes, lambda keys, dispute, sign: table.dispute(keys[0], dispute, sign))
         self._listen(Courts.cases, lambda keys, _, sign: table.case(keys[0], sign))
         self._listen(Courts.due, lambda keys, _, sign: table.is_due(case_of(keys[0]), sign))
         for schedule in SCHEDULES:

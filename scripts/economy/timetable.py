@@ -13,6 +13,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Runtime
@@ -55,7 +57,8 @@ CHECKS = (
     Listed(LeafChecks.finals, LeafChecks.final_place, LeafChecks.final_cursor),
 )
 """What looks at a check of a batch."""
-SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, *CHECKS, CLEARING, STIRRED, RETURNING)
+DISPUTES = Listed(LeafDisputes.heights, LeafDisputes.height_place, LeafDisputes.height_cursor)
+SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, *CHECKS, DISPUTES, CLEARING, STIRRED, RETURNING)
 
 
 def unlisted(runtime: Runtime) -> list[str]:
@@ -84,13 +87,15 @@ class Timetable:
         self.judged = Pair("a case, and what looks at it", both_or_none)
         self.tended = Pair("a task that waits for more than a court, and what looks at it", both_or_none)
         self.checked = Pair("a check of a batch that no court has, and what looks at it", both_or_none)
+        self.compared = Pair("a dispute about a batch that no court has, and what looks at it", both_or_none)
         self._at: dict[tuple[bytes, int], int] = {}
         self._cursors: dict[bytes, int] = {}
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """All books of it."""
-        return self.waits, self.called, self.drawn, self.dropped, self.judged, self.tended, self.checked
+        units = self.called, self.drawn, self.dropped
+        return self.waits, *units, self.judged, self.tended, self.checked, self.compared
 
     def wait(self, schedule: Listed, keys: tuple[Any, ...], sign: int) -> None:
         """An item waits at a height, or no longer does; BooksBroken behind the cursor."""
@@ -119,6 +124,8 @@ class Timetable:
             self.tended.count(item, sign)
         elif schedule in CHECKS:
             self.checked.count(item, sign)
+        elif schedule is DISPUTES:
+            self.compared.count(item, sign)
 
     def reach(self, schedule: Listed, height: int, sign: int) -> None:
         """A cursor stands at a height; BooksBroken if it passed over somebody, or went back."""
@@ -155,6 +162,11 @@ class Timetable:
         """A check needs a look to come, but while a court has its case."""
         if check.case is None:
             self.checked.claim(unit, sign)
+
+    def dispute(self, unit: bytes, dispute: LeafDispute, sign: int) -> None:
+        """A dispute needs a look to come, but while a court has its leaf."""
+        if dispute.stage is not DisputeStage.JUDGED:
+            self.compared.claim(unit, sign)
 
     def is_due(self, case_id: bytes, sign: int) -> None:
         """A case waits for a block with room to look at it."""

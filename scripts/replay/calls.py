@@ -18,6 +18,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
@@ -289,6 +290,7 @@ CALLS: tuple[tuple[Draw, int], ...] = (
     (lambda w, _: LeafChecks.pass_leaves(unit=w.unit(), proof=bytes(32)), 1),
     (lambda w, _: LeafChecks.doubt_leaf(unit=w.unit(), index=0, found=bytes(32)), 1),
     (lambda w, _: LeafChecks.dispute_leaf(unit=w.unit(), totals=NO_TOTALS, path=NO_PATH, found=bytes(32)), 1),
+    (lambda w, _: LeafDisputes.show_nodes(unit=w.unit(), totals=NO_TOTALS, nodes=()), 1),
     (_reveal, 2),
     *((task_call, 1) for task_call in TASK_CALLS),
     (_set_parameter, 1),

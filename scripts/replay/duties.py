@@ -18,6 +18,7 @@ from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.replay.cast import BY_STASH, Actor
+from scripts.replay.dispute_deeds import dispute_deeds, true_of_dispute
 from scripts.replay.habits import INPUT_BAD, Deed, portion, salt_of
 from scripts.replay.leaf_deeds import leaf_deeds, leaves_of, true_of_leaves
 from scripts.replay.roll_deeds import roll_deeds
@@ -60,6 +61,7 @@ def deeds(world: World) -> Iterator[Deed]:
         assert case is not None
         yield from _appeals(world, case_id, case)
     yield from leaf_deeds(world)
+    yield from dispute_deeds(world)
     yield from task_deeds(world)
     yield from roll_deeds(world)
 
@@ -225,7 +227,7 @@ def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered
 
 
 def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
-    of_another = true_opinion(world, case_id) or true_of_leaves(world, case_id)
+    of_another = true_opinion(world, case_id) or true_of_leaves(world, case_id) or true_of_dispute(world, case_id)
     if of_another is not None:
         return of_another
     return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(batch_root(_right(world, case_id)))

@@ -11,6 +11,9 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey
 from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks_api import CheckStatus, LeafChecksApi
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.leaf_disputes_api import DisputeStatus, LeafDisputesApi
 from runtime.cryptography.signatures import verify
 from runtime.encoding.types import Signed, Unsigned
 from runtime.frame.api import Apis
@@ -73,8 +76,19 @@ class FakeNode:
     def leaves(self) -> LeafChecksApi:
         return LeafChecksApi(self.apis, self.chain.state, bytes(32), verify)
 
+    def _disputed(self) -> LeafDisputesApi:
+        return LeafDisputesApi(self.apis, self.chain.state, bytes(32), verify)
+
     def checks(self, stash: bytes) -> tuple[CheckStatus, ...]:
         return self.leaves().duties(stash) if LeafChecks in self.chain.pallets else ()
+
+    def disputes(self, stash: bytes) -> tuple[DisputeStatus, ...]:
+        """In which a stash shows its tree now."""
+        return self._disputed().duties(stash) if LeafDisputes in self.chain.pallets else ()
+
+    def dispute(self, unit: bytes) -> LeafDispute | None:
+        """About a batch."""
+        return self._disputed().dispute(unit) if LeafDisputes in self.chain.pallets else None
 
     def courts(self) -> CourtsApi:
         return CourtsApi(self.apis, self.chain.state, bytes(32), verify)

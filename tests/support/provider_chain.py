@@ -30,6 +30,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -87,7 +88,8 @@ class FakeChain:
     def view(self) -> View:
         duties = self._reach().duties(self.keys.stash)
         seats, stash = self.node.courts().seats(self.keys.stash), self.keys.stash
-        return View(self.node.chain.height, duties, seats=seats, checks=self.node.checks(stash))
+        checks, disputes = self.node.checks(stash), self.node.disputes(stash)
+        return View(self.node.chain.height, duties, seats=seats, checks=checks, disputes=disputes)
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
         self._reach()
@@ -107,6 +109,10 @@ class FakeChain:
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         return self._reach().unit(unit)
+
+    async def final_dispute(self, unit: bytes) -> LeafDispute | None:
+        self._reach()
+        return self.node.dispute(unit)
 
     async def check_of_case(self, case: bytes) -> CheckStatus | None:
         return self.node.leaves().check_of_case(case)
@@ -220,6 +226,7 @@ class Miner:
             self.daemon.judging_tasks.book.tasks,
             self.daemon.judging_leaves.book.tasks,
             self.daemon.checking.book.tasks,
+            self.daemon.differing.book.tasks,
             self.daemon.roll_calls.book.tasks,
         ):
             while tasks._tasks:

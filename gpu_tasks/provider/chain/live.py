@@ -22,6 +22,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
@@ -155,7 +156,8 @@ class LiveChain:
                 self._devices.heard_of(racer.device)
         seats = await market_reads.seats(self.client, self.stash, at)
         checks = await market_reads.checks(self.client, self.stash, at)
-        return View(height, duties, await self._best_height(height, at), seats, checks)
+        disputes = await market_reads.disputes(self.client, self.stash, at)
+        return View(height, duties, await self._best_height(height, at), seats, checks, disputes)
 
     async def _best_height(self, final: int, at: bytes | None) -> int:
         """How far the chain may have come by now: the node's word, as far as the clock leaves room for so many blocks.
@@ -250,6 +252,11 @@ class LiveChain:
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
         return await self._asked(market_reads.unit(self.client, unit))
+
+    async def final_dispute(self, unit: bytes) -> LeafDispute | None:
+        """See `ChainPort`."""
+        final = await self._asked(self.client.finalized())
+        return await self._asked(market_reads.dispute(self.client, unit, final))
 
     async def check_of_case(self, case: bytes) -> CheckStatus | None:
         """See `ChainPort`."""

@@ -17,6 +17,8 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
+from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.side_pay import SidePayment
@@ -47,6 +49,8 @@ class View:
     """The cases that it judges."""
     checks: tuple[CheckStatus, ...] = ()
     """The batches of which it shows leaves, or computes them."""
+    disputes: tuple[DisputeStatus, ...] = ()
+    """The batches that others answered differently, of which it shows its tree."""
 
     def __post_init__(self) -> None:
         """Nothing is newer unless somebody says so."""
@@ -130,6 +134,10 @@ class ChainPort(Protocol):
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """A unit in the newest state that counts."""
+        ...
+
+    async def final_dispute(self, unit: bytes) -> LeafDispute | None:
+        """The dispute about a batch whose racers differ, as the final chain has it."""
         ...
 
     async def check_of_case(self, case: bytes) -> CheckStatus | None:

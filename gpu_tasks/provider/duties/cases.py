@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import ClaimKind, CourtCase, JudgeSeat, sitting
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.journal.records import CaseEntry
 
+TASK_CASES = 1 << 31
+"""The journal's numbers of seats in cases about tasks and leaves begin here: those about units count attempts."""
 GIVE_UP_BLOCKS = 6
 """So many blocks before commits close, an input that nobody has is one that cannot be used."""
 
@@ -43,6 +46,18 @@ class Case:
         return self.unit_id, case_number(self.unit.attempt, self.seat.bench)
 
 
+@dataclass(frozen=True, slots=True)
+class DisputedLeaf(Case):
+    """A seat in a case about one leaf of a batch whose racers differ."""
+
+    leaf: int
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """How the journal names it: an attempt may have a case for each leaf."""
+        return self.unit_id, TASK_CASES + case_number(self.unit.attempt * REQUESTS_MAX + self.leaf, self.seat.bench)
+
+
 def case_number(attempt: int, bench: int) -> int:
     """The number of a seat among those that one unit may give."""
     return attempt * len(BenchKind) + bench
@@ -63,6 +78,12 @@ def case_of(seat: SeatStatus, unit: Unit) -> Case:
     """The seat with the unit that its case is about."""
     status = seat.status
     return Case(seat.id, unit, status.case, seat.seat, status.commits_until, status.opens_from)
+
+
+def leaf_case_of(seat: SeatStatus, unit: Unit, leaf: int) -> DisputedLeaf:
+    """The seat with the batch, and the leaf of it that its case is about."""
+    status = seat.status
+    return DisputedLeaf(seat.id, unit, status.case, seat.seat, status.commits_until, status.opens_from, leaf)
 
 
 def must_give_up(case: Case, height: int) -> bool:

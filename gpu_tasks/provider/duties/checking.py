@@ -18,11 +18,10 @@ from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
-from gpu_tasks.provider.duties.leaf_work import computed_leaves, proof_by, showing_call, wrong_leaf
+from gpu_tasks.provider.duties.leaf_work import computed_leaves, proof_by, settled_leaves, showing_call, wrong_leaf
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
-from gpu_tasks.provider.journal.records import UnitResult
 from runtime.encoding.codec import DecodeError
 
 TURN_BLOCKS = 4
@@ -80,21 +79,11 @@ class CheckDuty:
         """Only what the journal has of the result that was settled: nothing is computed again for it."""
         unit, tell = status.unit, self.parts.telemetry.tell
         try:
-            result = self._settled(status)
-            posted = await self._posted(unit)
-            asked = await self.parts.inputs.reopen(posted)
-            call = showing_call(self.parts.identity.genesis, status, asked.salt, result.outcomes)
-            await self.book.send(StepMessage(call, "leaves_shown", {"unit": unit}))
+            asked = await self.parts.inputs.reopen(await self._posted(unit))
+            leaves = settled_leaves(self.parts, unit, status.check.terms.output_root, asked.salt)
+            await self.book.send(StepMessage(showing_call(status, leaves), "leaves_shown", {"unit": unit}))
         except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
             tell("leaves_not_shown", unit=unit, problem=str(error))
-
-    def _settled(self, status: CheckStatus) -> UnitResult:
-        """What the journal has of the result that is checked."""
-        races = [entry.result for key, entry in self.parts.journal.races.items() if key[0] == status.unit]
-        for result in races:
-            if result is not None and result.output_root == status.check.terms.output_root:
-                return result
-        raise ExecutionError("the journal has no such result")
 
     async def _audit(self, status: CheckStatus) -> None:
         """Compute the leaves that were shown; doubt the first that is another one, else pass."""

@@ -10,14 +10,12 @@ from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
-from gpu_tasks.provider.duties.cases import attempt_of
+from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
 
 READS_PER_ROUND_MAX = 32
-TASK_CASES = 1 << 31
-"""The journal's numbers of seats in cases about tasks begin here: those about units count attempts."""
 REFUTED = "a court found another result than this machine's: its collateral is gone, and its device is paused"
 
 

@@ -14,13 +14,23 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
-from gpu_tasks.provider.duties.cases import Case, JudgeStep, case_of, is_sitting, must_give_up, next_step
+from gpu_tasks.provider.duties.cases import (
+    Case,
+    DisputedLeaf,
+    JudgeStep,
+    case_of,
+    is_sitting,
+    leaf_case_of,
+    must_give_up,
+    next_step,
+)
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
-from gpu_tasks.provider.duties.verdicts import find_verdict
+from gpu_tasks.provider.duties.verdicts import find_verdict, leaf_verdict
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import CaseKey
 from gpu_tasks.provider.journal.records import Judged
@@ -54,7 +64,13 @@ class JudgeDuty:
     async def _case(self, seat: SeatStatus) -> Case | None:
         """The case of a seat; None for one that is another duty's."""
         status = await self.parts.chain.unit(seat.id) if seat.status.case.handler == InferenceMarket.index else None
-        return None if status is None else case_of(seat, status.unit)
+        if status is None:
+            return None
+        dispute = await self.parts.chain.final_dispute(seat.id) if status.unit.leaf_audit_ppm else None
+        if dispute is None:
+            return case_of(seat, status.unit)
+        # another stage: its case is not final yet, or over
+        return leaf_case_of(seat, status.unit, dispute.leaf) if dispute.stage is DisputeStage.JUDGED else None
 
     async def _sit(self, case: Case, view: View) -> None:
         step = next_step(case, self.parts.journal.cases.get(case.key))
@@ -118,6 +134,8 @@ class JudgeDuty:
             return UNANSWERABLE
 
     async def _verdict(self, case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:
+        if isinstance(case, DisputedLeaf):
+            return await leaf_verdict(self.parts, case, form, asked, case.leaf)
         return await find_verdict(self.parts, case, form, asked)
 
     def _keep(self, case: Case, statement: Statement) -> None:
@@ -130,6 +148,16 @@ class JudgeDuty:
         status = await self.parts.chain.final_unit(case.unit_id)
         if status is None or status.unit.terms != case.unit.terms:
             raise ChainError("the node said another input than the final chain holds: judged in vain")
+        if isinstance(case, DisputedLeaf):
+            await self._check_leaf(case)
+
+    async def _check_leaf(self, case: DisputedLeaf) -> None:
+        """ChainError unless it is still this seat's leaf: a batch may have one case after another."""
+        dispute = await self.parts.chain.final_dispute(case.unit_id)
+        places = {seat.seat.probe_place for seat in await self.parts.chain.final_seats() if seat.id == case.unit_id}
+        is_same = dispute is not None and dispute.stage is DisputeStage.JUDGED and dispute.leaf == case.leaf
+        if not is_same or case.seat.probe_place not in places:
+            raise ChainError("another leaf is judged by now")
 
     def _commitment(self, case: Case) -> bytes:
         identity, entry = self.parts.identity, self.parts.journal.cases[case.key]

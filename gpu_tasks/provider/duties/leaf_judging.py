@@ -13,8 +13,7 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.duties.cases import Case
-from gpu_tasks.provider.duties.endings import TASK_CASES
+from gpu_tasks.provider.duties.cases import TASK_CASES, Case
 from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.leaf_work import computed_leaves, proof_by
 from gpu_tasks.provider.duties.verdicts import FoundRight, stated

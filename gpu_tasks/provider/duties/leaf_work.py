@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
-from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, leaf_paths, nodes_below, subtrees_of, totals_of
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
 from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import outcomes_of, payable_requests
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -37,17 +40,34 @@ class FoundLeaf:
         return leaf_claim(self.index, self.leaf)
 
 
-def showing_call(genesis: bytes, status: CheckStatus, salt: bytes, content: bytes) -> Call:
-    """What shows the drawn leaves of the own result; ExecutionError where that is another one than was settled."""
-    check, terms = status.check, status.check.terms
-    leaves = leaves_of(genesis, status.unit, salt, decode_outcomes(content))
-    totals = totals_of(leaves)
-    if check.seed is None or batch_root(totals) != terms.output_root:
-        raise ExecutionError("the journal's result is another one than was settled")
+def settled_leaves(parts: Parts, unit: bytes, root: bytes, salt: bytes) -> tuple[Leaf, ...]:
+    """The leaves of the own result with this root, as the journal has it; ExecutionError where it has none."""
+    results = (entry.result for key, entry in parts.journal.races.items() if key[0] == unit)
+    found = next((result for result in results if result is not None and result.output_root == root), None)
+    if found is None:
+        raise ExecutionError("the journal has no such result")
+    leaves = leaves_of(parts.identity.genesis, unit, salt, decode_outcomes(found.outcomes))
+    if batch_root(totals_of(leaves)) != root:
+        raise ExecutionError("the journal's result is another one than it was committed to")
+    return leaves
+
+
+def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
+    """What shows the drawn leaves of the own result."""
+    check, terms, totals = status.check, status.check.terms, totals_of(leaves)
+    assert check.seed is not None, "it is known which leaves are shown"
     floor, share = weight_floor(terms.allowed, terms.requests), terms.input_share
     points = drawn_points(check.seed, status.unit, totals, floor, input_share=share)
     indices = [index_at(leaves, floor, point, input_share=share) for point in points]
     return LeafChecks.show_leaves(unit=status.unit, totals=totals, paths=tuple(leaf_paths(leaves, indices)))
+
+
+def nodes_call(status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
+    """What shows the nodes of the own tree that a dispute asks for."""
+    dispute = status.dispute
+    is_first = dispute.stage is DisputeStage.SUBTREES
+    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
+    return LeafDisputes.show_nodes(unit=status.unit, totals=totals_of(leaves), nodes=nodes)
 
 
 async def computed_leaves(

@@ -21,6 +21,7 @@ from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.provider.blobs import reseal
 from gpu_tasks.provider.duties.cases import Case
+from gpu_tasks.provider.duties.leaf_work import computed_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import check_totals, outcomes_of, payable_requests, recomputed
 from gpu_tasks.workloads.form import WorkloadForm
@@ -35,6 +36,13 @@ async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: Unit
     output = await _right_output(parts, case, form, asked, requests)
     check_totals(form, output, case.unit.terms)
     return await stated(parts, case, FoundRight(form, asked.salt, requests, output.outcomes, output.root))
+
+
+async def leaf_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, index: int) -> Statement:
+    """What is to be said of the one leaf in which answers differ; errors as above."""
+    (found,) = await computed_leaves(parts, case.unit_id, case.unit, form, asked, [index])
+    parts.telemetry.tell("recomputed", unit=case.unit_id, leaf=index)
+    return await stated(parts, case, FoundRight(form, asked.salt, (found.request,), (found.outcome,), found.claim))
 
 
 @dataclass(frozen=True, slots=True)

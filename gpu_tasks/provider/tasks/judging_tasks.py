@@ -19,8 +19,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
-from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, JudgeStep, is_sitting, next_step
-from gpu_tasks.provider.duties.endings import TASK_CASES
+from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, TASK_CASES, JudgeStep, is_sitting, next_step
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError

@@ -16,6 +16,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as units
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training import events as tasks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Milestone
@@ -23,9 +25,8 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
 from runtime.pallets.balances import Balances
 
-EVENTS = [
-    event for pallet in (InferenceMarket, TrainingMarket, Courts, Devices, Attestations) for event in pallet.events
-]
+PALLETS = (InferenceMarket, TrainingMarket, Courts, LeafChecks, LeafDisputes, Devices, Attestations)
+EVENTS = [event for pallet in PALLETS for event in pallet.events]
 INTERVAL_AND_END = (TaskOutcome.INTERVAL_PAID, TaskOutcome.TIME_OVER)
 ALICE, TASK = b"a" * 31 + b"\xff", b"\x12" * 32
 

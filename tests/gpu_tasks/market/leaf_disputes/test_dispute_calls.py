@@ -1,6 +1,7 @@
 """`show_nodes`: who may show what, and when; and that nothing else than the own tree is taken."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_other_nodes_than_those_of_the_own_root_are_refused(stage: DisputeChain)
     totals, nodes = totals_of(leaves), subtrees_of(leaves)
     more = replace(nodes[0], tokens_out=nodes[0].tokens_out + 1)
     less = replace(nodes[1], tokens_out=nodes[1].tokens_out - 1)
-    wrong = [
+    wrong: list[dict[str, Any]] = [
         {"nodes": ()}, {"nodes": nodes[:1]}, {"nodes": (*nodes, nodes[0])}, {"nodes": nodes[::-1]},
         {"nodes": (more, less)}, {"nodes": (replace(nodes[0], tokens_out=2**64 - 1), nodes[1])},
         {"nodes": nodes_below(leaves, 0)}, {"totals": replace(totals, requests=99)},

@@ -1,0 +1,86 @@
+"""The call and the hook of LeafDisputes at their worst: eight answers to 4,096 requests, which differ in the last."""
+
+from dataclasses import replace
+
+from benchmarks.weights.actors import Actor
+from benchmarks.weights.batches import BLOCKS_BEFORE, LEAVES, Leaves, raced
+from benchmarks.weights.findings import Findings
+from benchmarks.weights.races import Races
+from benchmarks.weights.world import World, made
+from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
+from gpu_tasks.market.inference.units import RACERS_MAX
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import Root
+from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
+from runtime.pallets.chain_parameters import ChainParameters
+
+HOOK = "LeafDisputes.on_initialize"
+ROUNDS = 5
+ANSWERS: tuple[Leaves, ...] = tuple(
+    (*LEAVES[:-1], replace(LEAVES[-1], digest=blake2_256(bytes([place])))) for place in range(RACERS_MAX)
+)
+
+
+class DisputeCalls:
+    """Trees that are shown and compared, and trees that nobody shows."""
+
+    def __init__(self, world: World, found: Findings, races: Races) -> None:
+        self.world, self.found, self.races = world, found, races
+        self._unit = b""
+
+    def measure(self) -> None:
+        """All of them; what earlier cases left to do is over first."""
+        world = self.world
+        world.blocks(BLOCKS_BEFORE)
+        numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafDisputes.show_blocks, 4))
+        world.block(*(made(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
+        self._dispute()
+        self._shown()  # the subtrees
+        world.block()
+        last = self._shown()  # the leaves of the last one
+        if last.stage is not DisputeStage.LEAVES:
+            raise RuntimeError("leaves are not asked for")
+        self._look("the last of 64 leaves of eight trees", DisputeStage.JUDGED)
+        self._dispute()
+        world.blocks(self._now().deadline - world.height)
+        self._look("eight trees that nobody showed", None)
+
+    def _dispute(self) -> None:
+        self.races.wake_devices()
+        self._unit = raced(self.world, self.races, ANSWERS)
+        while not self.world.now()[LeafDisputes].is_disputed(self._unit):
+            self.world.block()
+
+    def _shown(self) -> LeafDispute:
+        """Every side shows what is asked for, the last one as a call that is measured; the dispute before the look."""
+        calls = [(actor, self._call(actor, place)) for place, actor in enumerate(self._racers())]
+        self.world.block(*(made(actor.provider, call) for actor, call in calls[:-1]))
+        actor, call = calls[-1]
+        self.found.call(actor.provider, call)
+        self.world.block(made(actor.provider, call))
+        return self._now()
+
+    def _look(self, name: str, then: DisputeStage | None) -> None:
+        real, _ = self.found.hooks(name, rounds=ROUNDS)["LeafDisputes"]
+        rows, base = self.found.rows, self.found.rows.get(HOOK, 0.0)
+        rows[f"{HOOK} step"] = max(100.0, real - base, rows.get(f"{HOOK} step", 0.0))
+        self.world.block()
+        found = self.world.now()[LeafDisputes].disputes[self._unit]
+        if (None if found is None else found.stage) is not then:
+            raise RuntimeError(f"{name}: the dispute has not gone on")
+
+    def _call(self, actor: Actor, place: int) -> Call:
+        dispute, leaves = self._now(), ANSWERS[place]
+        is_first = dispute.stage is DisputeStage.SUBTREES
+        nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
+        return LeafDisputes.show_nodes(unit=self._unit, totals=totals_of(leaves), nodes=nodes)
+
+    def _racers(self) -> list[Actor]:
+        return list(self.races.racers(self._unit))[:RACERS_MAX]
+
+    def _now(self) -> LeafDispute:
+        return self.world.now()[LeafDisputes].open_dispute(self._unit)

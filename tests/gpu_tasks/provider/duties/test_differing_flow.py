@@ -1,0 +1,123 @@
+"""Racers of a batch that differ: daemons show their trees, judges compute one leaf, the liar loses."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
+from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesShown, TreeWithheld
+from gpu_tasks.provider.tasks.policy_file import set_draining
+from provider_chain import Miner, Village
+from scripts.chains.market_chain import MarketChain, named_keys
+
+SIZE = 8
+ASKED = [b"complete %d" % number for number in range(20)]
+NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisputes.show_blocks": 20}
+BLOCKS_MAX = 200
+
+
+def play(folder: Path, scene: Callable[[Village], Awaitable[None]]) -> None:
+    async def main() -> None:
+        chain = MarketChain(named_keys(SIZE), [], NUMBERS)
+        async with Village(folder, SIZE, chain=chain) as village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
+    """A batch that two have answered differently: the unit, the liar, the other."""
+    unit = await village.post(ASKED, tokens_max=640)
+    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
+        village.node.block()
+    liar, honest = (village.miner(racer.owner) for racer in status.unit.racers)
+    liar.executor.spoil = True
+    while True:
+        village.node.block()
+        status = village.node.api().unit(unit)
+        if status is not None and status.unit.state is UnitState.JUDGING:
+            break
+        await steps(village)
+    liar.executor.spoil = False
+    return unit, liar, honest
+
+
+async def steps(village: Village) -> None:
+    for miner in list(village.miners):
+        await miner.step()
+
+
+async def block(village: Village) -> None:
+    village.node.block()
+    await steps(village)
+
+
+async def until_settled(village: Village, unit: bytes) -> UnitSettled:
+    for _ in range(BLOCKS_MAX):
+        await block(village)
+        settled: list[UnitSettled] = [event for event in village.node.chain.happened(UnitSettled) if event.unit == unit]
+        if settled:
+            return settled[0]
+    raise AssertionError("never settled")
+
+
+def test_judges_compute_one_leaf_and_the_liar_loses(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, liar, honest = await raced(village)
+        before = {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
+        settled = await until_settled(village, unit)
+        assert settled.winner == honest.keys.stash
+        assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0]
+        assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        assert len(village.node.chain.happened(NodesShown)) == 2
+        computed = {miner.keys.name: len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
+        judges = [name for name, runs in computed.items() if runs]
+        assert len(judges) >= 3, "the liar has appealed: it believes its machine"
+        assert {computed[name] for name in judges} == {1}, "a request each, of twenty"
+        assert not {liar.keys.name, honest.keys.name} & set(judges)
+        while not village.node.chain.happened(LeafCheckEnded):
+            await block(village)
+        assert not village.node.failed, "nobody paid for a call that failed"
+
+    play(tmp_path, scene)
+
+
+def test_who_is_stopped_with_its_result_in_the_journal_shows_its_tree_after(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, _, honest = await raced(village)
+        again = await village.restart(honest)
+        runs = len(again.executor.runs)
+        settled = await until_settled(village, unit)
+        assert settled.winner == again.keys.stash
+        assert len(again.executor.runs) == runs == 0, "nothing is computed again to be shown"
+
+    play(tmp_path, scene)
+
+
+def test_who_shows_nothing_loses_and_no_court_sits(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, liar, honest = await raced(village)
+        village.miners.remove(liar)
+        settled = await until_settled(village, unit)
+        assert settled.winner == honest.keys.stash
+        assert len(village.node.chain.happened(TreeWithheld)) == 1
+        assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+        village.miners.append(liar)
+
+    play(tmp_path, scene)
+
+
+def test_who_drains_is_not_done_while_it_has_a_tree_to_show(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        _, _, honest = await raced(village)
+        view = honest.chain.view()
+        assert [status.unit for status in view.disputes]
+        honest.daemon.parts.journal.races.clear()
+        set_draining(honest.daemon.settings.base_path, drains=True)
+        await honest.step()
+        assert "drained" not in honest.heard.names()
+
+    play(tmp_path, scene)
