@@ -48,6 +48,7 @@ class DisputeCalls:
         self._dispute()
         world.blocks(self._now().deadline - world.height)
         self._look("eight trees that nobody showed", None)
+        self.races.wake_devices()
 
     def _dispute(self) -> None:
         self.races.wake_devices()

@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "16f80c99b5b39ed94b784c41992898fd",
+    "14c9046185a02b2081c41e072e09382e",
     {
         "Attestations.attach": 316_681,
         "Attestations.attach attestation": 209_378,
@@ -60,9 +60,9 @@ WEIGHTS = MeasuredWeights(
         "LeafChecks.on_initialize step": 2_741_332,
         "LeafChecks.pass_leaves": 414_560,
         "LeafChecks.show_leaves": 864_016,
-        "LeafDisputes.on_initialize": 327_434,
-        "LeafDisputes.on_initialize step": 2_741_332,
-        "LeafDisputes.show_nodes": 1_500_000,
+        "LeafDisputes.on_initialize": 120_000,
+        "LeafDisputes.on_initialize step": 3_112_599,
+        "LeafDisputes.show_nodes": 435_522,
         "TrainingMarket.accept": 334_792,
         "TrainingMarket.amend": 1_309_264,
         "TrainingMarket.amend slot": 531_766,

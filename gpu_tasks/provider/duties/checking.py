@@ -18,14 +18,18 @@ from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
-from gpu_tasks.provider.duties.leaf_work import computed_leaves, proof_by, settled_leaves, showing_call, wrong_leaf
+from gpu_tasks.provider.duties.leaf_work import (
+    TURN_BLOCKS,
+    computed_leaves,
+    proof_by,
+    settled_leaves,
+    showing_call,
+    wrong_leaf,
+)
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from runtime.encoding.codec import DecodeError
-
-TURN_BLOCKS = 4
-"""Who answered second shows the leaves where the first has not for so long, and so on: all at once would cost fees."""
 
 
 class CheckStep(Enum):

@@ -14,8 +14,7 @@ from gpu_tasks.market.leaf_disputes.disputes import side_of
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
-from gpu_tasks.provider.duties.checking import TURN_BLOCKS
-from gpu_tasks.provider.duties.leaf_work import nodes_call, settled_leaves
+from gpu_tasks.provider.duties.leaf_work import TURN_BLOCKS, nodes_call, settled_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import ExecutionError

@@ -24,6 +24,9 @@ from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.frame.call import Call
 
+TURN_BLOCKS = 4
+"""Who answered second shows what it did where the first has not for so long, and so on: all at once would cost fees."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoundLeaf:

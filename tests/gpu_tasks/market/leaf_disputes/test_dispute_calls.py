@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
+from gpu_tasks.batches.sum_tree import TreeNode, nodes_below, subtrees_of, totals_of
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.events import NotASide, NothingAsked, UnknownDispute, WrongNodes
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
@@ -38,12 +38,13 @@ def test_other_nodes_than_those_of_the_own_root_are_refused(stage: DisputeChain)
     keys = stage.racer(unit, 0)
     leaves = stage.answer(unit, keys)
     totals, nodes = totals_of(leaves), subtrees_of(leaves)
+    top = TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
     more = replace(nodes[0], tokens_out=nodes[0].tokens_out + 1)
     less = replace(nodes[1], tokens_out=nodes[1].tokens_out - 1)
     wrong: list[dict[str, Any]] = [
         {"nodes": ()}, {"nodes": nodes[:1]}, {"nodes": (*nodes, nodes[0])}, {"nodes": nodes[::-1]},
         {"nodes": (more, less)}, {"nodes": (replace(nodes[0], tokens_out=2**64 - 1), nodes[1])},
-        {"nodes": nodes_below(leaves, 0)}, {"totals": replace(totals, requests=99)},
+        {"nodes": nodes_below(leaves, 0)}, {"nodes": (top,)}, {"totals": replace(totals, requests=99)},
         {"totals": totals_of(stage.answer(unit, stage.racer(unit, 1)))},
     ]  # fmt: skip
     stage.chain.block(*(refused(keys.provider, stage.nodes_call(unit, keys, **each), WrongNodes) for each in wrong))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_tasks.market.courts.events import CaseEnded
@@ -9,6 +10,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesShown, TreeWithheld
+from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village
 from scripts.chains.market_chain import MarketChain, named_keys
@@ -19,10 +21,10 @@ NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisput
 BLOCKS_MAX = 200
 
 
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]]) -> None:
+def play(folder: Path, scene: Callable[[Village], Awaitable[None]], size: int = SIZE) -> None:
     async def main() -> None:
-        chain = MarketChain(named_keys(SIZE), [], NUMBERS)
-        async with Village(folder, SIZE, chain=chain) as village:
+        chain = MarketChain(named_keys(size), [], NUMBERS)
+        async with Village(folder, size, chain=chain) as village:
             await scene(village)
 
     asyncio.run(asyncio.wait_for(main(), 120))
@@ -30,19 +32,29 @@ def play(folder: Path, scene: Callable[[Village], Awaitable[None]]) -> None:
 
 async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
     """A batch that two have answered differently: the unit, the liar, the other."""
-    unit = await village.post(ASKED, tokens_max=640)
+    unit, (liar, honest) = await drawn(village, 2)
+    liar.executor.spoil = True
+    await until_judged(village, unit)
+    liar.executor.spoil = False
+    return unit, liar, honest
+
+
+async def drawn(village: Village, racers: int) -> tuple[bytes, list[Miner]]:
+    """A batch, and who races for it."""
+    unit = await village.post(ASKED, racers=racers, tokens_max=640)
     while not (status := village.node.api().unit(unit)) or not status.unit.racers:
         village.node.block()
-    liar, honest = (village.miner(racer.owner) for racer in status.unit.racers)
-    liar.executor.spoil = True
+    return unit, [village.miner(racer.owner) for racer in status.unit.racers]
+
+
+async def until_judged(village: Village, unit: bytes) -> None:
+    """Until its answers are in; nobody has seen that block yet."""
     while True:
         village.node.block()
         status = village.node.api().unit(unit)
         if status is not None and status.unit.state is UnitState.JUDGING:
-            break
+            return
         await steps(village)
-    liar.executor.spoil = False
-    return unit, liar, honest
 
 
 async def steps(village: Village) -> None:
@@ -121,3 +133,25 @@ def test_who_drains_is_not_done_while_it_has_a_tree_to_show(tmp_path: Path) -> N
         assert "drained" not in honest.heard.names()
 
     play(tmp_path, scene)
+
+
+def test_who_judges_two_leaves_of_a_batch_computes_each(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, (liar, errs, honest) = await drawn(village, 3)
+        real = errs.executor.run
+
+        async def wrong_once(request: bytes) -> Execution:
+            done = await real(request)
+            return replace(done, output=done.output + b"!") if request == ASKED[7] else done
+
+        liar.executor.spoil, errs.executor.run = True, wrong_once  # type: ignore[method-assign]
+        await until_judged(village, unit)
+        liar.executor.spoil, errs.executor.run = False, real  # type: ignore[method-assign]
+        settled = await until_settled(village, unit)
+        assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0, 7]
+        assert settled.winner == honest.keys.stash
+        slashed = [event.provider for event in village.node.chain.happened(ProviderSlashed)]
+        assert slashed == [liar.keys.stash, errs.keys.stash]
+        assert not village.node.failed
+
+    play(tmp_path, scene, size=10)
