@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from benchmarks.weights.actors import Actor
+from benchmarks.weights.actors import DEVICE_BOND, Actor
 from benchmarks.weights.batches import BLOCKS_BEFORE, LEAVES, Leaves, raced
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.races import Races
 from benchmarks.weights.world import World, made
 from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import RACERS_MAX
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
@@ -48,6 +49,12 @@ class DisputeCalls:
         self._dispute()
         world.blocks(self._now().deadline - world.height)
         self._look("eight trees that nobody showed", None)
+        self._make_good()
+
+    def _make_good(self) -> None:
+        """Racers have their bonds again, and take work: what comes after needs eight for many units."""
+        bring = (Devices.bond_device_extra(device=actor.device(), value=DEVICE_BOND) for actor in self.world.validators)
+        self.world.block(*(made(actor.stash, call) for actor, call in zip(self.world.validators, bring, strict=True)))
         self.races.wake_devices()
 
     def _dispute(self) -> None:

@@ -9,6 +9,7 @@ In reading order:
 * `seldom`: warnings, once in a while
 * `heads`: when to look at the chain
 * `devices`: the own devices, proved one by one
+* `known_providers`: all providers, proved now and then
 * `task_records`: tasks and bids by name
 * `live`: that, behind a node's JSON-RPC
 """

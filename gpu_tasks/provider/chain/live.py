@@ -28,6 +28,7 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
+from gpu_tasks.provider.chain.known_providers import KnownProviders
 from gpu_tasks.provider.chain.offences import offences
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.seldom import Seldom
@@ -52,8 +53,6 @@ By times in a row that it was mute: a moment costs no race, and one that is slow
 """
 RECONNECT_SECONDS = (0.5, 0.5, 0.5, 1.0, 2.0)
 """Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
-PROVIDERS_KEPT_BLOCKS = 16
-"""So long a proved list of all providers is used again: it only says where blobs may lie."""
 
 ODD_ANSWERS = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, StateCorrupted,
@@ -81,7 +80,7 @@ class LiveChain:
         self._failures = 0
         self._mute = 0
         self._final_height = 0
-        self._providers: tuple[int, dict[bytes, Provider]] | None = None
+        self._providers = KnownProviders()
 
     @classmethod
     async def connect(cls, url: str, key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
@@ -276,14 +275,7 @@ class LiveChain:
 
     async def providers(self) -> dict[bytes, Provider]:
         """See `ChainPort`."""
-        return await self._asked(self._all_providers())
-
-    async def _all_providers(self) -> dict[bytes, Provider]:
-        at = await self.client.finalized()
-        height = await self.client.height(at)
-        if self._providers is None or height >= self._providers[0] + PROVIDERS_KEPT_BLOCKS:
-            self._providers = height, await market_reads.providers(self.client, at)
-        return self._providers[1]
+        return await self._asked(self._providers.read(self.client))
 
     async def provider(self, stash: bytes) -> Provider | None:
         """See `ChainPort`."""

@@ -17,6 +17,7 @@ In reading order:
 * `verdicts`: finding the right result of a unit before the courts
 * `judging`: taking the steps of a case
 * `checking`: showing the leaves of a batch, and auditing those of others
+* `differing`: showing the own tree of a batch that others answered differently
 * `roll_calls`: taking the steps of roll calls
 * `endings`: what became of races and cases
 * `leaf_judging`: taking the steps of a case about a leaf of a batch

@@ -1,14 +1,10 @@
 """A check of a batch from its settlement to each of its ends: who says what, who pays what."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpu_tasks.batches import sum_tree
-from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import TreeNode
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.courts import Courts
@@ -35,7 +31,6 @@ from runtime.cryptography.signatures import verify
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from scripts.chains import leaf_chain
 from scripts.chains.leaf_chain import TOKENS_EACH, LeafChain
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed, terms
 
@@ -138,31 +133,6 @@ def test_a_wrong_leaf_that_is_drawn_costs_who_answered_its_collateral() -> None:
     assert stage.unit(unit).is_refuted
     assert [event.output_root for event in stage.chain.happened(ResultRefuted)] == [terms.output_root]
     assert len(stage.chain.happened(ProviderSlashed)) == 2
-
-
-def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every node is right, and so is every sum on the way up: only the tokens beside the lowest nodes are invented."""
-    stage, real_leaves, real_node = LeafChain(), leaf_chain.leaves_for, sum_tree._leaf
-
-    def inflated(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:
-        return tuple(replace(leaf, tokens_out=leaf.tokens_out + 7) for leaf in real_leaves(unit, requests, wrong))
-
-    def beside(index: int, leaf: Leaf) -> TreeNode:
-        node = real_node(index, replace(leaf, tokens_out=leaf.tokens_out - 7))
-        return replace(node, tokens_out=leaf.tokens_out)
-
-    with monkeypatch.context() as lying:
-        lying.setattr(leaf_chain, "leaves_for", inflated)
-        lying.setattr(sum_tree, "_leaf", beside)
-        unit = stage.settled()
-        stage.until(unit, LeafStage.SHOWING)
-        call = stage.show_call(unit)
-    stage.chain.block(signed(stage.answerers(unit)[0].provider, call))
-    auditor, shown = stage.auditor(unit), stage.check(unit).shown[0]
-    assert shown.claim != stage.claim(unit, shown.index)
-    stage.chain.block(stage.doubts(unit, auditor, shown.index, stage.claim(unit, shown.index)))
-    stage.until(unit)
-    assert outcome(stage) is CheckOutcome.REFUTED
 
 
 def test_who_doubts_a_right_leaf_pays_its_judges_and_is_followed_by_another_auditor() -> None:

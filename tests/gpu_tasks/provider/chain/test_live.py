@@ -192,6 +192,7 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     monkeypatch.setattr(market_reads, "duties", none)
     monkeypatch.setattr(market_reads, "seats", none)
     monkeypatch.setattr(market_reads, "checks", none)
+    monkeypatch.setattr(market_reads, "disputes", none)
     told: list[str] = []
 
     async def main() -> list[int]:
@@ -237,6 +238,7 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
     monkeypatch.setattr(market_reads, "duties", none)
     monkeypatch.setattr(market_reads, "seats", none)
     monkeypatch.setattr(market_reads, "checks", none)
+    monkeypatch.setattr(market_reads, "disputes", none)
 
     async def main() -> int:
         return (await anext(live_chain(OddNode("x")).views())).height

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.events import CaseEnded, JudgeCharged
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
@@ -152,6 +152,7 @@ def test_who_judges_two_leaves_of_a_batch_computes_each(tmp_path: Path) -> None:
         assert settled.winner == honest.keys.stash
         slashed = [event.provider for event in village.node.chain.happened(ProviderSlashed)]
         assert slashed == [liar.keys.stash, errs.keys.stash]
+        assert not village.node.chain.happened(JudgeCharged), "nobody said of one leaf what it found of the other"
         assert not village.node.failed
 
     play(tmp_path, scene, size=10)

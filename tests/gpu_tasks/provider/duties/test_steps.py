@@ -26,7 +26,7 @@ from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, races
 from gpu_tasks.provider.duties.appealing import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
-from gpu_tasks.provider.duties.cases import Case, JudgeStep
+from gpu_tasks.provider.duties.cases import TASK_CASES, Case, DisputedLeaf, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import Basis, CaseEntry, RaceEntry, Sent, UnitResult
 
@@ -110,6 +110,17 @@ def a_record(*claims: PartyClaim, closed_at: int = 0) -> CourtCase:
     rules = CaseRules(50_000, 33, 20, 12, 20)
     stage, current = CaseStage.COMMITTEE, Round(33, closed_at=closed_at)
     return CourtCase(InferenceMarket.index, CaseKind.DISPUTE, terms, 50, 2_000, rules, None, stage, 30, current)
+
+
+def test_a_batch_has_a_place_in_the_journal_for_each_seat_about_each_of_its_leaves() -> None:
+    """A second leaf may be judged before the seat about the first one is dismissed."""
+    benches, units = list(BenchKind), [replace(UNIT, attempt=attempt) for attempt in (1, 2)]
+    keys = {
+        DisputedLeaf(b"u" * 32, unit, a_record(), replace(SEAT, bench=bench), 50, 0, leaf).key
+        for unit in units for bench in benches for leaf in (0, 1, 4_095)
+    }  # fmt: skip
+    assert len(keys) == 2 * len(benches) * 3
+    assert min(number for _, number in keys) >= TASK_CASES > a_case().key[1]
 
 
 def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -> Case:
