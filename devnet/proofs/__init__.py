@@ -21,6 +21,7 @@ In reading order:
 * `files`: a file of requests whose customer is killed while it posts
 * `roll_call`: devices prove their throughput, one daemon dies, one lies, one has too little
 * `telemetry`: tasks are watched, whatever brokers do
+* `differing`: batches that two answer differently: a court computes one leaf, the liar loses
 * `task_cheats`: every known way to cheat about a task
 * `cheats`: every known way to cheat the market, with units and with tasks
 """

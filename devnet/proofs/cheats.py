@@ -1,6 +1,7 @@
 """`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 if a bar fails.
 
-First about units, then about tasks (`task_cheats`, with bars of its own), each on a devnet of its own. The cheat is a
+First about units, then about batches that are answered differently (`differing`) and about tasks (`task_cheats`), both
+with bars of their own; each on a devnet of its own. The cheat is a
 provider beside those of the validators. The bars, in each mode about units: it was drawn or tried something at least
 once; what it sent was refused, or it was slashed or fined by exactly the table's amounts; it was never paid for wrong
 work; no honest provider lost a grain; every unit was settled and paid once, all the same.
@@ -31,6 +32,7 @@ from devnet.measuring.choice import chosen_from
 from devnet.measuring.report import Report, write
 from devnet.proofs.cheat_judgement import Finding, judge
 from devnet.proofs.cheating.__main__ import CHEATS
+from devnet.proofs.differing import course as differing
 from devnet.proofs.task_cheats import course, honest
 from devnet.proofs.task_cheats.network import VALIDATORS as TASK_VALIDATORS
 from devnet.proofs.task_cheats.scenes import SCENES
@@ -40,7 +42,7 @@ from wallet.client import ChainClient
 UNITS = 120
 """Over all modes: 20 in each of six."""
 SCENES_BY_NAME = {scene.name: scene for scene in SCENES}
-NAMES = (*CHEATS, *SCENES_BY_NAME, honest.NAME)
+NAMES = (*CHEATS, differing.NAME, *SCENES_BY_NAME, honest.NAME)
 TASKS = 5
 """About which nobody cheats, beside those of the scenes."""
 
@@ -52,11 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scenes = [SCENES_BY_NAME[name] for name in options.only if name in SCENES_BY_NAME]
     tasks = options.tasks if honest.NAME in options.only else 0
     about_tasks = len(scenes) + bool(tasks)
-    tell = Narrator(bool(modes) + len(modes) + bool(about_tasks) + about_tasks)
+    about_batches = differing.STEPS if differing.NAME in options.only else 0
+    tell = Narrator(bool(modes) + len(modes) + about_batches + bool(about_tasks) + about_tasks)
     findings: list[Finding] = []
     with network.ending_on_signals():
         if modes:
             findings += _about_units(options, modes, tell)
+        if about_batches:
+            findings += differing.play_all(options.folder / "differing", tell)
         if about_tasks:
             findings += course.play_all(options.folder / "tasks", scenes, tasks, tell)
     return _finish(findings, options.validators, tell)
@@ -139,9 +144,9 @@ def _finish(findings: list[Finding], validators: int, tell: Narrator) -> int:
     tell.console.print(table)
     failures = [f"{finding.mode}: {failure}" for finding in findings for failure in finding.failures]
     report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}
-    report["seconds"], report["validators"] = round(tell.seconds), [validators, TASK_VALIDATORS]
+    report["seconds"], report["validators"] = round(tell.seconds), [validators, differing.VALIDATORS, TASK_VALIDATORS]
     path = write("cheats", report)
-    figures = f"{validators} and {TASK_VALIDATORS} validators, {_figures(findings)}; {len(failures)} failures"
+    figures = f"{validators}, {differing.VALIDATORS} and {TASK_VALIDATORS} validators, {_figures(findings)}; {len(failures)} failures"
     print(f"cheats: {figures}; {report['seconds']} s; {path}")
     return 1 if failures else 0
 

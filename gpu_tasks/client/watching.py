@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gpu_tasks.client.hearings import why_judging
+from gpu_tasks.client.hearings import why_heard
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import (
     NO_REQUEST,
@@ -152,8 +152,7 @@ async def row_of(
     elif unit.state is UnitState.REFUNDED:
         row["why"] = why_refunded(unit)
     elif unit.state is UnitState.JUDGING:
-        case = await market_reads.case(client, unit_id, at)
-        row["why"] = why_judging(case) if case is not None else None
+        row["why"] = await why_heard(client, unit_id, unit, at)
     elif unit.state is UnitState.QUEUED and view is not None:
         row["why"] = why_queued(unit, view)
     return row

@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "status": (
         "showing:status",
-        "Show devices, offers, duties and seats in courts on the chain, the sums of the journal, and what was earned.",
+        "Show devices, offers, duties, disputes and seats on the chain, the sums of the journal, and what was earned.",
     ),
     "register": (
         "joining:register",

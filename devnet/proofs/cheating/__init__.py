@@ -9,6 +9,7 @@ In reading order:
 * `replayed`: sends the attestation of an earlier race again, as it was and renamed
 * `late`: holds the attestation back until the window has passed
 * `intruder`: commits to, and attests, units that others were drawn for
+* `bent_batches`: one wrong answer in the middle of a batch; and a tree that is shown to nobody
 * `bent_runs`: executors that train wrongly: a bit in one weight, a skipped tenth
 * `bent_outputs`: runs a customer's program, and gives something else than it left
 * `made_up_rows`: commits to rows of a roll call that nobody computed

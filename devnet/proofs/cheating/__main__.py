@@ -17,6 +17,11 @@ withheld-checkpoint   gives its checkpoints, its result and its states to nobody
 lazy-judge            seconds whatever was stated of a task, without a look
 bent-outputs          runs a customer's program, and flips a bit of what it left
 
+Of batches whose racers differ:
+
+bent-middle           answers one request in the middle of a batch wrongly
+hidden-tree           the same, and shows nobody its tree
+
 At roll calls:
 
 made-up-rows          commits to rows that nobody computed
@@ -30,6 +35,7 @@ from typing import Any
 
 import click
 
+from devnet.proofs.cheating.bent_batches import HiddenTree, bending
 from devnet.proofs.cheating.bent_outputs import BentOutputs
 from devnet.proofs.cheating.bent_runs import bit_in_one_weight, skipped_tenth
 from devnet.proofs.cheating.copied import CopiedResult
@@ -74,7 +80,8 @@ TASK_CHEATS = {
 }
 """Of tasks."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(MadeUpRows)}
-ALL_CHEATS = CHEATS | TASK_CHEATS | ROLL_CALL_CHEATS
+DISPUTE_CHEATS = {"bent-middle": Cheat(workers=bending), "hidden-tree": Cheat(HiddenTree, bending)}
+ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS
 
 
 def _begin(mode: str, **options: Any) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
-from gpu_tasks.client.hearings import why_judging
+from gpu_tasks.client.hearings import why_heard
 from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import progress
 from gpu_tasks.client.waiting import look, why_queued
-from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open
 from wallet.client import ChainClient
 from wallet.output import Account, Grains
@@ -76,8 +75,7 @@ async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) ->
     if unit.state is UnitState.REFUNDED:
         return why_refunded(unit)
     if unit.state is UnitState.JUDGING:
-        case = await market_reads.case(client, unit_id, final)
-        return None if case is None else why_judging(case)
+        return await why_heard(client, unit_id, unit, final)
     view = await look(client, [unit], final)
     return None if view is None else why_queued(unit, view)
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import click
 
+from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
+from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
 from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
@@ -32,6 +36,7 @@ DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind
 UNPROVEN = ("device", "why_no_work")
 PAUSED = ("device", "why_paused", "resumes_at")
 SEATS = ("case", "bench", "held", "stage", "said")
+DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
 
 @click.command()
@@ -60,7 +65,7 @@ def devices(options: ProviderOptions) -> None:
 @click.command()
 @click.pass_obj
 def status(options: ProviderOptions) -> None:
-    """Show devices, offers, duties and seats in courts on the chain, the sums of the journal, and what was earned."""
+    """Show devices, offers, duties, disputes and seats on the chain, the sums of the journal, and what was earned."""
 
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
@@ -80,6 +85,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     rates = (await chain.roll_call([status.id for status in own])).rates
     rows = [_device_row(status, notes.get(status.id), rates) for status in own]
     seats = [seat_row(seat) for seat in await chain.final_seats()]
+    disputes = [dispute_row(each, chain.stash) for each in await _disputes(chain)]
     facts = {
         "stash": ss58.encode(chain.stash),
         "height": height,
@@ -89,7 +95,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         **earned_facts(options.base_path / EARNINGS_FILE),
     }
     if options.output.as_json:
-        options.output.facts(facts | {"devices": rows, "seats": seats})
+        options.output.facts(facts | {"devices": rows, "seats": seats, "disputes": disputes})
         return
     options.output.facts(facts)
     options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
@@ -97,8 +103,14 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
     if any(row["why_no_work"] for row in rows):
         options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
+    if disputes:
+        options.output.rows("Batches that others answered differently: this stash shows its tree", DISPUTES, disputes)
     if seats:
         options.output.rows("Cases that this stash judges, or has judged", SEATS, seats)
+
+
+async def _disputes(chain: LiveChain) -> tuple[DisputeStatus, ...]:
+    return await market_reads.disputes(chain.client, chain.stash, await chain.client.finalized())
 
 
 def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates) -> dict[str, Any]:
@@ -129,6 +141,20 @@ def seat_row(status: SeatStatus) -> dict[str, Any]:
         "held": Grains(seat.held),
         "stage": case.stage.name.lower(),
         "said": "opened" if seat.statement is not None else said,
+    }
+
+
+def dispute_row(status: DisputeStatus, stash: bytes) -> dict[str, Any]:
+    """A batch of which the daemon has to show nodes, or its provider loses what it holds for it."""
+    dispute = status.dispute
+    first = dispute.subtree * SUBTREE_LEAVES
+    last = first + leaves_below(dispute.requests, dispute.subtree) - 1
+    side = side_of(dispute, stash)
+    return {
+        "batch": status.unit,
+        "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first} to {last}",
+        "until_block": dispute.deadline,
+        "shown": side is not None and side.has_shown,
     }
 
 

@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.leaf_disputes.disputes import side_of
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
@@ -41,11 +41,19 @@ class DifferingDuty:
         self.book.look(view)
         keys = {(status.unit, status.dispute.deadline): status for status in view.disputes}
         for key, status in keys.items():
+            if key not in self._keys:
+                self._tell_asked(status)
             if self._is_own_turn(status, view.newest) and self.book.is_due(key, DisputeStep.SHOW):
                 self.book.tasks.start(key, self._show(status))
         for key in self._keys - keys.keys():
             self.book.forget(key)
         self._keys = set(keys)
+
+    def _tell_asked(self, status: DisputeStatus) -> None:
+        """What is waited for: an operator whose machine cannot show it has so many blocks to mend that."""
+        dispute = status.dispute
+        asked_for = "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves of subtree {dispute.subtree}"
+        self.parts.telemetry.tell("tree_asked", unit=status.unit, asked_for=asked_for, until_block=dispute.deadline)
 
     def _is_own_turn(self, status: DisputeStatus, newest: int) -> bool:
         """Whoever answered the same and comes before has a few blocks: all at once would cost fees."""

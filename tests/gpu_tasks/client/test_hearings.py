@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.hearings import why_judging
+from gpu_tasks.client.hearings import why_differing, why_judging
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
 from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
 from gpu_tasks.market.rounds import Round
 
 ROOT, OTHER = b"r" * 32, b"o" * 32
@@ -54,3 +55,31 @@ def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | No
 )
 def test_what_judges_do_now_is_said(changed: dict[str, Any], clocks: tuple[int, int, int], step: str) -> None:
     assert why_judging(CaseStatus(said(*ANSWERS, **changed), *clocks)) == f"its racers gave different answers; {step}"
+
+
+SIDES = (Side(ROOT, (b"a" * 32,)), Side(OTHER, (b"b" * 32,)))
+DISPUTE = LeafDispute(3, 200, SIDES, 100, DisputeStage.SUBTREES, deadline=140)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "its racers differ; both show their trees until block 140, none so far"),
+        (
+            {"stage": DisputeStage.LEAVES, "sides": (replace(SIDES[0], has_shown=True), SIDES[1])},
+            "its racers differ; both show their leaves until block 140, 1 so far",
+        ),
+        (
+            {"sides": (*SIDES, Side(b"t" * 32, (b"c" * 32,)))},
+            "its racers differ; all 3 sides show their trees until block 140, none so far",
+        ),
+    ],
+)
+def test_what_racers_of_a_batch_show_is_said(changed: dict[str, Any], said: str) -> None:
+    assert why_differing(replace(DISPUTE, **changed)) == said
+
+
+def test_the_leaf_that_judges_compute_is_named() -> None:
+    status = CaseStatus(replace(said(*ANSWERS), round=Round(12)), 40, 0, 0)
+    leaf = "its racers differ first in leaf 100, which alone is judged"
+    assert why_judging(status, 100) == f"{leaf}; a committee computes it again, at the latest up to block 40"

@@ -1,4 +1,4 @@
-"""What `ogpu-provider status` says of a seat: which case, what is held, how far the case and the judge are."""
+"""What `ogpu-provider status` says of a seat, and of a batch whose tree is to be shown: how far each is."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,9 @@ import pytest
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, CourtCase, JudgeSeat
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
-from gpu_tasks.provider.commands.showing import seat_row
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
+from gpu_tasks.market.leaf_disputes_api import DisputeStatus
+from gpu_tasks.provider.commands.showing import dispute_row, seat_row
 from wallet.output import Grains
 
 TERMS = CaseTerms(b"c" * 32, 100, 5, 100, 0, 1_900, 0, 3, 30, (), ())
@@ -29,4 +31,26 @@ def test_a_seat_is_shown_with_what_its_judge_has_done(changed: dict[str, Any], s
     status = SeatStatus(b"i" * 32, replace(SEAT, **changed), CaseStatus(CASE, 30, 0, 0))
     assert seat_row(status) == {
         "case": b"i" * 32, "bench": "committee", "held": Grains(2_000), "stage": "committee", "said": said,
+    }  # fmt: skip
+
+
+SIDES = (Side(b"r" * 32, (b"a" * 32,)), Side(b"o" * 32, (b"b" * 32,), has_shown=True))
+DISPUTE = LeafDispute(3, 200, SIDES, 100, DisputeStage.SUBTREES, deadline=140)
+
+
+@pytest.mark.parametrize(
+    ("changed", "asked_for"),
+    [
+        ({}, "upper nodes"),
+        ({"stage": DisputeStage.LEAVES, "subtree": 1}, "leaves 64 to 127"),
+        ({"stage": DisputeStage.LEAVES, "subtree": 3}, "leaves 192 to 199"),
+    ],
+)
+@pytest.mark.parametrize(("stash", "shown"), [(b"a" * 32, False), (b"b" * 32, True)])
+def test_a_batch_is_shown_with_what_is_asked_for_and_until_when(
+    changed: dict[str, Any], asked_for: str, stash: bytes, shown: bool
+) -> None:
+    status = DisputeStatus(b"u" * 32, replace(DISPUTE, **changed))
+    assert dispute_row(status, stash) == {
+        "batch": b"u" * 32, "asked_for": asked_for, "until_block": 140, "shown": shown,
     }  # fmt: skip

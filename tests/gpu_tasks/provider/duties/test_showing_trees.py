@@ -1,0 +1,145 @@
+"""Trees of several subtrees: shown in two steps, also by who is started anew between them or computes other units."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
+from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.execution.executor import Execution
+from provider_chain import Miner, Village
+from runtime.frame.call import Call
+from scripts.chains.market_chain import MarketChain, named_keys
+
+SIZE = 8
+ASKED = [b"complete %d" % number for number in range(140)]
+BENT = 70
+"""Which answer is wrong; in the second subtree of three."""
+NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisputes.show_blocks": 40}
+BLOCKS_MAX = 200
+
+
+def play(folder: Path, scene: Callable[[Village], Awaitable[None]]) -> None:
+    async def main() -> None:
+        chain = MarketChain(named_keys(SIZE), [], NUMBERS)
+        async with Village(folder, SIZE, chain=chain) as village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+async def block(village: Village) -> None:
+    village.node.block()
+    for miner in list(village.miners):
+        await miner.step()
+
+
+async def asked_of_trees(village: Village) -> tuple[bytes, Miner, Miner]:
+    """A batch whose racers are asked for their trees, which nobody has noticed yet: the unit, the liar, the other."""
+    unit = await village.post(ASKED, tokens_max=32 * len(ASKED))
+    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
+        village.node.block()
+    liar, honest = (village.miner(racer.owner) for racer in status.unit.racers)
+    real = liar.executor.run
+
+    async def wrong_once(request: bytes) -> Execution:
+        done = await real(request)
+        return replace(done, output=done.output + b"!") if request == ASKED[BENT] else done
+
+    liar.executor.run = wrong_once  # type: ignore[method-assign]
+    while True:
+        village.node.block()
+        if village.node.chain.happened(NodesAsked):
+            return unit, liar, honest
+        for miner in list(village.miners):
+            await miner.step()
+
+
+async def until_settled(village: Village, unit: bytes, each_block: Callable[[], Awaitable[None]]) -> UnitSettled:
+    for _ in range(BLOCKS_MAX):
+        await block(village)
+        await each_block()
+        settled: list[UnitSettled] = [event for event in village.node.chain.happened(UnitSettled) if event.unit == unit]
+        if settled:
+            return settled[0]
+    raise AssertionError("never settled")
+
+
+async def nothing() -> None:
+    """What a scene does after a block where it does nothing."""
+
+
+def check_outcome(village: Village, settled: UnitSettled, liar: Miner, honest: Miner) -> None:
+    """Both have shown both steps; the court judged the one leaf, and the liar alone lost."""
+    asked, shown = village.node.chain.happened(NodesAsked), village.node.chain.happened(NodesShown)
+    assert [event.subtree for event in asked] == [None, BENT // 64]
+    assert sorted(event.provider for event in shown) == sorted(2 * [liar.keys.stash, honest.keys.stash])
+    assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [BENT]
+    assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert settled.winner == honest.keys.stash
+    assert not village.node.failed, "nobody paid for a call that failed"
+
+
+def test_who_is_started_anew_before_each_step_shows_its_tree_and_computes_nothing_for_it(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, liar, honest = await asked_of_trees(village)
+        starts: list[Miner] = [await village.restart(honest)]
+
+        async def start_again() -> None:
+            if len(village.node.chain.happened(NodesAsked)) == 2 and len(starts) == 1:
+                starts.append(await village.restart(starts[0]))
+
+        settled = await until_settled(village, unit, start_again)
+        assert len(starts) == 2
+        check_outcome(village, settled, liar, starts[1])
+        assert not [request for miner in starts for request in miner.executor.runs]
+
+    play(tmp_path, scene)
+
+
+def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_same(tmp_path: Path) -> None:
+    """Its node takes no nodes until the device has moved on: the duty tries again, and the journal has it all."""
+
+    async def scene(village: Village) -> None:
+        unit, liar, honest = await asked_of_trees(village)
+        before, submit = len(honest.executor.runs), honest.chain.submit
+        refused: list[Call] = []
+
+        async def submit_later(call: Call) -> None:
+            if call.name == "LeafDisputes.show_nodes" and len(honest.executor.runs) == before:
+                refused.append(call)
+                raise ChainError("the node is away")
+            await submit(call)
+
+        honest.chain.submit = submit_later  # type: ignore[method-assign]
+        for number in range(6):
+            await village.post(b"complete another %d" % number, racers=2)
+        settled = await until_settled(village, unit, nothing)
+        assert refused
+        assert honest.heard.names().count("tree_asked") == 2, "once for each step, however often it was tried"
+        assert honest.heard.names().count("tree_not_shown") == len(refused)
+        check_outcome(village, settled, liar, honest)
+
+    play(tmp_path, scene)
+
+
+def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit, liar, honest = await asked_of_trees(village)
+
+        async def leave() -> None:
+            shown = [event.provider for event in village.node.chain.happened(NodesShown)]
+            if liar.keys.stash in shown and liar in village.miners:
+                village.miners.remove(liar)
+
+        settled = await until_settled(village, unit, leave)
+        village.miners.append(liar)
+        assert settled.winner == honest.keys.stash
+        assert len(village.node.chain.happened(TreeWithheld)) == 1
+        assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+
+    play(tmp_path, scene)
