@@ -58,6 +58,7 @@ class Finding:
     fined: int = 0
     checks: list[Check] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)  # of the chain, to what was tried
+    figures: dict[str, int] = field(default_factory=dict)  # of a batch: blocks, judges, tokens
     failures: list[str] = field(default_factory=list)
     tasks: int = 0
     grains: dict[str, int] = field(default_factory=dict)  # what everybody had more after a task, fees paid

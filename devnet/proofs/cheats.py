@@ -146,7 +146,8 @@ def _finish(findings: list[Finding], validators: int, tell: Narrator) -> int:
     report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}
     report["seconds"], report["validators"] = round(tell.seconds), [validators, differing.VALIDATORS, TASK_VALIDATORS]
     path = write("cheats", report)
-    figures = f"{validators}, {differing.VALIDATORS} and {TASK_VALIDATORS} validators, {_figures(findings)}; {len(failures)} failures"
+    networks = f"{validators}, {differing.VALIDATORS} and {TASK_VALIDATORS} validators"
+    figures = f"{networks}, {_figures(findings)}; {len(failures)} failures"
     print(f"cheats: {figures}; {report['seconds']} s; {path}")
     return 1 if failures else 0
 

@@ -145,7 +145,7 @@ def _play(net: Devnet, scene: DifferingScene, tell: Narrator) -> Finding:
     finding.checks = [
         Check("the batch's collateral", "0x" + trace.unit.hex(), trace.ended_at, figures.lost, figures.collateral)
     ]
-    finding.answers = _numbers(figures)
+    finding.figures = _numbers(figures)
     tell.line(_told(figures))
     for failure in finding.failures:
         tell.line(f"FAILED: {failure}")

@@ -1,13 +1,15 @@
 """What a customer is told of a unit that judges look at: why they do, what they do now, and until when."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpu_tasks.client.hearings import why_differing, why_judging
+from gpu_tasks.client.hearings import why_differing, why_heard, why_judging
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
 from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
 from gpu_tasks.market.rounds import Round
 
@@ -83,3 +85,38 @@ def test_the_leaf_that_judges_compute_is_named() -> None:
     status = CaseStatus(replace(said(*ANSWERS), round=Round(12)), 40, 0, 0)
     leaf = "its racers differ first in leaf 100, which alone is judged"
     assert why_judging(status, 100) == f"{leaf}; a committee computes it again, at the latest up to block 40"
+
+
+class ToldOf:
+    """Stands for a client: what the chain says of a dispute and of a case."""
+
+    def __init__(self, dispute: LeafDispute | None, case: CaseStatus | None) -> None:
+        self.answers = {"LeafDisputesApi_dispute": dispute, "CourtsApi_case": case}
+
+    async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
+        assert (arguments, at) == ((UNIT_ID,), AT)
+        return self.answers[function]
+
+
+UNIT_ID, AT = b"u" * 32, b"b" * 32
+JUDGED = replace(DISPUTE, stage=DisputeStage.JUDGED, leaf=100, deadline=0)
+BATCH = Unit(0, b"c" * 32, UnitTerms(100, 2, bytes(32), bytes(32), 1, 64, 200), 0, 0, 0, 1, 1, leaf_audit_ppm=1)
+
+
+@pytest.mark.parametrize(
+    ("dispute", "case", "unit", "begins"),
+    [
+        (DISPUTE, None, BATCH, "its racers differ; both show their trees"),
+        (JUDGED, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers differ first in leaf 100, which alone"),
+        (None, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers gave different answers; a committee"),
+        (DISPUTE, CaseStatus(said(*ANSWERS), 0, 0, 0), replace(BATCH, leaf_audit_ppm=0), "its racers gave different"),
+        (None, None, BATCH, None),
+        (JUDGED, None, BATCH, None),
+    ],
+)
+def test_what_is_said_follows_the_stage(
+    dispute: LeafDispute | None, case: CaseStatus | None, unit: Unit, begins: str | None
+) -> None:
+    client: Any = ToldOf(dispute, case)
+    told = asyncio.run(why_heard(client, UNIT_ID, unit, AT))
+    assert told is None if begins is None else told is not None and told.startswith(begins)
