@@ -72,6 +72,12 @@ def test_a_race_whose_result_may_be_audited_is_not_over() -> None:
     assert race_end(replace(watched, unit=SETTLED), KEY, FIRST) == (End.WON, 98)
 
 
+def test_a_race_whose_answers_differ_is_not_over() -> None:
+    """What it computed is kept: as long as nobody knows who is right it may have to show its tree."""
+    judged = UnitStatus(replace(SETTLED, state=UnitState.JUDGING, output_root=None, ended_at=0), None, 0, 0, 0)
+    assert race_end(judged, KEY, OWN) is None
+
+
 def test_who_computed_what_an_audit_refuted_is_told() -> None:
     refuted = UnitStatus(replace(SETTLED, is_refuted=True), None, 0, 0, 0)
     assert is_refuted(refuted, KEY, FIRST)

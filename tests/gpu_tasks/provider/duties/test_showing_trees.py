@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.provider.chain.port import ChainError
@@ -22,10 +22,10 @@ NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisput
 BLOCKS_MAX = 200
 
 
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]]) -> None:
+def play(folder: Path, scene: Callable[[Village], Awaitable[None]], size: int = SIZE) -> None:
     async def main() -> None:
-        chain = MarketChain(named_keys(SIZE), [], NUMBERS)
-        async with Village(folder, SIZE, chain=chain) as village:
+        chain = MarketChain(named_keys(size), [], NUMBERS)
+        async with Village(folder, size, chain=chain) as village:
             await scene(village)
 
     asyncio.run(asyncio.wait_for(main(), 120))
@@ -124,6 +124,31 @@ def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_same(t
         check_outcome(village, settled, liar, honest)
 
     play(tmp_path, scene)
+
+
+def test_who_is_called_a_liar_about_a_leaf_by_two_of_three_appeals_by_itself(tmp_path: Path) -> None:
+    """A committee is wrong about the leaf, and a court computes it: wrong judges and the liar lose, nobody else."""
+
+    async def scene(village: Village) -> None:
+        unit, liar, honest = await asked_of_trees(village)
+        racers, before = (liar, honest), {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
+
+        async def err() -> None:
+            is_appealed = bool(village.node.chain.happened(CaseAppealed))
+            for miner in village.miners:
+                miner.executor.spoil = not is_appealed and miner not in racers
+
+        await err()
+        settled = await until_settled(village, unit, err)
+        appealed = village.node.chain.happened(CaseAppealed)
+        assert [event.appellant for event in appealed] == [honest.keys.stash]
+        convicted = [event for event in village.node.chain.happened(JudgeCharged) if event.is_convicted]
+        assert len(convicted) == 3, "those of the committee"
+        check_outcome(village, settled, liar, honest)
+        computed = {len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
+        assert computed == {0, 1}, "whoever judged has computed the leaf alone"
+
+    play(tmp_path, scene, size=10)
 
 
 def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(tmp_path: Path) -> None:
