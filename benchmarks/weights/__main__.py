@@ -88,12 +88,12 @@ def measured(world: World) -> Findings:
         ("the market's calls", MarketCalls(world, found, races).measure),
         ("the calls of the courts", CourtCalls(world, found, races).measure),
         ("the checks of batches", LeafCalls(world, found, races).measure),
-        ("the disputes of batches", DisputeCalls(world, found, races).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
         ("the calls of roll calls", CapacityCalls(world, found, races).measure),
         ("the calls about tasks", TaskCalls(world, found, tasks).measure),
         ("the hook of tasks", TaskHook(world, found, tasks).measure),
         ("whole blocks", WholeBlocks(world, found, races).measure),
+        ("the disputes of batches", DisputeCalls(world, found, races).measure),
     )
     for name, part in parts:
         print(f"== {name}, at block {world.height}", flush=True)

@@ -12,6 +12,7 @@ In reading order:
 * `hearings`: what judges do about a unit that is before them
 * `refunds`: why a unit ended without a result
 * `results`: what became of a unit: its state in words, what it cost, its completion
+* `leaf_looks`: answers of a batch computed again, and how far its check is
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken

@@ -99,7 +99,7 @@ COMMANDS = {
     ),
     "dispute": (
         "disputing:dispute",
-        "Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.",
+        "Say that the result of TASK or an answer of UNIT (0x..) is wrong: judges look; a bond pays if it is right.",
     ),
     "amend": (
         "deciding:amend",

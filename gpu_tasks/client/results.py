@@ -60,6 +60,8 @@ class PaidOutput:
     requests: tuple[bytes, ...]
     outcomes: tuple[BatchOutcome, ...]
     form: WorkloadForm | None
+    salt: bytes
+    """Of the sealed input: with it leaves are hashed."""
 
     @property
     def outputs(self) -> tuple[bytes | None, ...]:
@@ -156,7 +158,7 @@ async def paid_output(
     found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
     if not found:
         raise ResultError("no provider serves the output that was paid for now; try again later")
-    return PaidOutput(_requests(asked, unit), found[0].outcomes, form)
+    return PaidOutput(_requests(asked, unit), found[0].outcomes, form, asked.salt)
 
 
 def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:

@@ -22,6 +22,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
@@ -127,6 +128,12 @@ async def judges(chain: ChainClient, case: bytes, at: bytes | None = None) -> tu
 async def checks(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[CheckStatus, ...]:
     """The checks of batches for which a provider shows leaves now, or computes them."""
     found: tuple[CheckStatus, ...] = await chain.query("LeafChecksApi_duties", stash, at=at)
+    return found
+
+
+async def check(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafCheck | None:
+    """The check of a batch by its leaves, while it goes on."""
+    found: LeafCheck | None = await chain.query("LeafChecksApi_check", unit_id, at=at)
     return found
 
 

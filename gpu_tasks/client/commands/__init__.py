@@ -8,6 +8,7 @@ In reading order:
 * `task_runs`: a task followed to its end, its result fetched and checked
 * `task_calls`: a call about a task, as every command that makes one goes
 * `deciding`: what customers decide about tasks: accept, amend, close, hold a checkpoint
+* `disputing_leaves`: an answer of a batch is computed again, and disputed
 * `disputing`: a result is wrong, and where
 * `units`: what was posted: follow it, read its result, appeal about a unit
 * `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what

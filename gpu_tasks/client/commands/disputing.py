@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from gpu_tasks.client.commands.naming import TaskError, known_task
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.commands.disputing_leaves import leaf_dispute
+from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
 from gpu_tasks.client.commands.sending import key_option, planned
-from gpu_tasks.client.commands.task_calls import facts, make_about, require_customer, require_result
+from gpu_tasks.client.commands.task_calls import facts, require_customer, require_result
 from gpu_tasks.client.training.recomputing import first_wrong, right_digests
 from gpu_tasks.client.training.run_blobs import stated_digests
 from gpu_tasks.data import market_reads
@@ -18,7 +20,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, require_somebody_to_ask, sending_options
+from wallet.commands.making import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
 from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import WalletSession, note
@@ -37,32 +39,53 @@ NO_RESULT_YET = {
 
 
 @click.command()
-@click.argument("task")
+@click.argument("task", metavar="TASK|UNIT")
 @key_option
+@click.option(
+    "--leaf", type=click.IntRange(0, REQUESTS_MAX - 1), help="Of a UNIT: the request whose answer is wrong, from 0."
+)
 @click.option(
     "--segment",
     type=click.IntRange(0, SEGMENTS_MAX - 1),
     help="The segment of the trace that is wrong, counted from 0.",
 )
 @click.option(
-    "--compute", "is_computed", is_flag=True, help="Compute the run on this machine, and name the first wrong segment."
+    "--compute",
+    "is_computed",
+    is_flag=True,
+    help="Compute the run, or all requests, on this machine, and name the first wrong segment or leaf.",
 )
 @click.option(
-    "--backend", default="numpy", show_default=True, help="For --compute: numpy, reference, or torch-<device>."
+    "--backend", default="numpy", show_default=True, help="To compute on: numpy, reference, or torch-<device>."
 )
 @sending_options
 @click.pass_obj
 def dispute(
-    session: WalletSession, task: str, key_text: str, segment: int | None, is_computed: bool, backend: str,
-    sending: SendingOptions,
+    session: WalletSession, task: str, key_text: str, leaf: int | None, segment: int | None, is_computed: bool,
+    backend: str, sending: SendingOptions,
 ) -> None:  # fmt: skip
-    """Say that the result of TASK (0x..) is wrong: judges look at it, and a bond pays them if it is right.
+    """Say that the result of TASK or an answer of UNIT (0x..) is wrong: judges look; a bond pays if it is right.
 
     Judges compute a fifth of the run, which is drawn; a lie in one segment is found surely where that is named. With
     --compute begin while the task is worked on: it waits for the result then, and the time to dispute it is short.
+
+    Of a UNIT an answer is computed on this machine first, the one of --leaf or with --compute all of them: judges
+    compute the first that is another one here. With --dry-run nothing is sent: it is only said.
     """
-    if segment is not None and is_computed:
-        raise click.UsageError("give --segment or --compute: the one says what the other finds")
+    if sum((segment is not None, is_computed, leaf is not None)) > 1:
+        raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        named = task_id_of_text(task)
+        final = await client.finalized()
+        unit = await market_reads.unit(client, named, final)
+        if unit is not None:
+            if segment is not None or not (is_computed or leaf is not None):
+                raise click.UsageError("it is a unit: name an answer with --leaf, or have all computed with --compute")
+            return await leaf_dispute(session, client, session.key(key_text), named, unit.unit, leaf, backend)
+        if leaf is not None:
+            raise click.UsageError("it is a task: --leaf is for units")
+        return await draft(client, payer, named, await known_task(client, named, final))
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
         require_customer(found, payer.account)
@@ -90,7 +113,7 @@ def dispute(
         call = TrainingMarket.dispute(task=task_id, segment=named)
         return planned(session.output, call, terms, locks=sum(bonds))
 
-    make_about(session, task, key_text, sending, draft)
+    make(session, key_text, sending, plan)
 
 
 def _bonds(task: Task) -> list[int]:

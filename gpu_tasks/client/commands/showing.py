@@ -8,10 +8,12 @@ import click
 
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
 from gpu_tasks.client.hearings import why_heard
+from gpu_tasks.client.leaf_looks import why_checked
 from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import progress
 from gpu_tasks.client.waiting import look, why_queued
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open
 from wallet.client import ChainClient
 from wallet.output import Account, Grains
@@ -57,6 +59,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) 
         "unit": unit_id,
         "state": progress(unit),
         "why": await _why(client, unit_id, unit, final),
+        "leaves": await _leaves(client, unit_id, unit, final),
         "refund": None if unit.refund is None else unit.refund.name.lower(),
         "customer": Account(unit.customer),
         "service": unit.service,
@@ -78,6 +81,12 @@ async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) ->
         return await why_heard(client, unit_id, unit, final)
     view = await look(client, [unit], final)
     return None if view is None else why_queued(unit, view)
+
+
+async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
+    """How far the check of a settled batch is."""
+    check = await market_reads.check(client, unit_id, final) if unit.is_watched and unit.leaf_audit_ppm else None
+    return None if check is None else why_checked(check)
 
 
 def _racer_row(racer: Racer) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.work import outcomes_of, payable_requests
+from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.outcomes import outcomes_of
 from runtime.frame.call import Call
 
 TURN_BLOCKS = 4

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
+from gpu_tasks.batches.outcomes import encode_outcomes
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, seal
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.data.unit_output import UnitOutput, output_of, requests_of
@@ -24,6 +24,7 @@ from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.journal.finished import FinishedRequests
 from gpu_tasks.provider.journal.records import Basis, UnitResult
 from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.outcomes import outcomes_of
 from runtime.encoding.codec import DecodeError
 
 
@@ -70,16 +71,6 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
     if sum(tokens_out for _, tokens_out in asked_for) > terms.tokens_max:
         raise UnusableInputError(f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s")
     return requests
-
-
-def outcomes_of(
-    form: WorkloadForm, requests: Sequence[bytes], outputs: Sequence[bytes | None]
-) -> tuple[BatchOutcome, ...]:
-    """What each request gave, and the tokens of it; None in `outputs` for a request that is none."""
-    return tuple(
-        RefusedRequest() if output is None else Completed(output, form.cost_in(request), form.cost(output))
-        for request, output in zip(requests, outputs, strict=True)
-    )
 
 
 async def recomputed(parts: Parts, form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:

@@ -23,8 +23,8 @@ from gpu_tasks.market.leaf_checks.events import (
     LeavesShown,
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.provider.duties.work import outcomes_of
 from gpu_tasks.provider.tasks.policy_file import set_draining
+from gpu_tasks.workloads.outcomes import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
 
