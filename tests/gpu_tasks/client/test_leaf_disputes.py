@@ -1,0 +1,165 @@
+"""Answers of a batch that its customer doubts: computed again here, called wrong only where they are, with a bond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_work import FakeForm
+from genesis import dev_accounts
+from gpu_tasks.batches.leaves import leaves_of
+from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
+from gpu_tasks.client import leaf_looks
+from gpu_tasks.client.commands import disputing_leaves
+from gpu_tasks.client.leaf_looks import first_wrong, require_disputable, why_checked
+from gpu_tasks.client.results import PaidOutput, ResultError
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitState, UnitTerms
+from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindows, LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.workloads.outcomes import outcomes_of
+from planted_state import chain_with
+from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.frame.runtime import Bound
+from task_customer import OF_BOB, ogpu, refusal
+from wallet_runner import answer
+
+GENESIS, UNIT_ID, SALT = blake2_256(b"genesis"), blake2_256(b"unit"), b"s" * 32
+ASKED = tuple(b"complete %d" % number for number in range(20))
+WRONG = 7
+BOB = dev_accounts.stash("Bob")
+
+
+def paid(wrong: int | None = WRONG) -> PaidOutput:
+    """What a provider answered: its texts reversed, of one request something else."""
+    outputs = [request[::-1] + (b"!" if place == wrong else b"") for place, request in enumerate(ASKED)]
+    return PaidOutput(ASKED, outcomes_of(FakeForm(), ASKED, outputs), FakeForm(), SALT)
+
+
+class Computer:
+    """A workload that answers rightly, in no order, and counts."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+        self.asked += requests
+        return ((place, requests[place][::-1]) for place in reversed(range(len(requests))))
+
+
+@pytest.fixture
+def computer(monkeypatch: pytest.MonkeyPatch) -> Computer:
+    found = Computer()
+    monkeypatch.setattr(leaf_looks.registry, "open_workload", lambda *_: found)
+    return found
+
+
+def looked(indices: Sequence[int], found: PaidOutput | None = None) -> leaf_looks.WrongLeaf | None:
+    return first_wrong(GENESIS, UNIT_ID, found or paid(), indices, "numpy", lambda _: None)
+
+
+def test_the_first_answer_that_is_another_one_here_is_wrong(computer: Computer) -> None:
+    wrong = looked(range(20))
+    assert wrong is not None
+    assert wrong.index == WRONG
+    assert computer.asked == list(ASKED)
+    said = leaves_of(GENESIS, UNIT_ID, SALT, paid().outcomes)
+    call = wrong.dispute(UNIT_ID)
+    assert call.arguments[1] == totals_of(said)
+    right = leaves_of(GENESIS, UNIT_ID, SALT, paid(None).outcomes)[WRONG]
+    assert call.arguments[3] == leaf_claim(WRONG, right) != leaf_claim(WRONG, said[WRONG])
+
+
+def test_only_the_answer_that_is_named_is_computed(computer: Computer) -> None:
+    assert looked([3]) is None
+    assert computer.asked == [ASKED[3]]
+    assert looked(range(20), paid(None)) is None
+
+
+def test_what_cannot_be_computed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ResultError, match="has 20 requests, counted from 0"):
+        looked([20])
+    with pytest.raises(ResultError, match="does not know the workload"):
+        looked([0], replace(paid(), form=None))
+
+    def nothing(*_: object) -> Any:
+        raise LookupError("no backend torch-cuda:0")
+
+    monkeypatch.setattr(leaf_looks.registry, "open_workload", nothing)
+    with pytest.raises(ResultError, match="no backend torch-cuda:0; name another --backend"):
+        looked([0])
+
+
+def a_check(stage: LeafStage = LeafStage.OPEN, deadline: int = 50) -> LeafCheck:
+    said = leaves_of(GENESIS, UNIT_ID, SALT, paid().outcomes)
+    alice = dev_accounts.stash("Alice")
+    price = GRAINS_PER_OGPU
+    terms = CheckTerms(
+        InferenceMarket.index, BOB, batch_root(totals_of(said)), len(ASKED), 640, 0, price,
+        3 * price, price // 16, price // 2, 50_000, 0, 30, (alice,), (Answerer(alice, 0),),
+    )  # fmt: skip
+    return LeafCheck(terms, CheckWindows(300, 40, 20), 1, stage=stage, deadline=deadline)
+
+
+def a_unit(**changed: Any) -> Unit:
+    terms = UnitTerms(GRAINS_PER_OGPU, 1, bytes(32), bytes(32), 0, 640, len(ASKED))
+    unit = Unit(0, BOB, terms, 0, 0, 0, 0, 0, UnitState.SETTLED, is_watched=True, leaf_audit_ppm=50_000)
+    return replace(unit, **changed)
+
+
+@pytest.mark.parametrize(
+    ("unit", "check", "height", "why"),
+    [
+        (a_unit(leaf_audit_ppm=0), None, 10, "its leaves are not checked"),
+        (a_unit(), None, 10, "the time to dispute a leaf of it is over"),
+        (a_unit(), a_check(stage=LeafStage.CHECKING), 10, "an auditor computes .*, up to block 50; then come again"),
+        (a_unit(), a_check(), 50, "was over after block 50"),
+    ],
+)
+def test_why_no_leaf_can_be_disputed_now(unit: Unit, check: LeafCheck | None, height: int, why: str) -> None:
+    with pytest.raises(ResultError, match=why):
+        require_disputable(unit, check, height)
+
+
+def test_a_leaf_can_be_disputed_in_the_last_block_of_the_window() -> None:
+    assert require_disputable(a_unit(), a_check(), 49) == a_check()
+
+
+@pytest.mark.parametrize("stage", list(LeafStage))
+def test_every_stage_of_a_check_is_said(stage: LeafStage) -> None:
+    assert "{" not in why_checked(a_check(stage=stage))
+
+
+@pytest.fixture
+def url(tmp_path: Path, computer: Computer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A chain on which Bob may dispute a batch."""
+    del computer
+
+    async def fetched(*_: object) -> PaidOutput:
+        return paid()
+
+    def plant(bound: Bound) -> None:
+        bound[InferenceMarket].units[UNIT_ID] = a_unit()
+        bound[LeafChecks].checks[UNIT_ID] = a_check()
+
+    monkeypatch.setattr(disputing_leaves, "paid_output", fetched)
+    with chain_with(tmp_path, plant) as found:
+        yield found
+
+
+def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path: Path, url: str) -> None:
+    unit = "0x" + UNIT_ID.hex()
+    dry = answer(ogpu(tmp_path, url, "dispute", unit, *OF_BOB, "--compute", "--dry-run"))
+    assert (dry["leaf"], dry["bond"]["ogpu"], dry["brings_if_won"]["ogpu"]) == (WRONG, "2.5", "1")
+    assert dry["disputable_up_to_block"] == 50
+    right = refusal(ogpu(tmp_path, url, "dispute", unit, *OF_BOB, "--leaf", "3", "--yes"))
+    assert "leaf 3 is right, as this machine computes it: a dispute would be lost" in right
+    for words in ([], ["--segment", "3"], ["--leaf", "3", "--compute"]):
+        assert ogpu(tmp_path, url, "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
+    shown = answer(ogpu(tmp_path, url, "show", unit))
+    assert shown["leaves"] == "its customer may dispute any leaf, up to block 50"
