@@ -18,7 +18,7 @@ from gpu_tasks.client.commands import disputing_leaves
 from gpu_tasks.client.leaf_looks import first_wrong, require_disputable, why_checked
 from gpu_tasks.client.results import PaidOutput, ResultError
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Unit, UnitState, UnitTerms
+from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindows, LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.workloads.outcomes import outcomes_of
@@ -108,8 +108,10 @@ def a_check(stage: LeafStage = LeafStage.OPEN, deadline: int = 50) -> LeafCheck:
 
 def a_unit(**changed: Any) -> Unit:
     terms = UnitTerms(GRAINS_PER_OGPU, 1, bytes(32), bytes(32), 0, 640, len(ASKED))
-    unit = Unit(0, BOB, terms, 0, 0, 0, 0, 0, UnitState.SETTLED, is_watched=True, leaf_audit_ppm=50_000)
-    return replace(unit, **changed)
+    root = batch_root(totals_of(leaves_of(GENESIS, UNIT_ID, SALT, paid().outcomes)))
+    racer = Racer(dev_accounts.stash("Alice"), bytes(32), 0, bytes(32), 1, Reveal(root, bytes(32), 210, 1))
+    unit = Unit(0, BOB, terms, 0, 0, 0, 0, 0, UnitState.SETTLED, racers=(racer,), output_root=root)
+    return replace(unit, **{"is_watched": True, "leaf_audit_ppm": 50_000, **changed})
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,8 @@ def url(tmp_path: Path, computer: Computer, monkeypatch: pytest.MonkeyPatch) -> 
         bound[LeafChecks].checks[UNIT_ID] = a_check()
 
     monkeypatch.setattr(disputing_leaves, "paid_output", fetched)
+    # a state that holds its own genesis hash cannot be made
+    monkeypatch.setattr(disputing_leaves, "first_wrong", lambda _, *rest: first_wrong(GENESIS, *rest))
     with chain_with(tmp_path, plant) as found:
         yield found
 
@@ -161,5 +165,3 @@ def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path:
     assert "leaf 3 is right, as this machine computes it: a dispute would be lost" in right
     for words in ([], ["--segment", "3"], ["--leaf", "3", "--compute"]):
         assert ogpu(tmp_path, url, "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
-    shown = answer(ogpu(tmp_path, url, "show", unit))
-    assert shown["leaves"] == "its customer may dispute any leaf, up to block 50"
