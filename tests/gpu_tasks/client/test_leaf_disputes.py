@@ -21,6 +21,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindows, LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.outcomes import outcomes_of
 from planted_state import chain_with
 from runtime.cryptography.hashing import blake2_256
@@ -55,7 +56,7 @@ class Computer:
 @pytest.fixture
 def computer(monkeypatch: pytest.MonkeyPatch) -> Computer:
     found = Computer()
-    monkeypatch.setattr(leaf_looks.registry, "open_workload", lambda *_: found)
+    monkeypatch.setattr(registry, "open_workload", lambda *_: found)
     return found
 
 
@@ -90,7 +91,7 @@ def test_what_cannot_be_computed_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     def nothing(*_: object) -> Any:
         raise LookupError("no backend torch-cuda:0")
 
-    monkeypatch.setattr(leaf_looks.registry, "open_workload", nothing)
+    monkeypatch.setattr(registry, "open_workload", nothing)
     with pytest.raises(ResultError, match="no backend torch-cuda:0; name another --backend"):
         looked([0])
 
