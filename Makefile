@@ -27,7 +27,7 @@ export HYPOTHESIS_PROFILE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -152,6 +152,9 @@ market: ## four providers on a real devnet of six, batches of 1 to 4,096 request
 
 files: ## LINES=2000 requests of a file on a real devnet, the customer killed with -9 while it posts: each unit once, each line once; four minutes
 	@$(PY) -m devnet.proofs.files --lines $(LINES)
+
+batchkills: ## a provider killed with -9 four times amid a batch of 4,096 requests: none computed twice, paid once; three minutes; out/batch_kills.json
+	@$(PY) -m devnet.proofs.batch_kills
 
 seats: ## an operator takes a seat on a real devnet, changes keys, moves to another machine, leaves, by the words of the documents; three minutes
 	@$(PY) -m devnet.proofs.seats

@@ -19,6 +19,7 @@ In reading order:
 * `auction`: tasks from file to paid result, whoever dies on the way
 * `market`: what a market of four providers computes, beside the same tokens computed bare
 * `files`: a file of requests whose customer is killed while it posts
+* `batch_kills`: a batch of 4,096 requests whose provider is killed while it computes
 * `roll_call`: devices prove their throughput, one daemon dies, one lies, one has too little
 * `telemetry`: tasks are watched, whatever brokers do
 * `differing`: batches that two answer differently: a court computes one leaf, the liar loses

@@ -57,19 +57,42 @@ class FinishedRequests:
 
     def _read(self) -> Iterator[tuple[int, bytes | None]]:
         try:
-            with self.path.open("rb") as file:
-                data = file.read(FILE_BYTES_MAX)
+            data = _content(self.path)
         except FileNotFoundError:
             return
-        begin = 0
-        while (end := end_of(data, begin, _RECORD_BYTES_MAX)) is not None:
-            with contextlib.suppress(DecodeError):
-                done: _Done = _DONE.decode(body_of(data, begin, end))
-                if done.place < REQUESTS_MAX:
-                    yield done.place, done.output
-            begin = end
-        if begin < len(data):  # torn: what is appended must not stand behind it
-            os.truncate(self.path, begin)
+        whole = 0
+        for end, record in _records(data):
+            yield from record
+            whole = end
+        if whole < len(data):  # torn: what is appended must not stand behind it
+            os.truncate(self.path, whole)
+
+
+def records_in(path: Path) -> list[tuple[int, bytes | None]]:
+    """All that a file says is done, in its order, while somebody else may write it; nothing where there is none."""
+    try:
+        data = _content(path)
+    except FileNotFoundError:
+        return []
+    return [done for _, record in _records(data) for done in record]
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(FILE_BYTES_MAX)
+
+
+def _records(data: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
+    """Where each whole record ends, and what it says, if that can be read."""
+    begin = 0
+    while (end := end_of(data, begin, _RECORD_BYTES_MAX)) is not None:
+        said: list[tuple[int, bytes | None]] = []
+        with contextlib.suppress(DecodeError):
+            done: _Done = _DONE.decode(body_of(data, begin, end))
+            if done.place < REQUESTS_MAX:
+                said.append((done.place, done.output))
+        yield end, said
+        begin = end
 
 
 def forget(base: Path, unit: bytes) -> None:
