@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "efb0b2eb74bdeb6e0574a6c37c20f468c4e7e89b5a846d0975878c5397452ad5"
+KEPT_DIGEST = "5c8ad0f84b20f052882f675a2af081184c3cc3e789c0dc0b67a316e9e9df4522"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import leaf_claim, nodes_below, subtrees_of, totals_of
+from gpu_tasks.batches.sum_tree import TreeNode, leaf_claim, nodes_below, subtrees_of
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.inference.units import UnitState, racer_of
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
@@ -59,10 +59,14 @@ class DisputeChain(LeafChain):
 
     def nodes_call(self, unit: bytes, keys: Keys, /, **changed: Any) -> Call:
         """What a racer shows of its tree now, with something changed."""
+        nodes = self.nodes(unit, keys)
+        return LeafDisputes.show_nodes(**{"unit": unit, "totals": self.totals(unit, keys), "nodes": nodes, **changed})
+
+    def nodes(self, unit: bytes, keys: Keys) -> tuple[TreeNode, ...]:
+        """The nodes of a racer's tree that are asked for."""
         leaves, dispute = self.answer(unit, keys), self.dispute(unit)
         is_first = dispute.stage is DisputeStage.SUBTREES
-        nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
-        return LeafDisputes.show_nodes(**{"unit": unit, "totals": totals_of(leaves), "nodes": nodes, **changed})
+        return subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
 
     def shows(self, unit: bytes, place: int) -> Step:
         """A step: the racer of a place shows what is asked for."""

@@ -50,7 +50,7 @@ def leaf_cases(bound: Bound) -> tuple[set[bytes], set[bytes]]:
 
 
 def units_compared(bound: Bound) -> set[bytes]:
-    """The batches whose racers still show their trees, so that no court has their cases yet."""
+    """The batches whose racers show their trees, or go on after a verdict, so that no court has their cases."""
     room = bound[LeafDisputes]
     compared: set[bytes] = set()
     owed: set[tuple[bytes, bytes]] = set()
@@ -62,14 +62,15 @@ def units_compared(bound: Bound) -> set[bytes]:
         assert record.leaf_audit_ppm
         assert len(dispute.sides) > 1
         is_judged = dispute.stage is DisputeStage.JUDGED
-        assert bool(room.height_place[unit]) == bool(dispute.deadline) == (not is_judged)
-        compared |= set() if is_judged else {unit}
+        is_due = not is_judged or dispute.found is not None
+        assert is_due == bool(dispute.deadline) == bool(room.height_place[unit] or room.final_place[unit])
+        compared |= {unit} if is_due else set()
         silent = [side for side in dispute.sides if not side.has_shown]
         owed |= {(who, unit) for side in silent for who in side.accounts}
     assert owed == {keys for keys, _ in room.duties.items()}
     shown = {unit for (unit, _), _ in (*room.subtrees.items(), *room.leaves.items())}
     assert shown <= {unit for unit, _ in room.disputes.items()}
-    assert {unit for unit, _ in room.height_place.items()} == compared
+    assert {unit for unit, _ in (*room.height_place.items(), *room.final_place.items())} == compared
     return compared
 
 

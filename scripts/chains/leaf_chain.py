@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import LeafPath, batch_root, leaf_claim, leaf_path, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, leaf_claim, leaf_path, leaf_paths, totals_of
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
@@ -102,6 +102,10 @@ class LeafChain:
     def answer(self, unit: bytes, keys: Keys) -> tuple[Leaf, ...]:
         """The leaves that a racer answers with."""
         return self.leaves[unit]
+
+    def totals(self, unit: bytes, keys: Keys) -> Totals:
+        """What it commits to."""
+        return totals_of(self.answer(unit, keys))
 
     def unit(self, unit: bytes) -> Unit:
         """The unit as it stands."""
@@ -235,9 +239,9 @@ class LeafChain:
             return ()
         if not record.round.closed_at:
             racing = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.commitment is None]
-            return [commit(keys, unit, record, batch_root(totals_of(self.answer(unit, keys)))) for keys in racing]
+            return [commit(keys, unit, record, batch_root(self.totals(unit, keys))) for keys in racing]
         if record.round.closed_at > self.chain.height - 1:
             return ()
         owners = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.reveal is None]
-        told = [(keys, totals_of(self.answer(unit, keys))) for keys in owners]
+        told = [(keys, self.totals(unit, keys)) for keys in owners]
         return [attach(*(attestation(keys, unit, record, batch_root(totals), totals=totals) for keys, totals in told))]

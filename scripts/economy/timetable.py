@@ -57,8 +57,12 @@ CHECKS = (
     Listed(LeafChecks.finals, LeafChecks.final_place, LeafChecks.final_cursor),
 )
 """What looks at a check of a batch."""
-DISPUTES = Listed(LeafDisputes.heights, LeafDisputes.height_place, LeafDisputes.height_cursor)
-SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, *CHECKS, DISPUTES, CLEARING, STIRRED, RETURNING)
+DISPUTES = (
+    Listed(LeafDisputes.heights, LeafDisputes.height_place, LeafDisputes.height_cursor),
+    Listed(LeafDisputes.finals, LeafDisputes.final_place, LeafDisputes.final_cursor),
+)
+"""What looks at a dispute about a batch."""
+SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, *CHECKS, *DISPUTES, CLEARING, STIRRED, RETURNING)
 
 
 def unlisted(runtime: Runtime) -> list[str]:
@@ -124,7 +128,7 @@ class Timetable:
             self.tended.count(item, sign)
         elif schedule in CHECKS:
             self.checked.count(item, sign)
-        elif schedule is DISPUTES:
+        elif schedule in DISPUTES:
             self.compared.count(item, sign)
 
     def reach(self, schedule: Listed, height: int, sign: int) -> None:
@@ -165,7 +169,7 @@ class Timetable:
 
     def dispute(self, unit: bytes, dispute: LeafDispute, sign: int) -> None:
         """A dispute needs a look to come, but while a court has its leaf."""
-        if dispute.stage is not DisputeStage.JUDGED:
+        if dispute.stage is not DisputeStage.JUDGED or dispute.found is not None:
             self.compared.claim(unit, sign)
 
     def is_due(self, case_id: bytes, sign: int) -> None:

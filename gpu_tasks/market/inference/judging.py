@@ -100,9 +100,12 @@ class Judging:
     def let_fall(self, unit_id: bytes, roots: Sequence[bytes]) -> None:
         """Nobody showed the trees of these roots: who answered with them loses what it holds, as liars do."""
         unit = self._of_case(unit_id)
-        fallen = [racer for racer in unit.record.racers if _root_of(racer) in roots]
+        racers, price = unit.record.racers, unit.record.price
+        # whoever lost something before paid the customer's price back, by this or by a verdict
+        is_whole = all(racer.collateral == money.collateral(unit.record.rules, price) for racer in racers)
+        fallen = [racer for racer in racers if _root_of(racer) in roots]
         held = [(racer.owner, racer.collateral) for racer in fallen]
-        for owner, shares in withheld_shares(unit.record.price, unit.record.customer, held):
+        for owner, shares in withheld_shares(price if is_whole else 0, unit.record.customer, held):
             self.charge_party(unit_id, owner, shares)
         for racer in fallen:
             unit = self._note_fault(unit, racer.owner, PartyFault.LIED)

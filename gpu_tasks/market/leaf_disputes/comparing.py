@@ -5,7 +5,9 @@
                                            └─────────────┘ in another subtree
 
 Always: what a side shows combines, sums and all, to what it has committed to; so while roots differ there is a first
-subtree, and in it a first leaf, in which they do. Who shows nothing in time is out.
+subtree, and in it a first leaf, in which they do. Who shows nothing in time is out; nobody is before what was asked for
+has been final for half a window: who reads final blocks alone would lose to who reads others, where finality stands
+still.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,8 +55,8 @@ def show(
     side = side_of(dispute, who)
     ensure(side is not None, NotASide)
     assert side is not None, "looked at above"
-    is_open = dispute.stage is not DisputeStage.JUDGED and room.height <= dispute.deadline
-    ensure(is_open and not side.has_shown, NothingAsked)
+    is_open = room.height <= dispute.deadline or room.awaits_finality(unit)
+    ensure(dispute.stage is not DisputeStage.JUDGED and is_open and not side.has_shown, NothingAsked)
     ensure(batch_root(totals) == side.root and totals.requests == dispute.requests, WrongNodes)
     ensure(len(nodes) == _asked(dispute), WrongNodes)
     ensure(combined(nodes) == _above(room, unit, dispute, side.root, totals), WrongNodes)
@@ -62,15 +64,28 @@ def show(
     listed[unit, side.root] = tuple(nodes)
     _drop_duties(room, unit, (side,))
     sides = tuple(replace(each, has_shown=True) if each.root == side.root else each for each in dispute.sides)
-    all_have = all(each.has_shown for each in sides)
     room.emit(NodesShown(unit, who, side.root))
-    room.put(unit, replace(dispute, sides=sides, deadline=room.height if all_have else dispute.deadline))
+    if all(each.has_shown for each in sides):
+        room.by_finality.drop(unit)
+        room.put(unit, replace(dispute, sides=sides, deadline=room.height))
+    else:
+        room.disputes[unit] = replace(dispute, sides=sides)
+
+
+def begin_window(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+    """What is asked for is final, as this block knows: half a window is left for it at least."""
+    room.put(unit, replace(dispute, deadline=max(dispute.deadline, room.height + dispute.window // 2)))
 
 
 def step(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
-    """A window is over: who has not shown is out, and what the others have shown is compared."""
+    """A window is over: who has not shown is out, and what the others have shown is compared. Or a leaf was judged."""
     assert room.height > dispute.deadline, "a dispute is looked at when its window is over"
+    if dispute.found is not None:
+        _go_on(room, unit, _without_wrong(room, unit, dispute, dispute.found))
+        return
     silent = tuple(side for side in dispute.sides if not side.has_shown)
+    if silent and room.awaits_finality(unit):
+        return
     if silent:
         _drop_duties(room, unit, silent)
         for side in silent:
@@ -81,11 +96,12 @@ def step(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
 
 
 def narrow(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes) -> None:
-    """The courts have found what is right of the leaf: whose tree says so is left."""
+    """The courts have found what is right of the leaf: the next look goes on with whose trees say so.
+
+    Not in the hook of the courts, who charge the end of a case and not what eight trees take.
+    """
     assert dispute.stage is DisputeStage.JUDGED, "a leaf was judged"
-    at = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
-    left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][at]) == claim)
-    _go_on(room, unit, replace(dispute, sides=left))
+    room.put(unit, replace(dispute, found=claim, deadline=room.height))
 
 
 def close(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
@@ -95,7 +111,14 @@ def close(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
         for root in [root for root, _ in listed.under(unit)]:
             del listed[unit, root]
     room.by_height.drop(unit)
+    room.by_finality.drop(unit)
     del room.disputes[unit]
+
+
+def _without_wrong(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes) -> LeafDispute:
+    at = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
+    left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][at]) == claim)
+    return replace(dispute, sides=left, found=None)
 
 
 def _go_on(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
@@ -124,6 +147,7 @@ def _ask(room: DisputeGround, unit: bytes, dispute: LeafDispute, subtree: int | 
         room.duties[account, unit] = True
     room.emit(NodesAsked(unit, subtree, until))
     room.put(unit, replace(dispute, sides=sides, stage=stage, subtree=subtree or 0, deadline=until))
+    room.by_finality.put(room.height, unit)
 
 
 def _judge(room: DisputeGround, unit: bytes, dispute: LeafDispute, at: int) -> None:

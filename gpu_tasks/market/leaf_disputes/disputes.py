@@ -51,11 +51,13 @@ class LeafDispute:
     """How long sides have to show what is asked for: as it was when the dispute began."""
     stage: DisputeStage
     deadline: BlockNumber = 0
-    """The last block of the window that is open; 0 while none is."""
+    """The last block of the window that is open, or later where what is asked for is final late; 0 while none is."""
     subtree: U32 = 0
     """Of which leaves are shown."""
     leaf: U32 = 0
     """Which one is judged."""
+    found: Hash | None = None
+    """What the courts found of it, up to the next look."""
 
 
 def roots_of(dispute: LeafDispute) -> tuple[bytes, ...]:

@@ -8,7 +8,10 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class NodesAsked:
-    """Each side shows nodes of its tree up to a block: the leaves of a subtree, or first the subtrees."""
+    """Each side shows nodes of its tree: the leaves of a subtree, or first the subtrees.
+
+    Up to a block, or later where this one is final late.
+    """
 
     unit: UnitId
     subtree: U32 | None

@@ -15,8 +15,10 @@ from gpu_tasks.market.leaf_disputes.numbers import DisputeNumbers
 from runtime.encoding.types import AccountId, BlockNumber, Hash
 from runtime.frame.agenda import Schedule
 from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, known
+from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 NodeLists = StorageDoubleMap[UnitId, Hash, ShownNodes]
 """What sides have shown, by batch and root."""
 
@@ -41,6 +43,7 @@ class DisputeGround(DisputeNumbers):
     """Disputes, what was shown in them, duties and the agenda."""
 
     system: System
+    beacon: Beacon
     devices: Devices
 
     disputes: StorageMap[UnitId, LeafDispute | None] = StorageMap(doc="Batches whose racers answered differently.")
@@ -56,16 +59,28 @@ class DisputeGround(DisputeNumbers):
 
     heights: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
         default=False,
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
+        hashers=_HASHERS,
         doc="Disputes to look at in a block.",
     )
     height_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a dispute.")
     height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
+    finals: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
+        default=False, hashers=_HASHERS, doc="Disputes whose windows begin once a height is final."
+    )
+    final_place: StorageMap[UnitId, BlockNumber] = StorageMap(
+        default=0, doc="The height in which a dispute asked for what its sides show, until that is final."
+    )
+    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
 
     @property
     def by_height(self) -> Schedule[UnitId]:
         """Disputes that wait for a block."""
         return Schedule(self.heights, self.height_place, self.height_cursor)
+
+    @property
+    def by_finality(self) -> Schedule[UnitId]:
+        """Disputes whose sides are asked for nodes by a block that is not final."""
+        return Schedule(self.finals, self.final_place, self.final_cursor)
 
     @property
     def height(self) -> int:
@@ -78,6 +93,10 @@ class DisputeGround(DisputeNumbers):
         found = next((pallet for pallet in pallets if pallet.index == dispute.handler), None)
         assert isinstance(found, DisputeHandler), "disputes are opened by pallets that can carry out what comes of them"
         return found
+
+    def awaits_finality(self, unit: bytes) -> bool:
+        """Whether what is asked for is not final, as far as this block knows."""
+        return bool(self.final_place[unit])
 
     def open_dispute(self, unit: bytes) -> LeafDispute:
         """A dispute that is not over; UnknownDispute if there is none."""

@@ -10,7 +10,7 @@ from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes import comparing
 from gpu_tasks.market.leaf_disputes import events as ev
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, ShownNodes, Side
+from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage, ShownNodes, Side
 from gpu_tasks.market.leaf_disputes.ground import DisputeGround
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
@@ -19,7 +19,12 @@ from runtime.frame.weights import work
 
 STEP_WEIGHT = WEIGHTS["LeafDisputes.on_initialize step"]
 """A dispute that is looked at: eight lists of 64 nodes compared, or all of eight sides but one out."""
+BEGIN_WEIGHT = work(reads=1, writes=2, microseconds=100)
+"""A window that begins."""
+ALIKE = 6
+"""What a look takes whoever answered, a case that opens or a batch that is paid, is as much as of so many who did."""
 HEIGHT_BUDGET = work(microseconds=8_000)
+FINAL_BUDGET = work(microseconds=2_000)
 
 
 class LeafDisputes(DisputeGround, index=19):
@@ -57,9 +62,15 @@ class LeafDisputes(DisputeGround, index=19):
 
     def on_initialize(self) -> Weight:
         """Look at every dispute that is due; where an era turns and many stand for election, it waits a block."""
-        budget = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time).budget(HEIGHT_BUDGET)
-        for unit in self.by_height.take(self.height, budget, STEP_WEIGHT):
+        room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
+        reached, final = room.budget(HEIGHT_BUDGET), room.budget(FINAL_BUDGET)
+        for unit in self.by_finality.take(self.beacon.final_height(), final, BEGIN_WEIGHT):
+            comparing.begin_window(self, unit, self.open_dispute(unit))
+        for unit in self.by_height.take(self.height, reached):
             dispute = self.open_dispute(unit)
-            assert dispute.stage is not DisputeStage.JUDGED, "what the courts judge is on no agenda"
+            assert dispute.stage is not DisputeStage.JUDGED or dispute.found, "what the courts judge is on no agenda"
+            # by who answered: if each took what eight do, three about dust would fill a block and keep others waiting
+            answered = sum(len(side.accounts) for side in dispute.sides)
+            reached.spend(Weight(STEP_WEIGHT.ref_time * (ALIKE + answered) // (ALIKE + SIDES_MAX), 0))
             comparing.step(self, unit, dispute)
-        return budget.spent
+        return reached.spent + final.spent

@@ -1,0 +1,121 @@
+"""How long sides have: their windows begin with what is final, and what one look does is weighed by who answered."""
+
+import pytest
+
+from gpu_tasks.market.block_room import BlockRoom
+from gpu_tasks.market.inference.events import ProviderSlashed
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.leaf_disputes import leaf_disputes
+from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage
+from gpu_tasks.market.leaf_disputes.events import NothingAsked, TreeWithheld
+from gpu_tasks.market.leaf_disputes.leaf_disputes import ALIKE, BEGIN_WEIGHT, STEP_WEIGHT
+from runtime.encoding.types import Weight
+from runtime.frame.agenda import TAKE_WEIGHT, Budget
+from scripts.chains.dispute_chain import DisputeChain
+from scripts.chains.market_chain import CUSTOMER, refused
+
+NONE: tuple[int, ...] = ()
+STALLED = 10_000
+
+
+def test_nobody_loses_for_what_it_cannot_see_while_finality_stands_still() -> None:
+    """Daemons act by final blocks: a third of the stake that keeps blocks from being final would have them all lose."""
+    stage = DisputeChain(requests=100)
+    unit = stage.disputed(NONE, [60])
+    stage.chain.final_lag, usual = STALLED, stage.chain.final_lag
+    stage.chain.block(stage.shows(unit, 1))  # the liar goes by the newest block
+    for _ in range(3 * stage.dispute(unit).window):
+        stage.chain.block()
+    assert not stage.chain.happened(TreeWithheld)
+    stage.chain.final_lag = usual
+    stage.chain.block()
+    window = stage.dispute(unit).window
+    assert stage.dispute(unit).deadline == stage.chain.height + window // 2
+    for _ in range(window // 2 - 1):
+        stage.chain.block()
+    stage.chain.block(stage.shows(unit, 0))
+    stage.play(unit)
+    assert [event.provider for event in stage.chain.happened(ProviderSlashed)] == [stage.racer(unit, 1).stash]
+
+
+def test_who_shows_nothing_once_it_is_final_loses_after_a_standstill() -> None:
+    stage = DisputeChain(requests=100)
+    unit = stage.disputed(NONE, [60])
+    stage.chain.final_lag, usual = STALLED, stage.chain.final_lag
+    for _ in range(2 * stage.dispute(unit).window):
+        stage.chain.block()
+    stage.chain.block(stage.shows(unit, 1))
+    stage.chain.final_lag = usual
+    stage.chain.block()
+    while stage.chain.height < stage.dispute(unit).deadline:
+        stage.chain.block()
+    stage.chain.block()
+    assert len(stage.chain.happened(TreeWithheld)) == 1
+    assert stage.unit(unit).state is UnitState.SETTLED
+
+
+def test_a_window_is_no_longer_where_blocks_are_final_as_usual() -> None:
+    stage = DisputeChain(requests=100)
+    unit = stage.disputed(NONE, [60])
+    until = stage.dispute(unit).deadline
+    while stage.chain.height < until:
+        stage.chain.block()
+    assert stage.dispute(unit).deadline == until
+    stage.chain.block()
+    assert len(stage.chain.happened(TreeWithheld)) == 2
+
+
+def test_all_that_is_shown_before_it_is_final_is_taken_at_once() -> None:
+    stage = DisputeChain(requests=100)
+    unit = stage.disputed(NONE, [60])
+    stage.chain.final_lag = STALLED
+    stage.chain.block(stage.shows(unit, 0), stage.shows(unit, 1))
+    stage.chain.block()
+    assert stage.dispute(unit).stage is DisputeStage.LEAVES
+    stage.chain.block(stage.shows(unit, 0), stage.shows(unit, 1))
+    stage.chain.block()
+    assert stage.dispute(unit).stage is DisputeStage.JUDGED
+    call = stage.nodes_call(unit, stage.racer(unit, 0))
+    stage.chain.block(refused(stage.racer(unit, 0).provider, call, NothingAsked))
+
+
+def test_a_customer_has_its_price_back_once_where_several_withhold_one_after_another() -> None:
+    """Three answers: one side shows nothing, another nothing of the leaves; the third is paid."""
+    stage = DisputeChain(size=14, requests=100)
+    unit = stage.disputed(NONE, [60], [70])
+    price, before = stage.unit(unit).price, stage.owned(CUSTOMER.stash)
+    racers = [(stage.racer(unit, place), racer.collateral) for place, racer in enumerate(stage.unit(unit).racers)]
+    owned = [stage.owned(keys.stash) for keys, _ in racers]
+    while stage.dispute(unit).stage is DisputeStage.SUBTREES:
+        shown = [] if any(side.has_shown for side in stage.dispute(unit).sides) else [0, 1]
+        stage.chain.block(*(stage.shows(unit, place) for place in shown))
+    assert stage.owned(CUSTOMER.stash) == before + price
+    stage.play(unit, 1)
+    assert len(stage.chain.happened(TreeWithheld)) == 2
+    lost = [had - stage.owned(keys.stash) for (keys, _), had in zip(racers, owned, strict=True)]
+    assert lost[1:] == [held for _, held in racers[1:]]
+    paid = stage.unit(unit).paid - stage.check(unit).terms.fee  # which the customer holds for the auditor
+    assert stage.owned(CUSTOMER.stash) == before + price - paid
+
+
+@pytest.mark.parametrize("racers", [2, 4])
+def test_a_look_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, racers: int) -> None:
+    """Else three disputes about dust would fill a block, and keep all others waiting."""
+    budgets: list[Budget] = []
+
+    class Watched(BlockRoom):
+        def budget(self, wanted: Weight) -> Budget:
+            budgets.append(super().budget(wanted))
+            return budgets[-1]
+
+    monkeypatch.setattr(leaf_disputes, "BlockRoom", Watched)
+    stage = DisputeChain(size=14, requests=40)
+    unit = stage.disputed(*([place] for place in range(racers)))
+    begun = max(budget.spent.ref_time for budget in budgets)
+    assert begun in (0, (BEGIN_WEIGHT + TAKE_WEIGHT).ref_time)
+    stage.chain.block(*(stage.shows(unit, place) for place in range(racers)))
+    budgets.clear()
+    stage.chain.block()
+    assert stage.dispute(unit).stage is DisputeStage.JUDGED
+    look = STEP_WEIGHT.ref_time * (ALIKE + racers) // (ALIKE + SIDES_MAX)
+    assert budgets[0].spent.ref_time == look + TAKE_WEIGHT.ref_time
