@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "5c8ad0f84b20f052882f675a2af081184c3cc3e789c0dc0b67a316e9e9df4522"
+KEPT_DIGEST = "ec5a5a40a5757c0f8cb25d417b596f0de76f5ab21efed0777ae26f31017a69ed"
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,13 @@ def leaf_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
         expected += _held(unit, check)
         owed |= {(who, unit) for who in _owes(check)}
         assert (check.case is not None) == (check.stage in JUDGED)
-        assert bool(room.final_place[unit]) == (check.stage is LeafStage.AWAITED)
-        assert bool(room.height_place[unit]) == (check.stage not in (*JUDGED, LeafStage.AWAITED))
+        awaits_finality, is_shown_now = (
+            bool(room.final_place[unit]),
+            check.stage is LeafStage.SHOWING and not check.shown,
+        )
+        assert awaits_finality == (check.stage is LeafStage.AWAITED) or (awaits_finality and is_shown_now)
+        is_due = bool(room.height_place[unit]) or (awaits_finality and is_shown_now)
+        assert is_due == (check.stage not in (*JUDGED, LeafStage.AWAITED))
         record = bound[InferenceMarket].units[unit]
         assert record is not None
         assert record.is_watched

@@ -85,6 +85,10 @@ class LeafGround(LeafNumbers):
         assert unit is not None and check is not None, "a check is there until its case is over"  # noqa: PT018
         return unit, check
 
+    def awaits_finality(self, unit: bytes) -> bool:
+        """Whether what it waits for is not final, as far as this block knows: a beacon, or which leaves are drawn."""
+        return bool(self.final_place[unit])
+
     def put(self, unit: bytes, check: LeafCheck) -> None:
         """Write a check, and have it looked at in the block after its window."""
         self.checks[unit] = check

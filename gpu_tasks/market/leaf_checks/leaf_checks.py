@@ -29,6 +29,8 @@ from runtime.pallets.staking.slashing import Share
 
 STEP_WEIGHT = work(reads=8, writes=8, microseconds=200)
 """A check that is looked at: leaves are drawn, or an auditor is asked."""
+BEGIN_WEIGHT = work(reads=1, writes=2, microseconds=100)
+"""One whose window begins: which leaves are drawn is final."""
 END_WEIGHT = WEIGHTS["LeafChecks.on_initialize step"]
 """One that ends: at most eight who showed nothing, all of whom pay."""
 AUDITOR_LOOK_WEIGHT = work(reads=6, microseconds=9)
@@ -110,8 +112,14 @@ class LeafChecks(LeafGround, index=18):
         """Look at every check that is due; where an era turns and many stand for election, it waits a block."""
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final = room.budget(HEIGHT_BUDGET), room.budget(FINAL_BUDGET)
-        for unit in self.by_finality.take(self.beacon.final_height(), final, STEP_WEIGHT):
-            self._step(unit, final)
+        for unit in self.by_finality.take(self.beacon.final_height(), final):
+            check = self.open_check(unit)
+            if check.stage is LeafStage.SHOWING:
+                final.spend(BEGIN_WEIGHT)
+                life.begin_window(self, unit, check)
+            else:
+                final.spend(STEP_WEIGHT)
+                self._step(unit, final)
         for unit in self.by_height.take(self.system.number.get(), reached, STEP_WEIGHT):
             self._step(unit, reached)
         return reached.spent + final.spent

@@ -56,12 +56,21 @@ def step(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
         return 0
     assert room.height > check.deadline, "a check is looked at when its window is over"
     if check.stage is LeafStage.SHOWING:
-        ending.withhold(room, unit, check)
+        if not room.awaits_finality(unit):
+            ending.withhold(room, unit, check)
     elif check.stage is LeafStage.CHECKING:
         _ask(room, unit, _without_silent(room, unit, check))
     elif check.stage is LeafStage.OPEN:
         cases.conclude(room, unit, check)
     return 0
+
+
+def begin_window(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+    """Which leaves are drawn is final, as this block knows: half a window is left to show them at least.
+
+    Daemons act by final blocks: who stopped finality would have all of them lose.
+    """
+    room.put(unit, replace(check, deadline=max(check.deadline, room.height + check.windows.show // 2)))
 
 
 def show(
@@ -70,7 +79,8 @@ def show(
     """One of those who answered shows the leaf of each point; an auditor is drawn by the hook of the next block."""
     terms = check.terms
     ensure(any(each.account == who for each in terms.answerers), NotAnswerer)
-    ensure(check.stage is LeafStage.SHOWING and not check.shown and room.height <= check.deadline, CheckWindowClosed)
+    is_open = room.height <= check.deadline or room.awaits_finality(unit)
+    ensure(check.stage is LeafStage.SHOWING and not check.shown and is_open, CheckWindowClosed)
     ensure(batch_root(totals) == terms.output_root and totals.requests == terms.requests, WrongLeaves)
     assert check.seed is not None, "it is known which leaves are shown"
     floor = weight_floor(terms.allowed, terms.requests)
@@ -82,6 +92,7 @@ def show(
     for each in terms.answerers:
         del room.duties[each.account, unit]
     room.emit(LeavesShown(unit, who, len(shown)))
+    room.by_finality.drop(unit)
     room.put(unit, replace(check, shown=tuple(shown), deadline=room.height))
 
 
@@ -138,6 +149,7 @@ def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
     room.emit(LeavesDrawn(unit, leaves_to_check(check.terms.requests), seed, until))
     called, looks = room.call_auditors(unit, check.terms, seed)
     room.put(unit, replace(check, stage=LeafStage.SHOWING, seed=seed, deadline=until, called=called))
+    room.by_finality.put(room.height, unit)
     return looks
 
 

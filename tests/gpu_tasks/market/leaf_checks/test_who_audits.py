@@ -9,7 +9,13 @@ from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, CALLED_MAX, LeafStage
 from gpu_tasks.market.leaf_checks.events import AuditorDrawn
 from gpu_tasks.market.leaf_checks.ground import seat_of
-from gpu_tasks.market.leaf_checks.leaf_checks import AUDITOR_LOOK_WEIGHT, END_WEIGHT, STEP_WEIGHT, LeafChecks
+from gpu_tasks.market.leaf_checks.leaf_checks import (
+    AUDITOR_LOOK_WEIGHT,
+    BEGIN_WEIGHT,
+    END_WEIGHT,
+    STEP_WEIGHT,
+    LeafChecks,
+)
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
@@ -170,7 +176,7 @@ def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPat
     assert spent[-1] == step + looks * AUDITOR_LOOK_WEIGHT.ref_time
     who = stage.answerers(unit)[0].provider
     stage.chain.block(signed(who, stage.show_call(unit)))
-    assert spent[-1] == 0
+    assert spent[-1] == (BEGIN_WEIGHT + TAKE_WEIGHT).ref_time, "its window begins"
     stage.chain.block()
     assert stage.check(unit).auditor == check.called[0]
     assert spent[-1] == step
