@@ -46,6 +46,8 @@ BLOCKS_MAX = 400
 SLOW = 10.0
 """So many seconds a block at most, on a machine that others use too."""
 ASK_SECONDS = 0.5
+ASK_AFTER = 4
+"""Blocks after trees were asked for; by then who is there has shown its own."""
 
 
 @dataclass(slots=True)
@@ -70,6 +72,9 @@ class BatchCourse:
                 raise DevnetError(f"the batch has not ended at final block {self.next_height - 1}")
             if self.scene.away_blocks and self.trace.asked:
                 self._let_be_away()
+            is_waiting = self.scene.waits and self.trace.asked and self.next_height > self.trace.asked[0][0] + ASK_AFTER
+            if is_waiting and self.trace.why is None:
+                self._ask_programs()
             time.sleep(ASK_SECONDS)
         told = (computed_of(self.trace.unit, _lines(self.net, member)) for member in self.net.members)
         self.trace.computed = [line for lines in told for line in lines]
@@ -84,6 +89,17 @@ class BatchCourse:
             processes.start(process)
             self.trace.returned_at = height
             self.tell.line(f"block {height}: started it again")
+
+    def _ask_programs(self) -> None:
+        """What customer and operator are told while a side has not shown its tree."""
+        trace, member = self.trace, self.net.member(HONEST)
+        words = ["--url", self.net.members[0].rpc_url, "show", "0x" + trace.unit.hex()]
+        said = json.loads(programs.run("ogpu", *words, keyring=self.net.keyring))
+        trace.why = said["why"] or ""
+        base = str(self.net.home(member) / "provider")
+        words = ["--url", member.rpc_url, "--key", f"//{HONEST}//provider", "--base-path", base, "status"]
+        trace.to_show = json.loads(programs.run("ogpu-provider", *words, keyring=self.net.keyring))["disputes"]
+        self.tell.line(f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}")
 
     async def _read_on(self) -> None:
         async with await ChainClient.connect(self.net.members[0].rpc_url) as chain:

@@ -61,6 +61,7 @@ def figures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes) -> Dispu
 def failures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: bytes) -> list[str]:
     """What is not as it should be, as sentences."""
     found = [*_of_money(trace, liar, honest), *_of_trees(scene, trace, liar, honest)]
+    found += _of_words(scene, trace)
     return [*found, *(_of_judges(scene, trace) if scene.is_judged else _of_silence(trace))]
 
 
@@ -89,6 +90,14 @@ def _of_trees(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: b
         after = [height for height, event in trace.shown if event.provider == honest and height > trace.returned_at]
         if not trace.returned_at or not after:
             yield "the honest daemon was to be killed, and to show nodes when it was back"
+
+
+def _of_words(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
+    if scene.waits and not (trace.why or "").startswith("its racers differ; both show their "):
+        yield f"its customer was told: {trace.why}"
+    own = [row for row in trace.to_show or () if row["batch"] == "0x" + trace.unit.hex() and not row["shown"]]
+    if scene.waits and (trace.to_show is None or len(own) != bool(scene.away_blocks)):
+        yield f"the honest provider's status listed as to be shown: {trace.to_show}"
 
 
 def _of_judges(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:

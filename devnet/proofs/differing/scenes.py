@@ -19,6 +19,11 @@ class DifferingScene:
     away_blocks: int = 0
     """For so many blocks the honest daemon is away, killed with -9 when trees are asked for; 0 if it is not."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether a side stays away long enough to ask programs what they say meanwhile."""
+        return bool(self.away_blocks) or not self.is_judged
+
 
 SCENES = (
     DifferingScene("one-subtree", "64 requests, one of them answered wrongly: the leaves are shown", "bent-middle", 64),

@@ -44,6 +44,10 @@ class DisputeTrace:
     """Of all leaves."""
     returned_at: int = 0
     """The block after which the honest daemon was started again; 0 if it was not killed."""
+    why: str | None = None
+    """What `ogpu show` says to its customer while a side has not shown its tree."""
+    to_show: list[dict[str, Any]] | None = None
+    """The disputes that `ogpu-provider status` lists for the honest provider then; None where nobody asked."""
     computed: list[dict[str, Any]] = field(default_factory=list)
     """What daemons told of computing as judges of it."""
 
