@@ -16,7 +16,7 @@ from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
 
 READS_PER_ROUND_MAX = 32
-REFUTED = "a court found another result than this machine's: its collateral is gone, and its device is paused"
+REFUTED = "another result than this machine's was found right: its collateral is gone, and its device is paused"
 
 
 @dataclass(frozen=True, slots=True)
