@@ -4,6 +4,7 @@ In reading order:
 
 * `funds`: whether an account can pay for what it is about to send
 * `offers`: what is sold and who offers it
+* `results`: what became of a unit: its state in words, what it cost, its completion
 * `batches`: a file of many requests: read, split into units, taken up again, answered in its form
 * `posting_kind`: what can be posted once: units, and tasks
 * `posting`: from lines of a file to what units are posted with
@@ -11,8 +12,6 @@ In reading order:
 * `posting_once`: posting it, each prompt once
 * `hearings`: what judges do about a unit that is before them
 * `refunds`: why a unit ended without a result
-* `results`: what became of a unit: its state in words, what it cost, its completion
-* `leaf_looks`: answers of a batch computed again, and how far its check is
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken

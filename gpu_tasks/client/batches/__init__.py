@@ -15,4 +15,5 @@ Functions of bytes and texts: no chain and no network. In reading order:
 * `windows`: how long a run may take
 * `runs`: the runs of a folder: which one somebody names, and how it stands
 * `progress`: how far a run is, and when it may end
+* `leaf_looks`: answers computed again, and how far the check of a batch is
 """

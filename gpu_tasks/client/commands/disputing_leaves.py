@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_tasks.client.batches.leaf_looks import WrongLeaf, first_wrong, require_disputable
 from gpu_tasks.client.commands.sending import planned
-from gpu_tasks.client.leaf_looks import WrongLeaf, first_wrong, require_disputable
 from gpu_tasks.client.results import PaidOutput, ResultError, paid_output, progress
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient

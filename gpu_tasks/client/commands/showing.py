@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
 from gpu_tasks.client.hearings import why_heard
-from gpu_tasks.client.leaf_looks import why_checked
 from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import progress

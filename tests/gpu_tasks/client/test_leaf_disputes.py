@@ -13,9 +13,9 @@ from fake_work import FakeForm
 from genesis import dev_accounts
 from gpu_tasks.batches.leaves import leaves_of
 from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
-from gpu_tasks.client import leaf_looks
+from gpu_tasks.client.batches import leaf_looks
+from gpu_tasks.client.batches.leaf_looks import first_wrong, require_disputable, why_checked
 from gpu_tasks.client.commands import disputing_leaves
-from gpu_tasks.client.leaf_looks import first_wrong, require_disputable, why_checked
 from gpu_tasks.client.results import PaidOutput, ResultError
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
