@@ -6,7 +6,8 @@ Always: a piece of work that is begun within a budget is finished, so a budget m
 from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, RETURN_WEIGHT
 from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.courts.hearing import COURT_WEIGHT, END_WEIGHT, LOOKS_MAX, SEAT_LOOK_WEIGHT
-from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
+from gpu_tasks.market.devices.device_work import RECALL_WEIGHT
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, QUEUE_MAX
 from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, TENDING_BUDGET, WAKE_BUDGET
@@ -14,6 +15,8 @@ from gpu_tasks.market.inference.queueing import STIR_WEIGHT, WELCOME_WEIGHT
 from gpu_tasks.market.inference.services import OFFERS_PER_SERVICE_MAX
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.units import RACERS_MAX
+from gpu_tasks.market.leaf_checks import leaf_checks as of_checks
+from gpu_tasks.market.leaf_disputes import leaf_disputes as of_disputes
 from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
@@ -27,6 +30,10 @@ BUDGETS = (
     of_the_courts.HEIGHT_BUDGET,
     of_the_courts.FINAL_BUDGET,
     of_the_courts.CASES_BUDGET,
+    of_checks.HEIGHT_BUDGET,
+    of_checks.FINAL_BUDGET,
+    of_disputes.HEIGHT_BUDGET,
+    of_disputes.FINAL_BUDGET,
     of_tasks.HEIGHT_BUDGET,
     of_tasks.FINAL_BUDGET,
     of_tasks.CLEARING_BUDGET,
@@ -37,6 +44,7 @@ BUDGETS = (
     TENDING_BUDGET,
     TENDING_BUDGET,
     TENDING_BUDGET,
+    TENDING_BUDGET,
     EXPIRY_BUDGET,
 )
 LAST_PIECES = (
@@ -44,6 +52,9 @@ LAST_PIECES = (
     of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
     of_the_courts.DUE_WEIGHT + TAKE_WEIGHT,
     COURT_WEIGHT + END_WEIGHT + times(LOOKS_MAX, SEAT_LOOK_WEIGHT),
+    *(of_checks.END_WEIGHT + of_checks.STEP_WEIGHT + TAKE_WEIGHT,) * 2,
+    of_disputes.STEP_WEIGHT + TAKE_WEIGHT,
+    of_disputes.BEGIN_WEIGHT + TAKE_WEIGHT,
     of_tasks.step_weight(SLOTS_MAX) + TAKE_WEIGHT,
     of_tasks.step_weight(SLOTS_MAX, BIDS_MAX) + TAKE_WEIGHT,
     times(CLEARED_MAX, of_tasks.BID_WEIGHT) + TAKE_WEIGHT,
@@ -51,6 +62,7 @@ LAST_PIECES = (
     STEP_WEIGHT + TAKE_WEIGHT,
     reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX),
     reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX),
+    times(QUEUE_MAX, RECALL_WEIGHT),
     STIR_WEIGHT + TAKE_WEIGHT,
     Weight((DEVICES_PER_PROVIDER_MAX + 1) * WELCOME_WEIGHT.ref_time, 0),
     END_OFFER_WEIGHT,

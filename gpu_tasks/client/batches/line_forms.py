@@ -119,7 +119,9 @@ def _of_body(
     model = text_of(_needed(body, "model", "body."), "body.model")
     if model not in terms.models:
         raise LineRefusal(
-            "mismatched_model", f"model {shown(model)} is not the service's: {', '.join(terms.models)}", "body.model"
+            "mismatched_model",
+            f"model {shown(model)} is not the service's: {', '.join(dict.fromkeys(terms.models))}",
+            "body.model",
         )
     content = _needed(body, asked, "body.")
     text = prompt_of(content) if is_chat else text_of(content, "body.prompt")

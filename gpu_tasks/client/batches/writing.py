@@ -83,6 +83,7 @@ class LineWriter:
                 "type": "invalid_request_error",
                 "param": error.param,
                 "code": error.code,
+                "line": error.number,
             }
         }
         return _openai(place.name("batch_req_"), error.custom_id, _response(400, place.name("req_"), body), None)

@@ -148,7 +148,7 @@ def price(session: WalletSession, service: int | None) -> None:
         final = await client.finalized()
         rows = price_rows(await market_view.offers(client, final), await market_view.settled_of_late(client, final))
         kept = [_price(row) for row in rows if service in (None, row.service)]
-        session.output.rows("Prices of a unit", PRICE_COLUMNS, kept)
+        session.output.rows("Prices of a thousand output tokens", PRICE_COLUMNS, kept)
 
     session.run(body)
 

@@ -112,6 +112,7 @@ def test_a_refused_line_as_openai_writes_it() -> None:
             "type": "invalid_request_error",
             "param": "body.n",
             "code": "unsupported_parameter",
+            "line": 9,
         }
     }
 
