@@ -14,6 +14,8 @@ from runtime.encoding.codec import U32, Bounded, DecodeError, EncodeError, Tagge
 
 COMPLETED_BYTES_MAX = 256 * 1024
 """Of the output of each request of a batch."""
+FRAME_BYTES = 16
+"""More than stands around each output, and around all of them."""
 
 
 @variant(0)

@@ -6,15 +6,19 @@ to; the salt of the sealed input, which is in every leaf, keeps short outputs fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.batches.leaves import leaves_of
-from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
+from gpu_tasks.batches.outcomes import FRAME_BYTES, BatchOutcome, decode_outcomes
 from gpu_tasks.batches.requests import decode_requests
 from gpu_tasks.batches.sum_tree import Totals, batch_root, totals_of
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import REQUEST_BYTES_MAX, UnitInput
 from runtime.encoding.codec import DecodeError
+
+ANSWERS_BYTES_MAX = CONTENT_BYTES_MAX
+"""Of all outcomes of a unit, encoded: they travel in one blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,11 @@ def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
     if len(requests) != count:
         raise DecodeError(f"the input has {len(requests)} requests, and its unit {count}")
     return requests
+
+
+def answers_bytes(outputs: Iterable[int]) -> int:
+    """The most bytes that outcomes have, encoded, whose outputs have so many bytes at most."""
+    return FRAME_BYTES + sum(size + FRAME_BYTES for size in outputs)
 
 
 def output_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> UnitOutput:

@@ -85,6 +85,10 @@ class WorkloadForm(Protocol):
         """The most that a request may cost, in `cost_unit`, known before it is computed; DecodeError for no request."""
         ...
 
+    def output_bytes(self, request: bytes) -> int:
+        """The most bytes that its output may have, known before it is computed; DecodeError for no request."""
+        ...
+
     def segments(self, request: bytes) -> int:
         """How many segments the trace of a request's run has, 0 where there is none; DecodeError for no request."""
         ...

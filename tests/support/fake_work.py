@@ -47,6 +47,9 @@ class FakeForm:
     def cost_asked(self, request: bytes) -> int:
         return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
 
+    def output_bytes(self, request: bytes) -> int:
+        return len(request)
+
     def segments(self, request: bytes) -> int:
         return 0
 

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import BATCH_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX
 from gpu_tasks.batches.work import PRICED, price_of, work_of
 from gpu_tasks.client.batches.lines import BatchFileError
+from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes
 from gpu_tasks.workloads.form import WorkloadForm
 
 LIST_BYTES = 4
@@ -28,6 +30,8 @@ class LineLoad:
     tokens_in: int
     tokens_out: int
     """At most."""
+    output_bytes: int
+    """At most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,8 @@ class UnitRoom:
     requests_max: int = REQUESTS_MAX
     bytes_max: int = BATCH_BYTES_MAX
     """Of all requests, encoded."""
-    tokens_out_max: int = 2**32 - 1
-    """Of all answers together: an output must fit its container too."""
+    answers_max: int = ANSWERS_BYTES_MAX
+    """Bytes of all answers together, encoded."""
 
     @property
     def work_max(self) -> int:
@@ -62,7 +66,7 @@ class UnitLines:
 
 def load_of(number: int, request: bytes, form: WorkloadForm) -> LineLoad:
     """What a request weighs."""
-    return LineLoad(number, len(request), form.cost_in(request), form.cost_asked(request))
+    return LineLoad(number, len(request), form.cost_in(request), form.cost_asked(request), form.output_bytes(request))
 
 
 def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
@@ -93,7 +97,7 @@ class _Sums:
     room: UnitRoom
     work: Sequence[int]
     encoded: Sequence[int]
-    tokens: Sequence[int]
+    answers: Sequence[int]
 
     @classmethod
     def of(cls, loads: Sequence[LineLoad], room: UnitRoom) -> "_Sums":
@@ -101,7 +105,7 @@ class _Sums:
             room,
             list(accumulate((_work(load, room) for load in loads), initial=0)),
             list(accumulate((load.request_bytes + LIST_BYTES for load in loads), initial=0)),
-            list(accumulate((load.tokens_out for load in loads), initial=0)),
+            list(accumulate((load.output_bytes + FRAME_BYTES for load in loads), initial=0)),
         )
 
     def cut(self, work_max: int) -> list[UnitLines]:
@@ -132,7 +136,7 @@ class _Sums:
             first + room.requests_max,
             bisect_right(self.work, self.work[first] + work_max) - 1,
             bisect_right(self.encoded, self.encoded[first] + room.bytes_max - LIST_BYTES) - 1,
-            bisect_right(self.tokens, self.tokens[first] + room.tokens_out_max) - 1,
+            bisect_right(self.answers, self.answers[first] + room.answers_max - FRAME_BYTES) - 1,
             len(self.work) - 1,
         )
 
@@ -154,7 +158,8 @@ def _check_alone(load: LineLoad, room: UnitRoom) -> None:
         raise BatchFileError(
             f"{where} has {load.request_bytes:,} bytes, and a unit holds {room.bytes_max:,}: shorten its prompt"
         )
-    if load.tokens_out > room.tokens_out_max:
+    if answers_bytes([load.output_bytes]) > room.answers_max:
         raise BatchFileError(
-            f"{where} asks for {load.tokens_out:,} tokens, and a unit answers {room.tokens_out_max:,}: ask for fewer"
+            f"{where} asks for up to {load.output_bytes:,} bytes, and a unit's answers have {room.answers_max:,}: "
+            "ask for less"
         )

@@ -24,7 +24,6 @@ from gpu_tasks.client.batches.runs import INPUT, WINDOW
 from gpu_tasks.client.batches.splitting import UnitRoom, split
 from gpu_tasks.client.file_runs.requests import FileRequests
 from gpu_tasks.client.posting import PostError, Prompt, Wish
-from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.services import LEASE_SLACK, UNIT_LEASE_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
@@ -33,8 +32,6 @@ from gpu_tasks.workloads.registry import form_named
 SEED_BYTES = 32
 UNITS_MAX = 4_096
 """Of one file."""
-TOKEN_BYTES = 8
-"""What a token of an answer is reckoned with, so that the answers of a unit fit one blob."""
 ACCOUNT, WISH, FORM = "account", "wish", "form"
 WORKLOAD, MODEL, TOKENS_MAX, INPUT_SHARE = "workload", "model", "tokens_max", "input_share"
 """Names of a plan's settings: who asks what, and what the service was when the run began."""
@@ -98,7 +95,6 @@ def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
         price_max,
         requests_max=wish.batch,
         bytes_max=INPUT_BYTES_MAX,
-        tokens_out_max=CONTENT_BYTES_MAX // TOKEN_BYTES,
     )
 
 

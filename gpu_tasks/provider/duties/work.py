@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpu_tasks.batches.outcomes import encode_outcomes
-from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, seal
+from gpu_tasks.data.sealing import seal
 from gpu_tasks.data.unit_input import UnitInput
-from gpu_tasks.data.unit_output import UnitOutput, output_of, requests_of
+from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, UnitOutput, answers_bytes, output_of, requests_of
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
@@ -42,8 +42,8 @@ async def execute(
     output = output_of(parts.identity.genesis, race.unit_id, asked.salt, outcomes)
     check_totals(form, output, race.unit.terms)
     content = encode_outcomes(outcomes)
-    if len(content) > CONTENT_BYTES_MAX:
-        raise ExecutionError(f"its outputs have {len(content):,} bytes, and a blob holds {CONTENT_BYTES_MAX:,}")
+    if len(content) > ANSWERS_BYTES_MAX:
+        raise ExecutionError(f"its outputs have {len(content):,} bytes, more than their requests may have")
     blob = parts.store.put(seal(content, [asked.reply_key]), is_own=True)
     usage = replace(usage, work_units=output.totals.tokens_out)
     salt = os.urandom(32)
@@ -63,13 +63,15 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
     """
     try:
         requests = requests_of(asked, terms.requests)
-        asked_for = [costs for request in requests if (costs := _costs(form, request, is_single=len(requests) == 1))]
+        loads = [_load(form, request, is_single=len(requests) == 1) for request in requests]
     except DecodeError as error:
         raise UnusableInputError(str(error)) from None
-    if sum(tokens_in for tokens_in, _ in asked_for) > terms.tokens_in:
+    if sum(load.tokens_in for load in loads) > terms.tokens_in:
         raise UnusableInputError(f"its requests have more than the unit's {terms.tokens_in} input {form.cost_unit}s")
-    if sum(tokens_out for _, tokens_out in asked_for) > terms.tokens_max:
+    if sum(load.tokens_out for load in loads) > terms.tokens_max:
         raise UnusableInputError(f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s")
+    if answers_bytes(load.output_bytes for load in loads) > ANSWERS_BYTES_MAX:
+        raise UnusableInputError(f"its answers may have more than the {ANSWERS_BYTES_MAX:,} bytes of a blob")
     return requests
 
 
@@ -87,14 +89,23 @@ def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> No
         raise UnusableInputError(f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s")
 
 
-def _costs(form: WorkloadForm, request: bytes, *, is_single: bool) -> tuple[int, int] | None:
-    """Input tokens, and the most output tokens, of a request; None for one of a batch that is none."""
+@dataclass(frozen=True, slots=True)
+class _RequestLoad:
+    """What a request reads, and the most that its answer takes."""
+
+    tokens_in: int
+    tokens_out: int
+    output_bytes: int
+
+
+def _load(form: WorkloadForm, request: bytes, *, is_single: bool) -> _RequestLoad:
+    """Nothing, for one of a batch that is no request."""
     try:
-        return form.cost_in(request), form.cost_asked(request)
+        return _RequestLoad(form.cost_in(request), form.cost_asked(request), form.output_bytes(request))
     except DecodeError:
         if is_single:
             raise
-        return None
+        return _RequestLoad(0, 0, 0)
 
 
 async def _computed(

@@ -9,6 +9,7 @@ from gpu_tasks.workloads.form import Option, RequestError, settings
 from gpu_tasks.workloads.matmul_hash.request import (
     MODEL_ID,
     OUTPUT,
+    OUTPUT_BYTES,
     REQUEST,
     SEED_MAX,
     SIZE_MAX,
@@ -72,6 +73,11 @@ class MatmulHashForm:
     def cost_asked(self, request: bytes) -> int:
         """A product a round."""
         return REQUEST.decode(request).rounds
+
+    def output_bytes(self, request: bytes) -> int:
+        """The same for every request."""
+        REQUEST.decode(request)
+        return OUTPUT_BYTES
 
     def segments(self, request: bytes) -> int:
         """It runs in no steps."""

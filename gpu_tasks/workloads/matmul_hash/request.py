@@ -37,6 +37,7 @@ class ChainOutput:
 
 REQUEST = codec(ChainRequest)
 OUTPUT = codec(ChainOutput)
+OUTPUT_BYTES = 36
 
 
 def limits_broken(size: int, rounds: int) -> str | None:

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from gpu_tasks.workloads.form import Option, RequestError, settings
 from gpu_tasks.workloads.render_tile.request import (
+    FRAME_BYTES,
     MODEL_ID,
     OUTPUT,
+    PIXEL_BYTES,
     REQUEST,
     WORKLOAD_ID,
     decode_request,
@@ -75,6 +77,10 @@ class TileForm:
     def cost_asked(self, request: bytes) -> int:
         """All tests that the tile's paths may take."""
         return decode_request(request).cost
+
+    def output_bytes(self, request: bytes) -> int:
+        """The pixels, and what is said of them."""
+        return FRAME_BYTES + PIXEL_BYTES * decode_request(request).pixels
 
     def segments(self, request: bytes) -> int:
         """All but the last of the length that the request names."""

@@ -61,6 +61,8 @@ class TileOutput:
 
 REQUEST = codec(TileRequest)
 OUTPUT = codec(TileOutput)
+FRAME_BYTES = 48
+"""What an output has beside its pixels, at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ class TextGenerationForm:
         """The tokens that it asks for."""
         return REQUEST.decode(request).max_tokens
 
+    def output_bytes(self, request: bytes) -> int:
+        """A token is a byte."""
+        return REQUEST.decode(request).max_tokens
+
     def segments(self, request: bytes) -> int:
         """It runs in no steps."""
         return 0

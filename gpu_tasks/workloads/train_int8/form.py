@@ -11,18 +11,22 @@ from gpu_tasks.workloads.form import Option, RequestError, settings
 from gpu_tasks.workloads.train_int8.request import (
     BATCH_MAX,
     CONTEXT_MAX,
+    DIGEST_BYTES,
+    FRAME_BYTES,
     HIDDEN_MAX,
     LAYERS_MAX,
     MODEL_ID,
     OUTPUT,
     RATE_ONE,
     REQUEST,
+    WEIGHT_BYTES,
     WIDTH_MAX,
     WORKLOAD_ID,
     TrainingRequest,
     cost_of,
     decode_request,
     limits_broken,
+    parameters,
     segments,
     step_cost,
 )
@@ -90,6 +94,11 @@ class TrainingForm:
     def cost_asked(self, request: bytes) -> int:
         """All steps, each by its size."""
         return cost_of(decode_request(request))
+
+    def output_bytes(self, request: bytes) -> int:
+        """A digest for each state, and the model."""
+        asked = decode_request(request)
+        return FRAME_BYTES + DIGEST_BYTES * (segments(asked) + 1) + WEIGHT_BYTES * parameters(asked)
 
     def segments(self, request: bytes) -> int:
         """All but the last of the length that the request names."""

@@ -28,6 +28,8 @@ TEXT_BYTES_MIN = 1_024
 TEXT_BYTES_MAX = 240 * 1024
 PARAMETERS_MAX = 98_304
 """So that a state, 8 bytes for each, fits a blob of a mebibyte, and a model, 2 bytes for each, an output of 256 KiB."""
+DIGEST_BYTES, WEIGHT_BYTES, FRAME_BYTES = 32, 2, 16
+"""Of an output: each state's digest, each weight of the model, and at most what stands around them."""
 STEP_WORK = 1 << 24
 WINDOW_WORK, WEIGHT_WORK = 1 << 16, 1 << 7
 """The work of a step of ordinary size; what a window and a weight add to it beside the products of both: measured."""
@@ -56,8 +58,8 @@ class TrainingOutput:
 
     cost: U32
     milli_bits: U32  # for a byte
-    digests: Annotated[tuple[Annotated[bytes, Fixed(32)], ...], Bounded(SEGMENTS_MAX + 1)]
-    model: Annotated[bytes, Bounded(2 * PARAMETERS_MAX)]
+    digests: Annotated[tuple[Annotated[bytes, Fixed(DIGEST_BYTES)], ...], Bounded(SEGMENTS_MAX + 1)]
+    model: Annotated[bytes, Bounded(WEIGHT_BYTES * PARAMETERS_MAX)]
 
 
 REQUEST = codec(TrainingRequest)

@@ -58,6 +58,7 @@ def test_what_a_form_asks_is_answered_within_its_cost(form: WorkloadForm) -> Non
     workload = form.open("numpy")
     output = workload.run(request)
     assert workload.verify(request, output).valid
+    assert 0.75 * form.output_bytes(request) <= len(output) <= form.output_bytes(request)
     assert 1 <= form.cost(output) <= 12
     assert (form.segments(request) > 0) == form.is_stepwise
     assert form.show_request(request).startswith(shown(form.name))

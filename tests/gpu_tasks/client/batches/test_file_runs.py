@@ -385,7 +385,9 @@ def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
         wish = FileWish(file, FileForm.LINES, tmp_path / "out", tmp_path / "errors", tmp_path / "records")
         tracemalloc.start()
         try:
-            plan = asyncio.run(plan_file(b"g" * 32, b"a" * 32, replace(WISH, batch=256), wish, taught, usual))
+            small = dict.fromkeys(("context", "width", "hidden", "batch"), "1")
+            asked = replace(WISH, batch=256, options=small)
+            plan = asyncio.run(plan_file(b"g" * 32, b"a" * 32, asked, wish, taught, usual))
             sizes = [len(unit.request) for unit in plan.units()]
             peak = tracemalloc.get_traced_memory()[1]
         finally:

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import REQUESTS_MAX, encode_requests
 from gpu_tasks.client.batches.lines import LINES_MAX, BatchFileError
 from gpu_tasks.client.batches.splitting import LIST_BYTES, LineLoad, UnitLines, UnitRoom, load_of, price_cap, split
+from gpu_tasks.data.unit_output import answers_bytes
 from gpu_tasks.workloads import registry
 
 FORM = registry.form_named("textgen-int8")
@@ -14,7 +16,7 @@ WIDE = UnitRoom(rate=1_000, input_share=0, bond_free=10**12)
 
 
 def loads_of(*tokens: int, size: int = 10, tokens_in: int = 0) -> list[LineLoad]:
-    return [LineLoad(number, size, tokens_in, each) for number, each in enumerate(tokens, 1)]
+    return [LineLoad(number, size, tokens_in, each, each) for number, each in enumerate(tokens, 1)]
 
 
 def sizes(loads: list[LineLoad], room: UnitRoom) -> list[int]:
@@ -23,7 +25,7 @@ def sizes(loads: list[LineLoad], room: UnitRoom) -> list[int]:
 
 def test_what_a_request_weighs() -> None:
     request = FORM.encode("Once", 16, {}, bytes(32))
-    assert load_of(7, request, FORM) == LineLoad(7, len(request), 4, 16)
+    assert load_of(7, request, FORM) == LineLoad(7, len(request), 4, 16, 16)
 
 
 def test_no_request_is_no_unit() -> None:
@@ -58,17 +60,21 @@ def test_bytes_and_answers_have_room() -> None:
     assert sizes(loads_of(*[1] * 6), room) == [3, 3]
     with pytest.raises(BatchFileError, match="line 1 alone has 60 bytes"):
         split(loads_of(1, size=60), room)
-    room = UnitRoom(rate=1, input_share=0, bond_free=10**9, tokens_out_max=8)
+    room = UnitRoom(rate=1, input_share=0, bond_free=10**9, answers_max=FRAME_BYTES + 2 * (4 + FRAME_BYTES))
     assert sizes(loads_of(*[4] * 6), room) == [2, 2, 2]
-    with pytest.raises(BatchFileError, match="line 1 alone asks for 9 tokens"):
-        split(loads_of(9), room)
+    assert sizes(loads_of(24), room) == [1], "one frame less"
+    with pytest.raises(BatchFileError, match="line 1 alone asks for up to 25 bytes"):
+        split(loads_of(25), room)
 
 
 def test_units_are_alike_in_work_not_in_count() -> None:
     assert sizes(loads_of(9, 1, 1, 1, 1, 1, 1, 1, 1, 1), UnitRoom(rate=1_000, input_share=0, bond_free=17)) == [1, 9]
 
 
-LOADS = st.lists(st.builds(LineLoad, st.just(1), st.integers(0, 40), st.integers(0, 9), st.integers(1, 9)), max_size=40)
+LOADS = st.lists(
+    st.builds(LineLoad, st.just(1), st.integers(0, 40), st.integers(0, 9), st.integers(1, 9), st.integers(0, 9)),
+    max_size=40,
+)
 ROOMS = st.builds(
     UnitRoom,
     rate=st.integers(1, 3_000),
@@ -76,7 +82,7 @@ ROOMS = st.builds(
     bond_free=st.integers(60, 500),
     requests_max=st.integers(1, 9),
     bytes_max=st.integers(60, 400),
-    tokens_out_max=st.integers(9, 60),
+    answers_max=st.integers(9 + 2 * FRAME_BYTES, 200),
 )
 
 
@@ -97,7 +103,7 @@ def is_within(part: list[LineLoad], room: UnitRoom, most: int) -> bool:
         price_cap(part, UnitLines(0, len(part)), room) <= most
         and len(part) <= room.requests_max
         and sum(load.request_bytes + LIST_BYTES for load in part) + LIST_BYTES <= room.bytes_max
-        and sum(load.tokens_out for load in part) <= room.tokens_out_max
+        and answers_bytes(load.output_bytes for load in part) <= room.answers_max
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.data.sealing import SealError
+from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseDecided
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
@@ -285,6 +286,25 @@ def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path
         problems = {fields["problem"] for name, fields in told if name == "bad_input"}
         assert problems == {f"its requests ask for more than the unit's {len(REQUEST) - 1} tokens"}
         assert not any(miner.executor.runs for miner in village.miners)  # it is looked at before it is computed
+
+    play(tmp_path, 4, scene)
+
+
+def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is computed: whoever computed them could not store them, and would be late."""
+    least = ANSWERS_BYTES_MAX - answers_bytes([0])
+    monkeypatch.setattr(FakeForm, "output_bytes", lambda _form, request: least + (request == REQUEST))
+
+    async def scene(village: Village) -> None:
+        await village.run(await village.post())
+        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+        told = [fields for miner in village.miners for name, fields in miner.heard.events if name == "bad_input"]
+        assert {fields["problem"] for fields in told} == {
+            "its answers may have more than the 1,048,576 bytes of a blob"
+        }
+        assert not any(miner.executor.runs for miner in village.miners)
+        await village.run(await village.post(request=b"complete: less"))
+        assert village.node.chain.happened(UnitSettled)
 
     play(tmp_path, 4, scene)
 
