@@ -12,6 +12,7 @@ from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.block import block_id
 from runtime.cryptography.signatures import Scheme, verify
@@ -46,7 +47,16 @@ class MarketBlocks(SmallChain):
 
     def __init__(self, validators: list[Keys]) -> None:
         runtime = runtime_of(
-            TrustStake, TrustLock, Devices, Capacity, Courts, LeafChecks, TrainingMarket, InferenceMarket, Attestations
+            TrustStake,
+            TrustLock,
+            Devices,
+            Capacity,
+            Courts,
+            LeafChecks,
+            LeafDisputes,
+            TrainingMarket,
+            InferenceMarket,
+            Attestations,
         )
         config = genesis_config(validators, [])
         for keys in validators:
