@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 import tracemalloc
 from io import BytesIO
 from pathlib import Path
@@ -42,6 +43,18 @@ def test_a_request_of_a_batch_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(b"abc") == [line]
     assert [getattr(each, "code", "") for each in read(b"abcd")] == ["request_too_large"]
     assert lines.LINE_BYTES_MAX > 6 * REQUEST_BYTES_MAX
+
+
+def test_a_name_that_stands_twice_is_found_in_one_pass() -> None:
+    """A line of 512 KiB with 45,000 names took a minute and more, each such line of a stranger's file."""
+    names = (*(f"n{number}" for number in range(45_000)), "n44999")
+    line = ("{" + ",".join(f'"{name}":1' for name in names) + "}").encode()
+    assert lines.LINE_BYTES_MAX // 2 < len(line) <= lines.LINE_BYTES_MAX
+    before = time.process_time()
+    (found,) = read(line, FileForm.OBJECTS)
+    assert time.process_time() - before < 5
+    assert isinstance(found, LineError)
+    assert found.message.endswith("'n44999' stands in it twice")
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b" \r\n \n"])
