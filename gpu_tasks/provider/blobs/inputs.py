@@ -128,8 +128,10 @@ class Inputs:
             ranked = stores_for(address, endpoints_of(known))
             # Where the customer put it, then the others at work, who keep what they fetched; then whoever else may.
             blob = await self._blobs.get(address, [*ranked[:COPIES], *near, *ranked[COPIES:]])
-            with contextlib.suppress(OSError):  # others have it
-                self._store.put(blob, is_own=True)  # own work: strangers' blobs cannot take its room
+        # own work from now on, also where a customer brought it: strangers' blobs cannot take its room, and its life is
+        # not over a day after it was brought, which may be amid the work on it
+        with contextlib.suppress(OSError):  # others have it
+            self._store.put(blob, is_own=True)
         return blob
 
 

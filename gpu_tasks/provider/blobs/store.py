@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -126,7 +127,10 @@ class BlobStore:
 
     def _put(self, name: str, blob: bytes, stored: Stored) -> None:
         known = self._blobs.get(name)
-        if known is not None and (known.is_own or not stored.is_own):
+        if known is not None and not stored.is_own:
+            return
+        if known is not None and known.is_own:
+            self._renew(name, replace(known, at=max(known.at, stored.at)))
             return
         if not stored.is_own:
             self._require_room(stored)
@@ -134,6 +138,12 @@ class BlobStore:
         if known is not None:  # a stranger had stored it
             self._forget(name)
         self._note(name, stored)
+
+    def _renew(self, name: str, stored: Stored) -> None:
+        """What is needed again lives from now on: its owner's work hangs on it."""
+        with suppress(FileNotFoundError):  # somebody made room by hand
+            os.utime(self._path(name, stored), (stored.at, stored.at))
+        self._blobs[name] = stored
 
     def _require_room(self, stored: Stored) -> None:
         if not self._strangers.has_room(stored.size, self._quota):

@@ -75,6 +75,22 @@ def test_blobs_go_when_their_life_ends(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_what_becomes_ones_own_again_lives_from_then_on(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, Quota(life_seconds=100))
+    address = store.put(b"input", now=0)
+    for now in (90, 180, 150):
+        store.put(b"input", is_own=True, now=now)
+    store.put(b"input", now=250)  # strangers prolong nothing
+    store.sweep(280)
+    assert store.get(address) == b"input"
+    again = BlobStore(tmp_path, Quota(life_seconds=100))
+    again.sweep(280)
+    assert again.get(address) == b"input"
+    for each in (store, again):
+        each.sweep(281)
+        assert each.get(address) is None
+
+
 def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
     (tmp_path / "draft").write_bytes(b"half")
     store = BlobStore(tmp_path)

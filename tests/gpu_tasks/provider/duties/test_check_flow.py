@@ -1,10 +1,13 @@
 """Checks of batches by daemons: leaves are shown and audited without anybody's help, and a liar loses."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import leaves_of
@@ -23,6 +26,7 @@ from gpu_tasks.market.leaf_checks.events import (
     LeavesShown,
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.outcomes import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
@@ -88,6 +92,39 @@ def with_elected(
         return (*readers, elected) if is_settled else readers
 
     return judging_readers
+
+
+def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leaves_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brought to every store at once, it went from all of them after the race: nobody could show what it answered."""
+
+    async def scene(village: Village) -> None:
+        stores = [miner.daemon.parts.store for miner in village.miners]
+        begun = time.time()
+        with monkeypatch.context() as earlier:
+            earlier.setattr(time, "time", lambda: begun + 60 - Quota().life_seconds)
+            unit = await village.post(ASKED, tokens_max=128)
+            status = village.node.api().unit(unit)
+            assert status is not None
+            blob = stores[0].get(status.unit.terms.input_root)
+            assert blob is not None
+            for store in stores:
+                store.put(blob, stranger="203.0.113.7")
+        settled: list[bool] = []
+
+        def sweep() -> None:
+            status = village.node.api().unit(unit)
+            if status is not None and status.unit.state is UnitState.SETTLED and not settled:
+                settled.append(True)
+                for store in stores:
+                    store.sweep(begun + 120)
+
+        assert await until_checked(village, unit, sweep) is CheckOutcome.PASSED
+        assert settled
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, scene)
 
 
 def test_honest_providers_show_and_pass_by_themselves(tmp_path: Path) -> None:
