@@ -39,6 +39,10 @@ def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, said: L
     case = _new_case(room, unit, replace(check, stage=LeafStage.DOUBTED, doubt=said))
     room.emit(LeafDoubted(unit, case, said))
     about = _terms(check, terms.price, terms.collateral, terms.judge_fee, tuple(claims))
+    # where judges find no usable input nobody has lied: a customer that brought them there pays them, and the pot gives
+    # no more than a check may bring it, or whoever seals such inputs would empty it
+    bond = held if said.doubter == terms.customer else 0
+    about = replace(about, customer_price=bond, pot_max=terms.fee)
     room.courts.open(handler, case, about, PromisedNumbers(terms.judge_fee, terms.rate_ppm))
 
 
@@ -59,6 +63,12 @@ def charge_party(room: LeafGround, case: bytes, party: bytes, shares: Sequence[S
         room.lock.pay_out(party, Hold(LEAF_BOND, unit), shares)
     else:
         room.handler(check).charge_party(unit, party, shares)
+
+
+def charge_customer(room: LeafGround, case: bytes, shares: Sequence[Share]) -> None:
+    """Pay the shares out of the bond of a customer that had judges look at an input which they cannot use."""
+    unit, check = room.of_case(case)
+    room.lock.pay_out(check.terms.customer, Hold(LEAF_BOND, unit), shares)
 
 
 def carry_out(room: LeafGround, case: bytes, ruling: CaseRuling) -> None:

@@ -99,8 +99,8 @@ class LeafChecks(LeafGround, index=18):
         cases.charge_party(self, case, party, shares)
 
     def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Nothing of a customer's is held for its case but what it doubts with, as a party."""
-        raise AssertionError(f"case {case.hex()} names nothing of its customer's: {shares}")
+        """Pay the shares out of what a customer doubts with: nothing else of its is held for a case."""
+        cases.charge_customer(self, case, shares)
 
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
         """A case about a leaf, or about what an auditor passed with, is over."""
