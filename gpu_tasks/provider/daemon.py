@@ -177,7 +177,8 @@ class Daemon:
             exits.push_async_callback(self.judging.book.tasks.close)
             exits.push_async_callback(self.judging_tasks.book.tasks.close)
             exits.push_async_callback(self.judging_leaves.book.tasks.close)
-            exits.push_async_callback(self.checking.book.tasks.close)
+            for book in self.checking.books:
+                exits.push_async_callback(book.tasks.close)
             exits.push_async_callback(self.differing.book.tasks.close)
             exits.push_async_callback(self.roll_calls.close)
             exits.push_async_callback(self.bidding.tasks.close)

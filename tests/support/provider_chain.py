@@ -225,7 +225,7 @@ class Miner:
             self.daemon.working.steps.tasks,
             self.daemon.judging_tasks.book.tasks,
             self.daemon.judging_leaves.book.tasks,
-            self.daemon.checking.book.tasks,
+            *(book.tasks for book in self.daemon.checking.books),
             self.daemon.differing.book.tasks,
             self.daemon.roll_calls.book.tasks,
         ):

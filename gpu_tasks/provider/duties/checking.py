@@ -48,19 +48,29 @@ class CheckDuty:
         """Computes on any device that is free; races go before."""
         self.parts = parts
         self.book: StepBook[CheckStep] = StepBook(parts)
+        # apart: hundreds of audits that wait for a device must not keep the own leaves from being shown
+        self.audits: StepBook[CheckStep] = StepBook(parts)
         self._keys: set[StepKey] = set()
 
     async def step(self, view: View) -> None:
         """Do what all checks ask for now."""
-        self.book.look(view)
+        for book in self.books:
+            book.look(view)
         keys = {(status.unit, len(status.check.drawn)): status for status in view.checks}
         for key, status in keys.items():
             step = self._next(status, view.newest)
-            if step is not None and self.book.is_due(key, step):
-                self.book.tasks.start(key, self._work(step, status))
+            book = self.audits if step is CheckStep.SAY else self.book
+            if step is not None and book.is_due(key, step):
+                book.tasks.start(key, self._work(step, status))
         for key in self._keys - keys.keys():
-            self.book.forget(key)
+            for book in self.books:
+                book.forget(key)
         self._keys = set(keys)
+
+    @property
+    def books(self) -> tuple[StepBook[CheckStep], ...]:
+        """All of them."""
+        return self.book, self.audits
 
     def _next(self, status: CheckStatus, newest: int) -> CheckStep | None:
         check = status.check
@@ -105,7 +115,7 @@ class CheckDuty:
             else:
                 call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.claim)
                 message = StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
-            await self.book.send(message)
+            await self.audits.send(message)
         except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
             self.parts.telemetry.tell("leaves_not_computed", unit=unit, problem=str(error))
 

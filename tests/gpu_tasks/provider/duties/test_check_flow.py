@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from gpu_tasks.market.leaf_checks.events import (
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.provider.blobs.store import Quota
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.outcomes import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
@@ -57,6 +58,14 @@ async def until_checked(village: Village, unit: bytes, each_block: Callable[[], 
         if ended:
             return CheckOutcome(ended[0].outcome)
     raise AssertionError("a check without end")
+
+
+class FullTasks(KeyedTasks):
+    """As many run as may."""
+
+    def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
+        """Nothing more."""
+        work.close()
 
 
 def racers_of(village: Village, unit: bytes) -> list[Miner]:
@@ -122,6 +131,20 @@ def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leav
 
         assert await until_checked(village, unit, sweep) is CheckOutcome.PASSED
         assert settled
+        assert not village.node.chain.happened(ProviderSlashed)
+
+    play(tmp_path, scene)
+
+
+def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(tmp_path: Path) -> None:
+    """A stranger's dust at a service of its own has every validator called for hundreds, each as long as it likes."""
+
+    async def scene(village: Village) -> None:
+        for miner in village.miners:
+            miner.daemon.checking.audits.tasks = FullTasks()
+        unit = await village.post(ASKED, tokens_max=128)
+        assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "nobody has room for one more audit"
+        assert len(village.node.chain.happened(LeavesShown)) == 1
         assert not village.node.chain.happened(ProviderSlashed)
 
     play(tmp_path, scene)
