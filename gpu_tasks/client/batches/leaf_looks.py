@@ -36,6 +36,11 @@ def why_checked(check: LeafCheck) -> str:
     return WORDS[check.stage].format(deadline=check.deadline, leaf=leaf)
 
 
+def is_early(check: LeafCheck | None) -> bool:
+    """Whether a check goes on whose leaves its customer may dispute later."""
+    return check is not None and check.stage is not LeafStage.OPEN
+
+
 def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> LeafCheck:
     """The check of a batch whose leaves may be disputed in the next block; ResultError says why not, and what then."""
     if check is None and not unit.leaf_audit_ppm:
@@ -45,8 +50,7 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
         )
     if check is None:
         raise ResultError("the time to dispute a leaf of it is over: its check has ended")
-    if check.stage is not LeafStage.OPEN:
-        raise ResultError(f"no leaf of it can be disputed yet: {why_checked(check)}; then come again")
+    assert not is_early(check), "who is early waits"
     if height >= check.deadline:
         raise ResultError(f"the time to dispute a leaf of it was over after block {check.deadline}")
     return check

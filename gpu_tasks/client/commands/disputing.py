@@ -70,7 +70,8 @@ def dispute(
     --compute begin while the task is worked on: it waits for the result then, and the time to dispute it is short.
 
     Of a UNIT an answer is computed on this machine first, the one of --leaf or with --compute all of them: judges
-    compute the first that is another one here. With --dry-run nothing is sent: it is only said.
+    compute the first that is another one here. It waits until its check is through: that time is short as well. With
+    --dry-run nothing is sent: it is only said.
     """
     if sum((segment is not None, is_computed, leaf is not None)) > 1:
         raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
@@ -82,6 +83,8 @@ def dispute(
         if unit is not None:
             if segment is not None or not (is_computed or leaf is not None):
                 raise click.UsageError("it is a unit: name an answer with --leaf, or have all computed with --compute")
+            # now, and not after all is computed
+            require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
             return await leaf_dispute(session, client, session.key(key_text), named, unit.unit, leaf, backend)
         if leaf is not None:
             raise click.UsageError("it is a task: --leaf is for units")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_tasks.client.batches.leaf_looks import WrongLeaf, first_wrong, require_disputable
+from gpu_tasks.client.batches.leaf_looks import WrongLeaf, first_wrong, is_early, require_disputable, why_checked
 from gpu_tasks.client.commands.sending import planned
 from gpu_tasks.client.results import PaidOutput, ResultError, paid_output, progress
+from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from wallet.client import ChainClient
 from wallet.commands.making import PlannedCall
@@ -30,12 +32,12 @@ async def leaf_dispute(
     """The call that disputes a leaf, or the first wrong one of all; ResultError where none can be, or all are right."""
     final = await client.finalized()
     check = await market_reads.check(client, unit_id, final)
-    require_disputable(unit, check, await client.height(final))
+    if not is_early(check):
+        require_disputable(unit, check, await client.height(final))
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         paid = await paid_output(client, blobs, key, unit_id, unit, final)
     wrong = _looked_at(client.genesis_hash, unit_id, paid, leaf, backend)
-    final = await client.finalized()  # computing takes its time
-    check = require_disputable(unit, await market_reads.check(client, unit_id, final), await client.height(final))
+    check = await _opened(client, unit_id, unit)
     bond = dispute_bond(check.terms.judge_fee)
     facts: dict[str, Any] = {
         "unit": unit_id,
@@ -48,6 +50,20 @@ async def leaf_dispute(
         "then": f"judges compute it: ogpu watch 0x{unit_id.hex()}",
     }
     return planned(session.output, wrong.dispute(unit_id), facts, locks=bond)
+
+
+async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
+    """The check as soon as leaves can be disputed: that time is short, so who computes begins before. ResultError."""
+    told, ticks = None, moments(client)
+    while True:
+        final = await client.finalized()
+        check = await market_reads.check(client, unit_id, final)
+        if check is None or not is_early(check):
+            return require_disputable(unit, check, await client.height(final))
+        if check.stage is not told:
+            told = check.stage
+            note(f"a wrong answer is found, and can be disputed once its check is through: {why_checked(check)}")
+        await anext(ticks)
 
 
 def _looked_at(genesis: bytes, unit_id: bytes, paid: PaidOutput, leaf: int | None, backend: str) -> WrongLeaf:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from gpu_tasks.client.batches import leaf_looks
 from gpu_tasks.client.batches.leaf_looks import first_wrong, require_disputable, why_checked
 from gpu_tasks.client.commands import disputing_leaves
 from gpu_tasks.client.results import PaidOutput, ResultError
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindows, LeafCheck, LeafStage
@@ -120,7 +121,6 @@ def a_unit(**changed: Any) -> Unit:
     [
         (a_unit(leaf_audit_ppm=0), None, 10, "its leaves are not checked"),
         (a_unit(), None, 10, "the time to dispute a leaf of it is over"),
-        (a_unit(), a_check(stage=LeafStage.CHECKING), 10, "an auditor computes .*, up to block 50; then come again"),
         (a_unit(), a_check(), 50, "was over after block 50"),
     ],
 )
@@ -166,3 +166,37 @@ def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path:
     assert "leaf 3 is right, as this machine computes it: a dispute would be lost" in right
     for words in ([], ["--segment", "3"], ["--leaf", "3", "--compute"]):
         assert ogpu(tmp_path, url, "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
+
+
+def test_who_computes_while_a_check_goes_on_waits_until_leaves_can_be_disputed(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time to dispute is 20 blocks: nobody computes 4,096 requests in it, or is there just then."""
+    stages = [LeafStage.SHOWING, LeafStage.CHECKING, LeafStage.CHECKING, LeafStage.PROVING, LeafStage.OPEN]
+    looks: list[LeafStage] = []
+
+    async def looked_at(*_: object) -> LeafCheck:
+        looks.append(stages[min(len(looks), len(stages) - 1)])
+        return a_check(looks[-1])
+
+    async def at_once(_: object) -> AsyncIterator[None]:
+        while True:
+            yield
+
+    monkeypatch.setattr(market_reads, "check", looked_at)
+    monkeypatch.setattr(disputing_leaves, "moments", at_once)
+    found = ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
+    assert answer(found)["leaf"] == WRONG
+    assert looks == stages
+    assert found.stderr.count("can be disputed once its check is through") == 2
+
+
+def test_a_check_that_ends_meanwhile_is_told(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = iter([a_check(LeafStage.DOUBTED), None])
+
+    async def looked_at(*_: object) -> LeafCheck | None:
+        return next(checks)
+
+    monkeypatch.setattr(market_reads, "check", looked_at)
+    said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--yes"))
+    assert "the time to dispute a leaf of it is over: its check has ended" in said
