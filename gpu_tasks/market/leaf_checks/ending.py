@@ -1,6 +1,7 @@
 """How a check ends: its money, everybody free, and its handler told.
 
-Always: a check ends once; then nobody holds anything for it, it is on no agenda, nobody has a duty of it.
+Always: a check ends once; then nobody holds anything for it, nobody has a duty of it, and it is on no agenda: it was
+taken from one to be looked at, or is before the courts.
 """
 
 from collections.abc import Sequence
@@ -44,8 +45,6 @@ def end(
     for reason in (LEAF_FEE, LEAF_SEAT, LEAF_BOND):
         room.lock.end(Hold(reason, unit))
     drop_duties(room, unit, check)
-    room.by_height.drop(unit)
-    room.by_finality.drop(unit)
     del room.checks[unit]
     room.emit(LeafCheckEnded(unit, outcome, earner))
     room.handler(check).carry_out(unit, _ruling(outcome, faults))

@@ -105,13 +105,11 @@ def narrow(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes)
 
 
 def close(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
-    """Nothing of the dispute stays."""
+    """Nothing of the dispute stays; it is on no agenda: it was taken from one to be looked at, or is judged."""
     _drop_duties(room, unit, dispute.sides)
     for listed in (room.subtrees, room.leaves):
         for root in [root for root, _ in listed.under(unit)]:
             del listed[unit, root]
-    room.by_height.drop(unit)
-    room.by_finality.drop(unit)
     del room.disputes[unit]
 
 

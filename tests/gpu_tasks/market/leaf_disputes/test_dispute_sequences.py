@@ -9,6 +9,7 @@ from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
 from scripts.chains.dispute_chain import DisputeChain
 from scripts.chains.market_chain import tolerant
@@ -61,4 +62,6 @@ def test_every_dispute_ends_and_every_grain_is_in_its_place(seed: int, silence: 
         shown = [stage.shows(unit, place) for place in range(len(stage.unit(unit).racers)) if open_]
         stage.chain.block(*map(tolerant, shown), *map(tolerant, stage.judge_steps()))
     assert not stage.is_disputed(unit), "a dispute without end"
+    room = stage.chain.now()[LeafDisputes]
+    assert not list(room.height_place.items()) + list(room.final_place.items()), "what is over is on no agenda"
     assert stage.unit(unit).state in (UnitState.QUEUED, UnitState.SETTLED, UnitState.REFUNDED)
