@@ -200,3 +200,24 @@ def test_a_check_that_ends_meanwhile_is_told(tmp_path: Path, url: str, monkeypat
     monkeypatch.setattr(market_reads, "check", looked_at)
     said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--yes"))
     assert "the time to dispute a leaf of it is over: its check has ended" in said
+
+
+def test_a_dispute_whose_time_ends_while_this_machine_computes_is_not_sent(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be refused by the chain, and cost its fee."""
+    fetched: list[PaidOutput] = []
+    read = market_reads.check
+
+    async def slowly(*_: object) -> PaidOutput:
+        fetched.append(paid())
+        return fetched[0]
+
+    async def ended_since(*asked: Any) -> LeafCheck | None:
+        return None if fetched else await read(*asked)
+
+    monkeypatch.setattr(disputing_leaves, "paid_output", slowly)
+    monkeypatch.setattr(market_reads, "check", ended_since)
+    said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run"))
+    assert "the time to dispute a leaf of it is over: its check has ended" in said
+    assert fetched

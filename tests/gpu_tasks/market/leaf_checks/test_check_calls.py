@@ -67,6 +67,17 @@ def test_only_the_auditor_passes_or_doubts() -> None:
         assert stage.chain.now().dispatch(call, Signed(auditor.provider)) == FREE
 
 
+def test_an_auditor_that_was_silent_says_nothing_any_more() -> None:
+    """Its seat is given back but for a fee: what it said now would cost it nothing, and the next one its word."""
+    stage = LeafChain()
+    unit = stage.settled()
+    first = stage.shown(unit)
+    while stage.check(unit).auditor in (first.stash, None):
+        stage.chain.block()
+    doubting = LeafChecks.doubt_leaf(unit=unit, index=stage.check(unit).shown[0].index, found=NODE)
+    stage.chain.block(*(refused(first.provider, call, NotAuditor) for call in (passing(unit), doubting)))
+
+
 def test_only_the_customer_disputes_and_pays_for_the_call() -> None:
     stage = LeafChain()
     unit = stage.settled()
@@ -107,6 +118,27 @@ def test_each_call_has_its_time() -> None:
     stage.chain.block(stage.passes(unit, auditor), refused(auditor.provider, passing(unit), CheckWindowClosed))
     stage.until(unit, LeafStage.OPEN)
     stage.chain.block(signed(CUSTOMER.stash, dispute), refused(CUSTOMER.stash, dispute, CheckWindowClosed))
+
+
+def test_whoever_is_asked_has_the_last_block_of_its_window_too() -> None:
+    stage = LeafChain()
+    unit = stage.settled()
+    stage.until(unit, LeafStage.SHOWING)
+    until_the_last_block(stage, unit)
+    stage.chain.block(signed(stage.answerers(unit)[0].provider, stage.show_call(unit)))
+    auditor = stage.auditor(unit)
+    until_the_last_block(stage, unit)
+    stage.chain.block(stage.passes(unit, auditor))
+    stage.until(unit, LeafStage.OPEN)
+    until_the_last_block(stage, unit)
+    stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, 3, NODE)))
+    assert stage.check(unit).stage is LeafStage.DOUBTED
+
+
+def until_the_last_block(stage: LeafChain, unit: bytes) -> None:
+    """The next block is the last one of the window that is open."""
+    while stage.chain.height < stage.check(unit).deadline - 1:
+        stage.chain.block()
 
 
 def test_a_window_that_is_over_is_over_though_no_block_had_room_to_look() -> None:

@@ -1,12 +1,17 @@
-"""The rules of a check's money over numbers, and what a proof is bound to."""
+"""The rules of a check's money over numbers, what its cases may cost, and what a proof is bound to."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.batches.leaf_draws import leaves_to_check
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.money import FIRST_JUDGES
+from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_checks.fees import auditor_seat, check_fee, dispute_bond, withheld_shares
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
+from scripts.chains.leaf_chain import LeafChain
+from scripts.chains.market_chain import CUSTOMER, signed
 
 GRAINS = st.integers(0, 10**15)
 
@@ -61,3 +66,22 @@ def test_a_proof_is_bound_to_everything_that_it_says() -> None:
     proofs = {proof(changed=place) for place in range(5)}
     proofs |= {proof(digests=digests[:1]), proof(digests=digests[::-1]), proof(is_shown=False)}
     assert len(proofs) == 8
+
+
+def test_the_pot_gives_a_case_of_a_check_a_few_of_its_fees_at_most() -> None:
+    """Who looks at a proof is paid as its auditor is, who looks at a leaf as a judge of the batch."""
+    stage = LeafChain()
+    unit = stage.settled()
+    auditor, terms = stage.shown(unit), stage.check(unit).terms
+    assert terms.fee < terms.judge_fee
+
+    def costs() -> tuple[int, int]:
+        case = stage.chain.now()[Courts].cases[stage.check(unit).case or b""]
+        assert case is not None
+        return case.fee, case.terms.pot_max
+
+    stage.chain.block(stage.passes(unit, auditor))
+    assert costs() == (terms.fee, FIRST_JUDGES * terms.fee)
+    stage.until(unit, LeafStage.OPEN)
+    stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, 3, b"n" * 32)))
+    assert costs() == (terms.judge_fee, terms.fee)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fake_work import FakeExecutor
+from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest, decode_outcomes
+from gpu_tasks.batches.requests import encode_requests
+from gpu_tasks.data.unit_input import decode_input, encode_input
 from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.money import due
 from gpu_tasks.market.inference.races import result
-from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.market.inference.units import Refund, UnitState, UnitTerms
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.executor import ExecutionError, Finished, ManyExecuted
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
 from scripts.chains.market_chain import GENESIS_HASH
@@ -110,6 +115,19 @@ def test_an_input_that_is_not_what_the_unit_says_is_given_back(
         assert not any(miner.executor.runs for miner in village.miners)
 
     play(tmp_path, 4, scene)
+
+
+def test_requests_that_read_more_together_than_is_paid_for_are_not_computed() -> None:
+    class Reading(FakeForm):
+        def cost_in(self, request: bytes) -> int:
+            return 2 * len(request)
+
+    requests = (b"complete this", b"complete it")
+    asked = decode_input(encode_input(INPUT_SALT, CUSTOMER_SEAL.public, encode_requests(requests)))
+    terms = UnitTerms(100, 1, bytes(32), bytes(32), 0, tokens_max=24, requests=2, tokens_in=48)
+    assert payable_requests(Reading(), asked, terms) == requests
+    with pytest.raises(UnusableInputError, match="have more than the unit's 47 input tokens"):
+        payable_requests(Reading(), asked, replace(terms, tokens_in=47))
 
 
 def test_what_was_done_before_a_breakdown_is_not_computed_again(tmp_path: Path) -> None:

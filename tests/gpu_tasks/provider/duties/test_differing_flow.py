@@ -122,6 +122,23 @@ def test_who_shows_nothing_loses_and_no_court_sits(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_of_two_who_answered_alike_one_shows_the_tree(tmp_path: Path) -> None:
+    """Both at once would cost the second the fee of a call that fails."""
+
+    async def scene(village: Village) -> None:
+        unit, (liar, first, second) = await drawn(village, 3)
+        liar.executor.spoil = True
+        await until_judged(village, unit)
+        liar.executor.spoil = False
+        settled = await until_settled(village, unit)
+        assert {settled.winner, settled.witness} == {first.keys.stash, second.keys.stash}
+        shown = [event.provider for event in village.node.chain.happened(NodesShown)]
+        assert sorted(shown) == sorted([liar.keys.stash, first.keys.stash])
+        assert not village.node.failed, "nobody paid for a call that failed"
+
+    play(tmp_path, scene, size=10)
+
+
 def test_who_drains_is_not_done_while_it_has_a_tree_to_show(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         _, _, honest = await raced(village)

@@ -4,15 +4,27 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from gpu_tasks.batches.outcomes import Completed, encode_outcomes
+from gpu_tasks.batches.sum_tree import batch_root, totals_of
+from gpu_tasks.data.unit_output import output_of
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.execution.executor import Execution
-from provider_chain import Miner, Village
+from gpu_tasks.provider.duties.leaf_work import settled_leaves
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.records import Assigned, Basis, UnitResult, WorkCounted
+from provider_chain import INPUT_SALT, Miner, Village
 from runtime.frame.call import Call
-from scripts.chains.market_chain import MarketChain, named_keys
+from scripts.chains.market_chain import GENESIS_HASH, MarketChain, named_keys
 
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(140)]
@@ -168,3 +180,22 @@ def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(tmp_path:
         assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
 
     play(tmp_path, scene)
+
+
+def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_path: Path) -> None:
+    """Its first race came to nothing, and its device has computed something else since."""
+    unit, journal, roots = b"u" * 32, Journal(tmp_path / "journal"), []
+    for attempt, text in ((1, b"first"), (2, b"second")):
+        outcomes = (Completed(text, 0, 3), Completed(text, 0, 4))
+        output = output_of(GENESIS_HASH, unit, INPUT_SALT, outcomes)
+        content, usage, zeros = encode_outcomes(outcomes), Usage(0, 0, 0, 0, 0, 0), bytes(32)
+        result = UnitResult(content, output.root, zeros, output.totals, zeros, usage, 20, 21)
+        journal.append(Assigned(unit, attempt, b"d" * 32))
+        journal.append(WorkCounted(unit, attempt, Basis(zeros, zeros, zeros, zeros), result))
+        roots.append(output.root)
+    parts = cast("Parts", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
+    shown = [settled_leaves(parts, unit, root, INPUT_SALT) for root in roots]
+    assert [batch_root(totals_of(leaves)) for leaves in shown] == roots
+    with pytest.raises(ExecutionError, match="no such result"):
+        settled_leaves(parts, unit, bytes(32), INPUT_SALT)
+    journal.close()
