@@ -19,6 +19,7 @@ from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from scripts.chains.judge_steps import due_of, opens
 from scripts.chains.market_chain import (
+    BOND,
     CUSTOMER,
     GENESIS_HASH,
     OGPU,
@@ -60,6 +61,8 @@ class LeafChain:
     kind: type[MarketChain] = MarketChain
     silent: Collection[str] = ()
     """Judges who say nothing."""
+    bonds: tuple[int, ...] = (BOND,)
+    """Of validators, over and over."""
 
     def __post_init__(self) -> None:
         """Make block 0, and put something into the pot."""
@@ -69,7 +72,7 @@ class LeafChain:
             "LeafChecks.check_blocks": 8,
             **self.numbers,
         }
-        self.chain = self.kind(named_keys(self.size), [], numbers)
+        self.chain = self.kind(named_keys(self.size), [], numbers, bonds=self.bonds)
         self.said: dict[bytes, Opinion] = {}
         """What judges say of a case, where that is not the truth."""
         self.leaves: dict[bytes, tuple[Leaf, ...]] = {}
@@ -209,6 +212,10 @@ class LeafChain:
         assert check.auditor is not None
         return Answered(self.proof(unit, check.auditor))
 
+    def opinion(self, case: bytes, keys: Keys) -> Opinion:
+        """What a judge says."""
+        return self.said.get(case) or self.truth(case)
+
     def judge_steps(self) -> Iterator[Step]:
         """What all judges do in the next block."""
         courts, height = self.chain.now()[Courts], self.chain.height + 1
@@ -218,7 +225,7 @@ class LeafChain:
             for judge in record.benches[-1].members:
                 keys = self.chain.keys_of(judge)
                 if keys.name not in self.silent:
-                    said = opens(keys, case, self.said.get(case) or self.truth(case))
+                    said = opens(keys, case, self.opinion(case, keys))
                     yield from due_of(courts, case, keys, said, height=height, final=height - 1)
 
     # ----------------------------------------------------------------------------------------------------------- money

@@ -13,8 +13,10 @@ from gpu_tasks.workloads.render_tile.scene_text import OBJECTS_MAX, read_text
 from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, context_length
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, TrainingRequest
 
-PARTS = (1, 2, 7, 64)
-"""Texts that are decoded side by side, and positions that are read at once."""
+BATCHES = (1, 2, 7, 16, 256)
+"""Texts that are decoded side by side."""
+CHUNKS = (1, 2, 7, 64)
+"""Positions that are read at once."""
 MILESTONES = 4
 """A run goes on from each of them but the last, which is its end; one of fewer segments from every state."""
 SEEDS = (bytes(32), b"\x5a" * 32, b"\xff" * 32)
@@ -84,17 +86,17 @@ def completions() -> dict[str, CompletionRequest]:
 
 def crowd() -> list[CompletionRequest]:
     """As many texts as the largest batch has: prompts, ends and draws of all kinds beside each other."""
-    raw = shake_256(b"conformance/batch").digest(4 * PARTS[-1])
+    raw = shake_256(b"conformance/batch").digest(4 * BATCHES[-1])
     told = (raw[start : start + 4] for start in range(0, len(raw), 4))
     return [
-        CompletionRequest(text_of(bytes([first]))[: first % 23], 1 + second % 7, third * 12, bytes([fourth]) * 32)
+        CompletionRequest(text_of(bytes([first]))[: first % 13], 1 + second % 4, third * 12, bytes([fourth]) * 32)
         for first, second, third, fourth in told
     ]
 
 
 def read_texts() -> list[bytes]:
     """Two of a length that no chunk divides, the boundary before it counted."""
-    return [text_of(seed)[: PARTS[-1] + 2] for seed in SEEDS[:2]]
+    return [text_of(seed)[: CHUNKS[-1] + 2] for seed in SEEDS[:2]]
 
 
 def chains() -> dict[str, ChainRequest]:

@@ -19,7 +19,7 @@ def crowd_hashes(model: Loaded) -> dict[str, str]:
     """Of the outputs of a crowd: each text alone, and as they come and go in batches of each size."""
     asked = cases.crowd()
     found = {ALONE: _hash(generate(model, each) for each in asked)}
-    for size in cases.PARTS:
+    for size in cases.BATCHES:
         outputs = dict(generated(model, asked, size))
         found[f"{BATCHED}{size}"] = _hash(outputs[place] for place in range(len(asked)))
     return found
@@ -35,7 +35,7 @@ def logits_hashes(model: Loaded) -> dict[str, str]:
         parts = [forward(model, texts[:, start : start + size], cache) for start in range(0, length, size)]
         return _hash([np.concatenate(parts, axis=1).astype("<i8").tobytes()])
 
-    return {ALONE: read(length)} | {f"{CHUNKED}{size}": read(size) for size in cases.PARTS}
+    return {ALONE: read(length)} | {f"{CHUNKED}{size}": read(size) for size in cases.CHUNKS}
 
 
 def _hash(parts: Iterable[bytes]) -> str:

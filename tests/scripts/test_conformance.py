@@ -162,7 +162,8 @@ def small() -> Any:
         patch.setattr(cases, "completions", lambda: {"hot": replace(text, max_tokens=4)})
         patch.setattr(cases, "crowd", lambda: crowd)
         patch.setattr(cases, "read_texts", lambda: [b"def", b"\xff\x00 "])
-        patch.setattr(cases, "PARTS", (1, 3))
+        patch.setattr(cases, "BATCHES", (1, 3))
+        patch.setattr(cases, "CHUNKS", (1, 3))
         patch.setattr(cases, "chains", lambda: {"odd": chain})
         patch.setattr(cases, "tiles", lambda: {"room 5a": room})
         patch.setattr("importlib.util.find_spec", lambda _: "found")
@@ -200,7 +201,7 @@ def model_of_this_test() -> Loaded:
 def test_texts_that_are_others_beside_each_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "crowd", lambda: [CompletionRequest(b"ab", 3, 700, bytes([n]) * 32) for n in range(9)])
     found = text_ways.crowd_hashes(model_of_this_test())
-    assert len(found) == 1 + len(cases.PARTS)
+    assert len(found) == 1 + len(cases.BATCHES)
     assert len(set(found.values())) == 1
 
     def bent(model: Loaded, requests: list[CompletionRequest], lanes: int) -> list[tuple[int, bytes]]:
@@ -215,7 +216,7 @@ def test_texts_that_are_others_beside_each_other_are_caught(monkeypatch: pytest.
 def test_logits_that_are_others_in_chunks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "read_texts", lambda: [b"0123456789a", b"\xff" * 11])
     found = text_ways.logits_hashes(model_of_this_test())
-    assert len(found) == 1 + len(cases.PARTS)
+    assert len(found) == 1 + len(cases.CHUNKS)
     assert len(set(found.values())) == 1
 
     def bent(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
@@ -230,11 +231,11 @@ def test_logits_that_are_others_in_chunks_are_caught(monkeypatch: pytest.MonkeyP
 
 def test_the_crowd_is_of_all_kinds() -> None:
     asked = cases.crowd()
-    assert len(asked) == max(cases.PARTS)
+    assert len(asked) == max(cases.BATCHES)
     lengths = [len(each.prompt) for each in asked]
-    assert (min(lengths), max(lengths)) == (0, 21)
-    assert {each.max_tokens for each in asked} == set(range(1, 8))
-    assert {len(text) + 1 for text in cases.read_texts()} == {max(cases.PARTS) + 3}, "the last chunks are shorter"
+    assert (min(lengths), max(lengths)) == (0, 12)
+    assert {each.max_tokens for each in asked} == set(range(1, 5))
+    assert {len(text) + 1 for text in cases.read_texts()} == {max(cases.CHUNKS) + 3}, "the last chunks are shorter"
 
 
 @pytest.mark.parametrize(("lying", "other_python", "status"), [("", {}, 0), ("numpy", {}, 1), ("", {"3.12": None}, 1)])

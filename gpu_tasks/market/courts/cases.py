@@ -158,7 +158,7 @@ class CourtCase:
     """What each judge holds."""
     rules: CaseRules
     settled: Hash | None
-    """The root that an audit looks at."""
+    """The root that an audit looks at, or a dispute about what was settled."""
     stage: CaseStage
     recorded_at: BlockNumber
     """The next draw uses the beacon of two blocks after this one; the chance of an audit that of two to five."""

@@ -74,9 +74,11 @@ class Courts(CourtsGround, index=14):
 
     # ----------------------------------------------------------------------------------------------- verbs for handlers
 
-    def open(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers) -> None:
-        """Bring a dispute: a committee of three is drawn."""
-        hearing.begin(self, case, self._new(handler, CaseStage.COMMITTEE, terms, promised))
+    def open(
+        self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, settled: bytes | None = None
+    ) -> None:
+        """Bring a dispute: a committee of three is drawn. `settled`: what stands, where that is what it is about."""
+        hearing.begin(self, case, self._new(handler, CaseStage.COMMITTEE, terms, promised, settled))
 
     def confirm(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, given: bytes) -> None:
         """Have a lone answer looked at by an audit's pair before it is believed."""
@@ -151,7 +153,7 @@ class Courts(CourtsGround, index=14):
     ) -> CourtCase:
         return CourtCase(
             handler=handler,
-            kind=CaseKind.DISPUTE if settled is None else CaseKind.AUDIT,
+            kind=CaseKind.DISPUTE if stage is CaseStage.COMMITTEE else CaseKind.AUDIT,
             terms=terms,
             fee=promised.fee,
             seat=seat_hold(terms.collateral, promised.fee),

@@ -43,7 +43,8 @@ def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, said: L
     # no more than a check may bring it, or whoever seals such inputs would empty it
     bond = held if said.doubter == terms.customer else 0
     about = replace(about, customer_price=bond, pot_max=terms.fee)
-    room.courts.open(handler, case, about, PromisedNumbers(terms.judge_fee, terms.rate_ppm))
+    # what was shown is what was settled: a third of the stake that keeps the court from deciding must not undo it
+    room.courts.open(handler, case, about, PromisedNumbers(terms.judge_fee, terms.rate_ppm), said.shown.claim)
 
 
 def watch(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, auditor: bytes, proof: bytes) -> None:
