@@ -88,7 +88,7 @@ def keys_at(readers: Iterable[InputReader], height: int) -> list[bytes]:
 
 
 async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
-    """Those in office who may judge, with the block since which each has to be among an input's readers."""
+    """Those in office or elected next who may judge, with the block since which each has to be among the readers."""
     found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
     return found
 

@@ -192,12 +192,16 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
-        """Those in office who may judge: each must have a box in the inputs that were sealed since its `key_since`.
+        """Those in office or elected next who may judge: each must have a box in inputs sealed since its `key_since`.
 
-        Who was none at that time is not asked for, so that nobody who joins later makes an honest input a bad one.
+        Who was none at that time is not asked for, so that nobody who joins later makes an honest input a bad one. Nor
+        is who is elected next, where `readers` has no room for both sets.
         """
-        stake = self.bound[TrustStake]
-        readers = (reader for stash, _ in in_office(self.bound[Devices]) for reader in self._reader(stash))
+        stake, devices = self.bound[TrustStake], self.bound[Devices]
+        judges = to_seal_to(devices)
+        if len(judges) > READERS_MAX:
+            judges = [stash for stash, _ in in_office(devices)]
+        readers = (reader for stash in judges for reader in self._reader(stash))
         return tuple(replace(each, key_since=max(each.key_since, _judges_since(stake, each.stash))) for each in readers)
 
     @query

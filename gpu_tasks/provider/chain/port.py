@@ -196,7 +196,7 @@ class ChainPort(Protocol):
         ...
 
     async def judging_readers(self) -> tuple[InputReader, ...]:
-        """Those in office who may judge, and since when each had to be given what it opens inputs with."""
+        """Those in office or elected next who may judge, and since when each had to be given what it opens inputs with."""
         ...
 
     async def own_devices(self) -> list[DeviceStatus]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market import api
 from gpu_tasks.market.api import DEVICES_MAX, OFFERS_SHOWN_MAX, READERS_MAX, SERVICES_LISTED_MAX, GpuTasksApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
@@ -22,6 +23,7 @@ from gpu_tasks.market.inference.services import (
 from node.rpc.methods.state import MAX_CALL_KEYS
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.api import Apis
+from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.recorded_reads import RecordedReads
 from scripts.chains.market_chain import (
@@ -187,3 +189,24 @@ def test_whom_an_input_must_be_sealed_to_is_told_with_the_block_since_when() -> 
     chain.state = chain.state.updated(bound.overlay.changes())
     again = {reader.stash: reader.key_since for reader in asked(chain, "judging_readers")}
     assert again[others[0].stash] == 2, "who came back as a candidate was not listed before"
+
+
+def test_who_is_elected_next_must_be_sealed_to_where_readers_has_room_for_both_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    *others, elected = (keys.stash for keys in named_keys(4))
+    chain = MarketChain(named_keys(4), epoch_blocks=6)
+    chain.blocks(8)
+    bound = chain.now()
+    stake = bound[TrustStake]
+    seats = stake.seats.get()
+    elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != elected))
+    elections.seat(stake, 2, seats)
+    stake.elected_to.set(2)
+    stake.seated_since[elected] = 2
+    chain.state = chain.state.updated(bound.overlay.changes())
+    told = {reader.stash: reader.key_since for reader in asked(chain, "judging_readers")}
+    assert told == {**dict.fromkeys(others, 0), elected: 7}, "the first block whose state names it for its seat"
+    assert set(told) <= {reader.stash for reader in asked(chain, "readers", bytes(4))}
+    monkeypatch.setattr(api, "READERS_MAX", 3)
+    assert {reader.stash for reader in asked(chain, "judging_readers")} == set(others)
