@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -24,7 +23,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import chosen_folder
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
-from devnet.launcher.status import MemberProcesses
+from devnet.launcher.status import MemberProcesses, StatusTable
 from genesis.preset_names import VALIDATORS_MAX
 
 REFRESH_SECONDS = 1.0
@@ -182,7 +181,7 @@ def _provider_state(net: Devnet, member: NodeLayout) -> str:
 
 def _show(net: Devnet) -> None:
     standing = asyncio.run(status.ask_all(net))
-    _console().print(status.as_table(standing, _processes(net), str(net.folder)))
+    _console().print(StatusTable(standing, _processes(net), str(net.folder)))
 
 
 def _console() -> Console:
@@ -194,9 +193,9 @@ def _console() -> Console:
 def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) -> bool:
     """The table, again and again: True after Ctrl-C, False once it is over."""
 
-    def table() -> Any:
+    def table() -> StatusTable:
         standing = asyncio.run(status.ask_all(net))
-        return status.as_table(standing, _processes(net), f"{net.folder}: {hint}")
+        return StatusTable(standing, _processes(net), f"{net.folder}: {hint}")
 
     try:
         with Live(table(), auto_refresh=False) as live:

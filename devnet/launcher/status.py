@@ -6,11 +6,14 @@ What always holds: asking never changes a node; a node that does not answer is s
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 
 from devnet.launcher.layout import Devnet, NodeLayout
@@ -30,6 +33,10 @@ FIGURES = {
     "next": "next_seat",
 }
 """Columns of the table, and what of a node's status they show."""
+PROCESS_COLUMNS, LAST_COLUMNS = ("node", "state", "provider"), ("restarts", "rpc")
+FIRST_FIGURES = ("accepted", "final", "peers")
+"""Beside a node's state where the table is two."""
+WIDTH_MEASURED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +151,43 @@ def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) ->
     return [asdict(status) | asdict(beside[status.name]) for status in standing]
 
 
-def as_table(standing: list[MemberStatus], beside: dict[str, MemberProcesses], title: str) -> Table:
-    """For people."""
-    table = Table(title=title, title_justify="left")
-    for name in ("node", "state", "provider"):
-        table.add_column(name, no_wrap=True)
-    for name in (*FIGURES, "restarts", "rpc"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for status in standing:
-        port = status.rpc.rpartition(":")[2] if status.is_rpc_up else "-"
-        processes = beside[status.name]
-        provider = "[red]down" if processes.provider == "down" else processes.provider or "-"
-        table.add_row(status.name, _state(status), provider, *_figures(status), str(processes.restarts), port)
-    return table
+@dataclass(frozen=True, slots=True)
+class StatusTable:
+    """For people: one table where the console is wide enough for it, else two, for a port that is cut off is none."""
+
+    standing: list[MemberStatus]
+    beside: dict[str, MemberProcesses]
+    title: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As `rich` asks for it."""
+        whole = self._table(self.title, (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS))
+        if Measurement.get(console, options.update(width=WIDTH_MEASURED), whole).maximum <= options.max_width:
+            yield whole
+            return
+        yield self._table(self.title, (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"))
+        yield self._table(None, ("node", *(name for name in FIGURES if name not in FIRST_FIGURES), "restarts"))
+
+    def _table(self, title: str | None, columns: Sequence[str]) -> Table:
+        table = Table(title=title, title_justify="left")
+        for name in columns:
+            table.add_column(name, justify="left" if name in PROCESS_COLUMNS else "right", no_wrap=True)
+        for status in self.standing:
+            cells = _cells(status, self.beside[status.name])
+            table.add_row(*(cells[name] for name in columns))
+        return table
+
+
+def _cells(status: MemberStatus, processes: MemberProcesses) -> dict[str, str]:
+    """What stands of a node in each column."""
+    return {
+        "node": status.name,
+        "state": _state(status),
+        "provider": "[red]down" if processes.provider == "down" else processes.provider or "-",
+        **{column: str(getattr(status, name)) if status.is_up else "-" for column, name in FIGURES.items()},
+        "restarts": str(processes.restarts),
+        "rpc": status.rpc.rpartition(":")[2] if status.is_rpc_up else "-",
+    }
 
 
 def _state(status: MemberStatus) -> str:
@@ -171,9 +202,3 @@ def _state(status: MemberStatus) -> str:
     if status.next_seat:
         return "is elected"
     return f"waits, no. {status.queue}" if status.queue else "waits"
-
-
-def _figures(status: MemberStatus) -> list[str]:
-    if not status.is_up:
-        return ["-"] * len(FIGURES)
-    return [str(getattr(status, name)) for name in FIGURES.values()]

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from gpu_tasks.client.batches.lines import LineError
 
+WINDOW_UNASKED = "24h"
+"""What OpenAI's object always has; of a run that takes as long as it takes `expires_at` is null."""
 ERRORS_SHOWN_MAX = 100
 """Of the lines that were refused; all of them stand in the error file."""
 
@@ -49,15 +51,16 @@ class BatchState:
     status: BatchStatus
     created_at: int
     input_file: str
-    output_file: str | None
-    error_file: str | None
+    output_file: str
+    error_file: str
     counts: RequestCounts
-    completion_window: str
+    completion_window: str | None
+    """As it was asked; None where the run may take as long as it takes."""
     times: Mapping[str, int] = field(default_factory=dict)
     refused: Sequence[LineError] = ()
 
     def json(self) -> str:
-        """The object, with every name that OpenAI's has."""
+        """The object, with every name that OpenAI's has; a file in which nothing stands is none there."""
         unknown = sorted(set(self.times) - set(_TIMES))
         assert not unknown, unknown
         return json.dumps(
@@ -67,10 +70,10 @@ class BatchState:
                 "endpoint": self.endpoint,
                 "errors": _errors(self.refused),
                 "input_file_id": self.input_file,
-                "completion_window": self.completion_window,
+                "completion_window": self.completion_window or WINDOW_UNASKED,
                 "status": self.status.value,
-                "output_file_id": self.output_file,
-                "error_file_id": self.error_file,
+                "output_file_id": self.output_file if self.counts.completed else None,
+                "error_file_id": self.error_file if self.counts.failed else None,
                 "created_at": self.created_at,
                 **{f"{name}_at": self.times.get(name) for name in _TIMES},
                 "request_counts": {

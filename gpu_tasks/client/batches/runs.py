@@ -82,7 +82,7 @@ def state_of(record: BatchRecord, refused: Sequence[LineError] = ()) -> BatchSta
         output_file=plan.output,
         error_file=plan.errors,
         counts=counts,
-        completion_window=plan.settings.get(WINDOW, ""),
+        completion_window=plan.settings.get(WINDOW) or None,
         times=dict(_times(record, status.value)),
         refused=refused,
     )

@@ -42,7 +42,7 @@ def services(session: WalletSession) -> None:
         rows = [_service_row(number, found) for number, found in (await market_reads.services(client)).items()]
         columns = (
             "service", "name", "workload", "price_min", "price_max", "tokens_max", "input_share_percent",
-            "unit_of_cost", "options", "lease_blocks", "open", "model",
+            "unit_of_cost", "options", "ramp_blocks", "lease_blocks", "pace", "open", "model",
         )  # fmt: skip
         session.output.rows("Services", columns, rows)
 
@@ -61,7 +61,9 @@ def _service_row(number: int, service: Service) -> dict[str, Any]:
         "input_share_percent": format_percent(terms.input_share),
         "unit_of_cost": form.cost_unit if form else None,
         "options": ", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
+        "ramp_blocks": terms.ramp,
         "lease_blocks": terms.lease,
+        "pace": terms.pace or None,
         "open": service.is_open,
         "model": terms.model,
     }

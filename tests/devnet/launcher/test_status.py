@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from devnet.launcher.status import MemberProcesses, _queued, _state, as_json, as_table
+from devnet.launcher.status import MemberProcesses, MemberStatus, StatusTable, _queued, _state, as_json
 from standing_member import ALICE
 
 WAITING = replace(ALICE, name="Bob", seat=0, next_seat=0)
@@ -41,11 +41,27 @@ def test_each_state_has_its_words() -> None:
     assert {words: _state(status) for words, status in cases.items()} == {words: words for words in cases}
 
 
+def shown_at(width: int, standing: list[MemberStatus]) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(StatusTable(standing, {each.name: MemberProcesses(3, "runs") for each in standing}, "devnet"))
+    return console.export_text()
+
+
 def test_the_table_and_the_json_show_stake_and_seats() -> None:
-    beside = {"Alice": MemberProcesses(0, None)}
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(as_table([ALICE], beside, "devnet"))
-    text = console.export_text()
+    text = shown_at(200, [ALICE])
     assert all(word in text for word in ("stake", "seat", "next", "100", "90"))
-    (shown,) = as_json([ALICE], beside)
+    assert text.count("Alice") == 1
+    (shown,) = as_json([ALICE], {"Alice": MemberProcesses(0, None)})
     assert (shown["stash"], shown["stake"], shown["is_jailed"], shown["queue"]) == ("5alice", 100, False, 0)
+
+
+def test_a_narrow_console_cuts_nothing_off() -> None:
+    waits = replace(
+        ALICE, name="Charlie", seat=0, next_seat=0, queue=12, stake=123_456, attested=123_456, accepted=123_456,
+        final=123_450, peers=40, ready=5_000, units=4_096, rpc="ws://127.0.0.1:19944",
+    )  # fmt: skip
+    text = shown_at(80, [ALICE, waits])
+    assert "\u2026" not in text
+    for value in ("waits, no. 12", "19944", "restarts", "attested", *map(str, (123_456, 123_450, 5_000, 4_096, 40))):
+        assert value in text
+    assert text.count("Charlie") == 2

@@ -37,7 +37,7 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
         if session.output.as_json:
             click.echo(state.json())
             return
-        facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window or None}
+        facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
         times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
         session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
 

@@ -155,8 +155,8 @@ def state(**fields: Any) -> dict[str, Any]:
         "status": BatchStatus.IN_PROGRESS,
         "created_at": 5,
         "input_file": "in.jsonl",
-        "output_file": None,
-        "error_file": None,
+        "output_file": "/out",
+        "error_file": "/err",
         "counts": RequestCounts(10, 3, 1),
         "completion_window": "24h",
     }
@@ -173,8 +173,8 @@ def test_the_batch_object() -> None:
         "input_file_id": "in.jsonl",
         "completion_window": "24h",
         "status": "in_progress",
-        "output_file_id": None,
-        "error_file_id": None,
+        "output_file_id": "/out",
+        "error_file_id": "/err",
         "created_at": 5,
         "in_progress_at": 6,
         "expires_at": 99,
@@ -189,6 +189,14 @@ def test_the_batch_object() -> None:
     }
     with pytest.raises(AssertionError):
         state(times={"tomorrow": 1})
+
+
+def test_the_batch_object_names_no_file_in_which_nothing_stands() -> None:
+    found = state(counts=RequestCounts(10, 0, 0), completion_window=None)
+    assert (found["output_file_id"], found["error_file_id"]) == (None, None)
+    assert (found["completion_window"], found["expires_at"]) == ("24h", None), "as OpenAI's, whose has always one"
+    assert state(counts=RequestCounts(10, 0, 2))["error_file_id"] == "/err"
+    assert state(completion_window="10m")["completion_window"] == "10m"
 
 
 def test_its_errors_name_lines_and_are_bounded() -> None:
