@@ -8,6 +8,7 @@ In reading order:
 * `batches`: a file of many requests: read, split into units, taken up again, answered in its form
 * `posting_kind`: what can be posted once: units, and tasks
 * `posting`: from lines of a file to what units are posted with
+* `costs`: what units cost: before anything is sent, and later
 * `posting_record`: what is about to be posted, on the disk
 * `posting_once`: posting it, each prompt once
 * `hearings`: what judges do about a unit that is before them

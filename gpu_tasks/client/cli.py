@@ -29,7 +29,7 @@ COMMANDS = {
     ),
     "batch": (
         "posting.listing:batch",
-        "Say how RUN stands, a file posted with --out: its status and how many are answered; or list all runs.",
+        "Say how RUN stands, a file posted with --out: its status, how many are answered, its cost; or list all runs.",
     ),
     "appeal": (
         "units:appeal",

@@ -18,6 +18,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from gpu_tasks.client.batches.sums import NOTHING, UnitSums
+from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.hearings import why_heard
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import (
@@ -38,7 +40,7 @@ from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.output import Output, harmless
+from wallet.output import Output, harmless, plain
 
 UNITS_WATCHED_MAX = 1_024
 SILENCE_SECONDS = 30.0
@@ -48,7 +50,7 @@ TEXT_SHOWN = 60
 PROMPT_SHOWN = 30
 FIELDS = (
     "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
-    "completion", "answers", "why",
+    "sums", "completion", "answers", "why",
 )  # fmt: skip
 """What every row has; None where there is nothing to say yet."""
 
@@ -60,8 +62,9 @@ async def follow(
 ) -> dict[bytes, Row]:
     """Show the units until all have ended; the last row of each."""
     rows: dict[bytes, Row] = {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
+    ended: dict[bytes, UnitSums] = {}
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        changes = _changes(client, blobs, key, rows, prompts)
+        changes = _changes(client, blobs, key, rows, prompts, ended)
         if output.as_json:
             async for height, changed in changes:
                 for row in changed:
@@ -72,14 +75,19 @@ async def follow(
                     live.update(_table(rows, height))
             if not output.console.is_terminal:
                 output.console.line()  # `Live` ends its line on terminals only
+            output.facts(sum(ended.values(), NOTHING).facts())
     return rows
 
 
 async def _changes(
-    client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, Row], prompts: dict[bytes, str]
-) -> AsyncIterator[tuple[int, list[Row]]]:
-    """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each."""
-    waiting = list(rows)
+    client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, Row], prompts: dict[bytes, str],
+    ended: dict[bytes, UnitSums],
+) -> AsyncIterator[tuple[int, list[Row]]]:  # fmt: skip
+    """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each.
+
+    What those cost that have ended comes into `ended`.
+    """
+    waiting, spent = list(rows), SpentMoney(client)
     async for _ in moments(client):
         final = await client.finalized()
         units = await market_reads.units(client, waiting, final)
@@ -93,6 +101,9 @@ async def _changes(
             )
         )
         for unit_id, unit, row in zip(list(waiting), units, found, strict=True):
+            if unit is not None and not is_open(unit):
+                ended[unit_id] = await spent.of(unit_id, unit)
+                row["sums"] = plain(ended[unit_id].facts())
             if row != rows[unit_id]:
                 rows[unit_id] = row
                 changed.append(row)

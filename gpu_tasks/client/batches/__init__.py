@@ -8,6 +8,7 @@ Functions of bytes and texts: no chain and no network. In reading order:
 * `line_forms`: from a line in one of three forms to a request or to the reason why it is none
 * `reading`: a file as a stream of lines
 * `splitting`: which lines go into which unit
+* `sums`: what was locked for units, what of it is gone and what came back, in a few words
 * `record`: what a run has done, on the disk
 * `writing`: a result or an error as a line, in the form of the input
 * `result_files`: the files that these lines are written to

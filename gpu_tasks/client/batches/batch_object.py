@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpu_tasks.client.batches.lines import LineError
+from gpu_tasks.client.batches.sums import NOTHING, UnitSums
+from wallet.output import plain
 
 WINDOW_UNASKED = "24h"
 """What OpenAI's object always has; of a run that takes as long as it takes `expires_at` is null."""
@@ -58,9 +60,10 @@ class BatchState:
     """As it was asked; None where the run may take as long as it takes."""
     times: Mapping[str, int] = field(default_factory=dict)
     refused: Sequence[LineError] = ()
+    sums: UnitSums = NOTHING
 
     def json(self) -> str:
-        """The object, with every name that OpenAI's has; a file in which nothing stands is none there."""
+        """The object, with every name that OpenAI's has, and `costs`; a file in which nothing stands is none there."""
         unknown = sorted(set(self.times) - set(_TIMES))
         assert not unknown, unknown
         return json.dumps(
@@ -82,6 +85,7 @@ class BatchState:
                     "failed": self.counts.failed,
                 },
                 "metadata": None,
+                "costs": plain(self.sums.facts()),
             },
             indent=2,
         )

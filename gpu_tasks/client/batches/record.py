@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpu_tasks.client.batches.splitting import UnitLines
+from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
 from wallet.private_file import OWNER_ONLY, make_folder, sync_folder
@@ -82,6 +83,10 @@ class BatchRecord:
     plan: RunPlan | None = None
     posted: dict[int, str] = field(default_factory=dict)
     """By a unit's place in the plan, its id."""
+    sums: dict[int, UnitSums] = field(default_factory=dict)
+    """What each posted unit locked and cost, and what of it came back when its results were written."""
+    fees_beside: int = 0
+    """Grains, for taking units back."""
     written: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The units whose results are in the files: how many of their requests were answered, and how many failed."""
     ends: FileEnds = field(default_factory=FileEnds)
@@ -152,14 +157,22 @@ class BatchRecord:
         assert self.plan is None, "a run is decided once"
         self._add({"plan": asdict(plan)})
 
-    def note_posted(self, unit: int, unit_id: str) -> None:
-        """A unit is in a final block."""
-        self._add({"posted": unit, "id": unit_id, "at": _now()})
+    def note_posted(self, unit: int, unit_id: str, sums: UnitSums = NOTHING) -> None:
+        """A unit is in a final block, and locks so much."""
+        money = {"locked": sums.locked, "prepaid": sums.prepaid, "fees": sums.fees}
+        self._add({"posted": unit, "id": unit_id, **money, "at": _now()})
 
-    def note_written(self, unit: int, answered: int, failed: int, ends: FileEnds) -> None:
-        """The results of a unit are on the disk, and the files end so."""
-        ended = [ends.output, ends.errors]
-        self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, "at": _now()})
+    def note_written(
+        self, unit: int, answered: int, failed: int, ends: FileEnds, paid_and_returned: tuple[int, int] = (0, 0)
+    ) -> None:
+        """The results of a unit are on the disk, and the files end so; of what it locked so much is paid and back."""
+        ended, (paid, returned) = [ends.output, ends.errors], paid_and_returned
+        money = {"paid": paid, "returned": returned}
+        self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **money, "at": _now()})
+
+    def note_fee(self, fee: int) -> None:
+        """So many grains were paid for taking units back."""
+        self._add({"fee": fee})
 
     def note_ended(self) -> None:
         """All units that are or will be posted have ended on the chain; their results are being written."""
@@ -178,6 +191,11 @@ class BatchRecord:
             sync_folder(self.path.parent)
         except OSError as error:
             raise BatchRecordError(f"{self.path.parent} cannot be written: {error}; nothing was cancelled") from None
+
+    @property
+    def total(self) -> UnitSums:
+        """What all units locked and cost so far."""
+        return sum(self.sums.values(), UnitSums(fees=self.fees_beside))
 
     @property
     def is_cancel_asked(self) -> bool:
@@ -249,11 +267,13 @@ class BatchRecord:
         _check(plan is not None, "no plan")
         at = int(entry.get("at", 0))
         if "posted" in entry:
-            self._apply_posted(int(entry["posted"]), str(entry["id"]))
+            self._apply_posted(int(entry["posted"]), entry)
             self.times.setdefault("posted", at)
         elif "written" in entry:
             self._apply_written(int(entry["written"]), entry)
             self.times["written"] = at
+        elif "fee" in entry:
+            self.fees_beside += int(entry["fee"])
         elif "ended" in entry:
             self.times.setdefault("ended", at)
         else:
@@ -262,12 +282,16 @@ class BatchRecord:
             self.stopped = str(entry["stopped"])
             self.times["stopped"] = at
 
-    def _apply_posted(self, unit: int, unit_id: str) -> None:
+    def _apply_posted(self, unit: int, entry: Mapping[str, Any]) -> None:
         assert self.plan is not None, "looked at by `_apply`"
         _check(0 <= unit < len(self.plan.units), f"there is no unit {unit}")
         _check(unit not in self.posted, f"unit {unit} was posted twice")
         _check(unit not in self.written, f"unit {unit} was posted after it was given up")
-        self.posted[unit] = unit_id
+        fees = entry.get("fees", 0)
+        self.posted[unit] = str(entry["id"])
+        self.sums[unit] = UnitSums(
+            int(entry.get("locked", 0)), int(entry.get("prepaid", 0)), None if fees is None else int(fees)
+        )
 
     def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
         output, errors = (int(end) for end in entry["ends"])
@@ -277,6 +301,9 @@ class BatchRecord:
         _check(unit not in self.written, f"unit {unit} was written twice")
         _check(output >= self.ends.output and errors >= self.ends.errors, "the files became shorter")
         self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
+        if unit in self.sums:
+            ended = UnitSums(paid=int(entry.get("paid", 0)), returned=int(entry.get("returned", 0)))
+            self.sums[unit] += ended
         self.ends = FileEnds(output, errors)
 
 

@@ -85,6 +85,7 @@ def state_of(record: BatchRecord, refused: Sequence[LineError] = ()) -> BatchSta
         completion_window=plan.settings.get(WINDOW) or None,
         times=dict(_times(record, status.value)),
         refused=refused,
+        sums=record.total,
     )
 
 

@@ -8,6 +8,7 @@ import click
 
 from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
+from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.hearings import why_heard
 from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.refunds import why_refunded
@@ -68,7 +69,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) 
         "posted_in_block": unit.posted_at,
         "ended_in_block": unit.ended_at or None,
         "price": Grains(unit.price or unit.terms.price_max),
-        "cost": None if is_open(unit) else Grains(unit.paid),
+        **(await SpentMoney(client).of(unit_id, unit)).facts(),
         "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,
     }
 

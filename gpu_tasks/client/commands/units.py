@@ -23,6 +23,7 @@ from gpu_tasks.client.commands.task_runs import (
     out_option,
     show_result,
 )
+from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import (
@@ -31,7 +32,6 @@ from gpu_tasks.client.results import (
     ResultError,
     answer_rows,
     completions_of,
-    cost_of,
     paid_output,
     progress,
     winner_of,
@@ -48,7 +48,7 @@ from gpu_tasks.market.training.terms import SLOTS_MAX
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
-from wallet.output import Account, Grains, Output, harmless
+from wallet.output import Account, Output, harmless
 from wallet.session import CallFailedError, WalletSession
 from wallet.trust import hash_typed
 
@@ -144,7 +144,8 @@ def result(session: WalletSession, unit: str, key_text: str, out: Path | None, f
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
-                session.output.facts(await row_of(client, blobs, key, unit_id, found, None, view, final))
+                row = await row_of(client, blobs, key, unit_id, found, None, view, final)
+                session.output.facts(row | {"sums": (await SpentMoney(client).of(unit_id, found)).facts()})
                 return
             _require_settled(found, unit_id)
             completions = await completions_of(client, blobs, key, unit_id, found, final)
@@ -171,7 +172,7 @@ async def _write_output(
         "prompt": shown[0].prompt if len(shown) == 1 else f"{len(shown)} requests",
         "workload": None if found.form is None else found.form.name,
         "payee": None if winner is None else Account(winner.owner),
-        "cost": Grains(cost_of(unit)),
+        **(await SpentMoney(client).of(unit_id, unit)).facts(),
         "output_bytes": len(content),
         "written_to": str(written),
     }

@@ -14,10 +14,11 @@ from gpu_tasks.batches.outcomes import Completed
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
+from gpu_tasks.client.costs.spent import paid_and_returned
 from gpu_tasks.client.file_runs.plan import FilePlan
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
-from gpu_tasks.client.results import ResultError, cost_of, paid_output
+from gpu_tasks.client.results import ResultError, paid_output
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -39,8 +40,6 @@ class AnswersSoFar:
     failed: int = 0
     tokens: int = 0
     units: int = 0
-    paid: int = 0
-    """Grains, for the units that ended in this run."""
 
 
 class FileAnswers:
@@ -111,29 +110,28 @@ class FileAnswers:
                 self.found.tokens += outcome.tokens_out
             else:
                 errors.append(self._writer.rejected(line, where))
-        self.found.paid += cost_of(unit)
-        self._write(place, answers, errors)
+        self._write(place, answers, errors, unit)
         return True
 
     def _write_failed(self, place: int, unit_id: bytes, unit: Unit | None) -> None:
         code, lines = self._stop.code_of(unit), self._plan.lines_of(place)
         if code is not None:
-            self._write(place, [], [self._writer.stopped(line, code) for line in lines])
+            self._write(place, [], [self._writer.stopped(line, code) for line in lines], unit)
             return
         why = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
-        self._write(
-            place, [], [self._writer.failed(line, UnitPlace(unit_id, index), why) for index, line in enumerate(lines)]
-        )
+        errors = [self._writer.failed(line, UnitPlace(unit_id, index), why) for index, line in enumerate(lines)]
+        self._write(place, [], errors, unit)
 
     def _write_stopped(self, place: int) -> None:
         """The lines of a unit that was never posted, and will not be."""
         assert self._record.stopped is not None, "of a run that was stopped"
         code = CODES[self._record.stopped]
-        self._write(place, [], [self._writer.stopped(line, code) for line in self._plan.lines_of(place)])
+        self._write(place, [], [self._writer.stopped(line, code) for line in self._plan.lines_of(place)], None)
 
-    def _write(self, place: int, answers: Sequence[bytes], errors: Sequence[bytes]) -> None:
-        ends = self._files.add(answers, errors)
-        self._record.note_written(place, len(answers), len(errors), ends)
+    def _write(self, place: int, answers: Sequence[bytes], errors: Sequence[bytes], unit: Unit | None) -> None:
+        """Of a unit that was never posted, or that the chain has forgotten, nothing is known to be paid or back."""
+        ends, money = self._files.add(answers, errors), (0, 0) if unit is None else paid_and_returned(unit)
+        self._record.note_written(place, len(answers), len(errors), ends, money)
         self.found.answered += len(answers)
         self.found.failed += len(errors)
         self.found.units += 1

@@ -24,8 +24,8 @@ TRIES_MAX = 3
 CODES = {"cancelled": CANCELLED, "expired": EXPIRED}
 """What a line says that has no answer, by why its run was stopped."""
 
-SendCall = Callable[[Call], Awaitable[None]]
-"""Sends a call once, and returns when it is final."""
+SendCall = Callable[[Call], Awaitable[int]]
+"""Sends a call once; its fee in grains, when it is final."""
 
 
 def cancel_call(units: Sequence[bytes]) -> Call:
@@ -57,7 +57,7 @@ class RunStop:
         for unit_id in queued:
             self._tries[unit_id] = self._tries.get(unit_id, 0) + 1
         for first in range(0, len(queued), CANCELS_PER_CALL):
-            await self.send(cancel_call(queued[first : first + CANCELS_PER_CALL]))
+            self.record.note_fee(await self.send(cancel_call(queued[first : first + CANCELS_PER_CALL])))
 
     def code_of(self, unit: Unit | None) -> str | None:
         """What the lines of a unit without a result say where that is because the run was stopped."""

@@ -156,6 +156,7 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Pa
         row = as_json(ogpu("--json", "services"))[1]
         assert (row["service"], row["name"], row["workload"], row["open"]) == (1, "second", form.name, True)
         assert (row["unit_of_cost"], row["options"]) == (form.cost_unit, "size=64")
+        assert (row["ramp_blocks"], row["lease_blocks"], row["pace"]) == (10, 20, None)
 
         post = ["post", str(seeds), "--service", "1", "--racers", "1", "--key", "//Bob"]
         assert "service 1 is offered by 0" in ogpu(*post).output

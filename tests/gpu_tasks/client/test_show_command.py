@@ -17,12 +17,13 @@ from wallet_runner import answer
 
 ALICE, EVE = dev_accounts.stash("Alice"), dev_accounts.stash("Eve")
 TERMS = UnitTerms(10_000_000, 2, b"i" * 32, b"h" * 32, 1, 8)
+SUMS = ("locked", "prepaid", "fees", "paid", "returned", "still_locked", "cost")
 RACERS = (
     Racer(ALICE, b"a" * 32, 0, b"c" * 32, 3, Reveal(b"r" * 32, b"o" * 32, 8, 5)),
     Racer(EVE, b"e" * 32, 0, b"c" * 32, 4, Reveal(b"r" * 32, b"o" * 32, 8, 6)),
 )
 SETTLED = Unit(
-    0, dev_accounts.stash("Bob"), TERMS, 14_000_000, 500_000, 0, 1, 1, UnitState.SETTLED, 1, 10_000_000,
+    0, dev_accounts.stash("Bob"), TERMS, 14_000_000, 500_000, 3, 1, 1, UnitState.SETTLED, 1, 10_000_000,
     racers=RACERS, output_root=b"r" * 32, paid=13_500_000, ended_at=7,
 )  # fmt: skip
 UNITS = {
@@ -44,7 +45,10 @@ def show(url: str, folder: Path, *words: str) -> Result:
 def test_show_says_who_raced_and_was_paid(tmp_path: Path) -> None:
     with chain_with(tmp_path, plant) as url:
         shown = answer(show(url, tmp_path, "--json", "show", SETTLED_UNIT))
-        assert (shown["state"], shown["ended_in_block"], shown["cost"]["grains"]) == ("settled", 7, "13500000")
+        assert (shown["state"], shown["ended_in_block"], shown["paid"]["grains"]) == ("settled", 7, "13500000")
+        assert [shown[name] and shown[name]["grains"] for name in SUMS] == [
+            "14500003", "200000", None, "13500000", "1000000", "3", None,
+        ], "which extrinsic posted it, no block says here"  # fmt: skip
         assert [row["answer"] for row in shown["race"]] == ["0x" + (b"r" * 32).hex()] * 2
         paid = {row["to"]: (row["account"], row["amount"]["grains"]) for row in shown["payments"]}
         assert paid["winner"] == (ss58.encode(ALICE), "9800000")

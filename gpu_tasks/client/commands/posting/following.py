@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -15,9 +15,11 @@ from gpu_tasks.client.batches.progress import BatchProgress
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.runs import counts_of, run_id, state_of
+from gpu_tasks.client.batches.sums import UnitSums
 from gpu_tasks.client.batches.writing import LineWriter
 from gpu_tasks.client.commands.posting.once import Selling, post_once
 from gpu_tasks.client.commands.units import counted
+from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.file_runs.answers import AnswersSoFar, FileAnswers
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, wish_of
 from gpu_tasks.client.file_runs.stopping import RunStop, SendCall
@@ -27,7 +29,6 @@ from gpu_tasks.data import market_reads
 from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.output import Grains
 from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
 from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
@@ -108,24 +109,39 @@ async def post_units(
             session.output, client, postings, key, run.selling, run.units, run.names,
             is_over=stop.is_due, places=places, sends=sends,
         )  # fmt: skip
-        for part in postings.parts:
-            for place, unit in zip(part.places, part.units, strict=True):
-                if place not in record.posted:
-                    record.note_posted(place, unit)
+        posted = [
+            (place, unit)
+            for part in postings.parts
+            for place, unit in zip(part.places, part.units, strict=True)
+            if place not in record.posted
+        ]
+        for (place, unit), sums in zip(posted, await _sums_of(client, [unit for _, unit in posted]), strict=True):
+            record.note_posted(place, unit, sums)
         postings.forget()
+
+
+async def _sums_of(client: ChainClient, units: Sequence[str]) -> list[UnitSums]:
+    """What units lock that were posted just now; of one that the chain has forgotten already, nothing is known."""
+    ids, spent = [bytes.fromhex(unit) for unit in units], SpentMoney(client)
+    found = await market_reads.units(client, ids, await client.finalized())
+    return [
+        UnitSums(fees=None) if unit is None else replace(await spent.of(unit_id, unit), paid=0, returned=0)
+        for unit_id, unit in zip(ids, found, strict=True)
+    ]
 
 
 def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) -> SendCall:
     """Sends the calls by which units are taken back: each once, and noted first."""
     notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
 
-    async def send(call: Call) -> None:
+    async def send(call: Call) -> int:
         outcome = await send_once(client, call, key, notes, note, tip=tip)
         if outcome.error is not None:
             raise CallFailedError(
                 f"taking units back failed in block {outcome.block_number}: {outcome.error}. Repeat the same command: "
                 "nothing more is posted, and what waits is taken back"
             )
+        return outcome.fee
 
     return send
 
@@ -147,7 +163,7 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
             "failed": counts.failed - refused,
             "refused": refused,
             "tokens_now": end.found.tokens,
-            "paid_now": Grains(end.found.paid),
+            **end.record.total.facts(),
             "results": file.plan.output,
             "errors": file.plan.errors,
         }

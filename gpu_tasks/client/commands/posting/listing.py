@@ -13,7 +13,7 @@ from gpu_tasks.client.batches.runs import run_named, runs_of, state_of
 from gpu_tasks.client.commands.posting.once import postings_option
 from wallet.session import WalletSession, explained
 
-COLUMNS = ("run", "status", "total", "completed", "failed", "results")
+COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
 
 
 @click.command()
@@ -21,7 +21,7 @@ COLUMNS = ("run", "status", "total", "completed", "failed", "results")
 @postings_option
 @click.pass_obj
 def batch(session: WalletSession, run: str | None, postings: Path) -> None:
-    """Say how RUN stands, a file posted with --out: its status and how many are answered; or list all runs.
+    """Say how RUN stands, a file posted with --out: its status, how many are answered, its cost; or list all runs.
 
     A RUN is named by its file of results, or its id. Its own record is read, and no node is asked; with --json (before
     the command) it is OpenAI's batch object. The words are OpenAI's too: in_progress, finalizing, completed, expired,
@@ -38,6 +38,7 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
             click.echo(state.json())
             return
         facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
+        facts |= state.sums.facts()
         times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
         session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
 
@@ -51,6 +52,7 @@ def _row(state: BatchState) -> dict[str, Any]:
         "total": state.counts.total,
         "completed": state.counts.completed,
         "failed": state.counts.failed,
+        "cost": state.sums.facts()["cost"],
         "results": state.output_file,
     }
 

@@ -144,7 +144,7 @@ def test_entries_that_cannot_stand_there(tmp_path: Path, entries: list[object]) 
 def test_a_record_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     story(tmp_path)
     size = journal(tmp_path).stat().st_size
-    monkeypatch.setattr(record_file, "RECORD_BYTES_MAX", size + 70)
+    monkeypatch.setattr(record_file, "RECORD_BYTES_MAX", size + 110)
     with opened(tmp_path) as record:
         record.note_posted(2, "")
         with pytest.raises(BatchRecordError, match="split the file"):

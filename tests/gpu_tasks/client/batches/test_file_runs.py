@@ -24,6 +24,7 @@ from gpu_tasks.client.batches.lines import BatchFileError, FileForm
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.runs import state_of
+from gpu_tasks.client.batches.sums import UnitSums
 from gpu_tasks.client.batches.writing import LineWriter
 from gpu_tasks.client.file_runs import answers as answering
 from gpu_tasks.client.file_runs.answers import TRIES, FileAnswers
@@ -143,10 +144,10 @@ class Ends:
         with BatchRecord.open(folder / "records", *self.plan.record_of) as record:
             record.begin(self.plan.plan)
             for place, unit in enumerate(UNITS[:posted]):
-                record.note_posted(place, unit.hex())
+                record.note_posted(place, unit.hex(), UnitSums(10, 1, 3))
         monkeypatch.setattr(answering, "moments", self._moments)
         monkeypatch.setattr(answering, "paid_output", self._paid)
-        monkeypatch.setattr(answering, "cost_of", lambda _: 5)
+        monkeypatch.setattr(answering, "paid_and_returned", lambda _: (5, 2))
         monkeypatch.setattr(market_reads, "units", self._units)
         monkeypatch.setattr(market_reads, "is_development", lambda _: True)
 
@@ -181,12 +182,13 @@ class Ends:
                 left = asyncio.run(run.follow(enough))
             return left, [record.written[place] for place in sorted(record.written)]
 
-    async def _take_back(self, call: Call) -> None:
+    async def _take_back(self, call: Call) -> int:
         units = [inner.named_arguments["unit"] for inner in call.named_arguments["calls"]]
         self.calls.append(units)
         for unit in units:
             if unit not in self.drawn:
                 self.states[unit] = REFUNDED
+        return 4
 
     def record(self) -> BatchRecord:
         """As it is on the disk now."""
@@ -211,6 +213,7 @@ def test_units_end_in_every_way_and_each_line_is_told_once(tmp_path: Path, monke
     assert told[2]["code"] == "invalid_request"
     assert "refunded in block 9: no result in the time" in told[3]["message"]
     assert "has forgotten this unit" in told[5]["message"]
+    assert ends.record().total == UnitSums(30, 3, 9, 10, 4), "of the one that the chain forgot, nothing is known"
     assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)]), "nothing is left to ask for"
 
 
@@ -259,6 +262,7 @@ def test_a_cancelled_run_takes_back_what_waits_and_keeps_what_was_answered(
     assert (state["status"], state["request_counts"]) == ("cancelled", {"total": 5, "completed": 1, "failed": 4})
     assert 0 < state["created_at"] <= state["cancelling_at"] <= state["cancelled_at"]
     assert not list((tmp_path / "records").glob("*.cancel"))
+    assert ends.record().total == UnitSums(20, 2, 6 + 4, 10, 4), "taking back has its fee"
     assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)]), "nothing is left to do"
 
 
@@ -303,13 +307,16 @@ def test_a_run_that_is_answered_is_not_stopped_any_more(tmp_path: Path, monkeypa
 def test_taking_back_is_done_in_calls_of_bounded_size() -> None:
     calls: list[Call] = []
 
-    async def send(call: Call) -> None:
+    async def send(call: Call) -> int:
         calls.append(call)
+        return 4
 
-    record: Any = SimpleNamespace()
+    fees: list[int] = []
+    record: Any = SimpleNamespace(note_fee=fees.append)
     many: Any = [(number.to_bytes(32, "little"), QUEUED) for number in range(2 * CANCELS_PER_CALL + 1)]
     asyncio.run(RunStop(record, send).take_back(many))
     assert [len(call.named_arguments["calls"]) for call in calls] == [CANCELS_PER_CALL, CANCELS_PER_CALL, 1]
+    assert fees == [4, 4, 4], "each is written down with the run's costs"
 
 
 class BrokenOffError(Exception):
@@ -344,7 +351,9 @@ def test_broken_off_before_any_write_a_cancelled_run_ends_the_same(
             assert state_of(ends.record()).status == "cancelled"
         if is_over:
             break
-    assert broken == 22, "the stop, the end, and for three units two writes of results and an entry; before and after"
+    assert broken == 24, (
+        "the stop, its fee, the end, and for three units two writes of results and an entry; before and after"
+    )
 
 
 def _torn(monkeypatch: pytest.MonkeyPatch, steps: Iterator[int]) -> None:

@@ -78,6 +78,10 @@ class StoppedFile:
         assert answer.exit_code == 0, answer.output
         return json.loads(answer.stdout)
 
+    def spendable(self, ogpu: Ogpu) -> int:
+        """Grains of the customer."""
+        return int(json.loads(self.post(ogpu, "--max-tokens", "4", "--dry-run").stdout)["spendable"]["grains"])
+
     def errors(self) -> dict[str, str]:
         """By its id, why a line has no answer."""
         lines = [json.loads(line) for line in (self.folder / "out.errors").read_text().splitlines()]
@@ -126,6 +130,31 @@ def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
         assert (again.exit_code, json.loads(again.stdout)) == (1, batch)
         events = json.loads(ogpu("events", "--key", "//Bob", "--from", "1").stdout.splitlines()[-1])
         assert events["event"] == "UnitRefunded"
+
+    on_a_chain(story)
+
+
+def test_a_run_tells_its_costs_as_the_account_has_them(stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def story(ogpu: Ogpu) -> None:
+        def grains() -> dict[str, int]:
+            return {name: int(sum_["grains"]) for name, sum_ in stopped.batch(ogpu, str(stopped.out))["costs"].items()}
+
+        before = stopped.spendable(ogpu)
+        asked = json.loads(stopped.post(ogpu, "--dry-run").stdout)
+        stopped.begin(ogpu, monkeypatch)
+        begun = grains()
+        assert [begun[name] for name in ("locked", "prepaid")] == [
+            int(asked[name]["grains"]) for name in ("locked", "prepaid")
+        ]
+        assert 0 < begun["fees"] <= int(asked["fees"]["grains"])
+        assert (begun["paid"], begun["returned"]) == (0, 0)
+        assert begun["still_locked"] + begun["cost"] == before - stopped.spendable(ogpu)
+        assert stopped.cancel(ogpu, "--yes").exit_code == 0
+        ended = grains()
+        assert ended["fees"] > begun["fees"], "of taking back"
+        assert ended["paid"] > 0, "a tenth of the bonds"
+        assert ended["still_locked"] == 2 * 10_000_000, "a deposit for each record"
+        assert ended["still_locked"] + ended["cost"] == before - stopped.spendable(ogpu)
 
     on_a_chain(story)
 

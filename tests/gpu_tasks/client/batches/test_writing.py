@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from gpu_tasks.client.batches.batch_object import ERRORS_SHOWN_MAX, BatchState, BatchStatus, RequestCounts, status_of
 from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.batches.progress import BatchProgress
+from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.batches.writing import CANCELLED, EXPIRED, LineAnswer, LineWriter, UnitPlace
+from wallet.output import plain
 
 LINE = BatchLine(7, "a", "Once", 4, {}, bytes(32))
 NAMELESS = BatchLine(8, None, "Once", 4, {}, bytes(32))
@@ -159,6 +161,7 @@ def state(**fields: Any) -> dict[str, Any]:
         "error_file": "/err",
         "counts": RequestCounts(10, 3, 1),
         "completion_window": "24h",
+        "sums": UnitSums(9, 2, 1, 3, 5),
     }
     found: dict[str, Any] = json.loads(BatchState(**{**given_fields, **fields}).json())
     return found
@@ -186,6 +189,7 @@ def test_the_batch_object() -> None:
         "cancelled_at": None,
         "request_counts": {"total": 10, "completed": 3, "failed": 1},
         "metadata": None,
+        "costs": plain(UnitSums(9, 2, 1, 3, 5).facts()),
     }
     with pytest.raises(AssertionError):
         state(times={"tomorrow": 1})
@@ -297,3 +301,25 @@ def test_an_empty_run_is_done() -> None:
 def test_all_is_said_only_of_all(requests: int, answered: int, now: int) -> None:
     found = progress(requests=requests, answered=min(answered, requests), failed=0, now=now)
     assert (found.permille == 1000) == (found.seconds_left == 0) == (found.done == requests)
+
+
+AMOUNTS = st.integers(0, 10**15)
+
+
+@st.composite
+def unit_sums(draw: st.DrawFn) -> UnitSums:
+    paid, returned, still = draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS)
+    return UnitSums(paid + returned + still, draw(AMOUNTS), draw(st.none() | AMOUNTS), paid, returned)
+
+
+@given(unit_sums(), unit_sums())
+def test_what_was_locked_is_paid_returned_or_locked_still(one: UnitSums, other: UnitSums) -> None:
+    both = one + other
+    assert both.locked == both.paid + both.returned + both.still_locked
+    assert both.still_locked == one.still_locked + other.still_locked
+    costs = [one.cost, other.cost]
+    assert both.cost == (None if None in costs else sum(cost or 0 for cost in costs))
+    assert one + NOTHING == one
+    shown = both.facts()
+    assert list(shown) == ["locked", "prepaid", "fees", "paid", "returned", "still_locked", "cost"]
+    assert shown["fees"] == both.fees, "which is not known, rather than nothing"
