@@ -8,6 +8,7 @@ In reading order:
 * `batches`: a file of many requests: read, split into units, taken up again, answered in its form
 * `posting_kind`: what can be posted once: units, and tasks
 * `posting`: from lines of a file to what units are posted with
+* `planning`: what a plan asks a chain
 * `costs`: what units cost: before anything is sent, and later
 * `posting_record`: what is about to be posted, on the disk
 * `posting_once`: posting it, each prompt once
@@ -23,7 +24,6 @@ In reading order:
 * `inventories`: what providers say that their machines have, and how reliable they were
 * `market_view`: offers and late payments at one final block
 * `bid_rows`: the bids of an auction, in rows
-* `planning`: what a plan asks a chain
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases

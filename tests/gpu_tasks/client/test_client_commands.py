@@ -93,6 +93,16 @@ def test_a_dry_run_shows_need_and_balance_and_sends_nothing(prompts: str) -> Non
         cost = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "8", "--anyway", "--dry-run"))
         assert (cost["units"], cost["sent"]) == (2, False)
         assert float(cost["spendable"]["ogpu"]) > float(cost["locked"]["ogpu"]) > 0
+        assert (cost["requests"], cost["tokens_in"], cost["tokens_out_at_most"]) == (2, 17, 128)
+        assert (cost["price_at_draw"], cost["expected"], cost["devices"]) == (None, None, 1), "8 owners offer it never"
+        one = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run"))
+        assert (one["price_at_draw"]["ogpu"], one["drawn_after_blocks"]) == ("0.022", 3)
+        assert (one["price_at_last"]["ogpu"], one["price_at_last_after_blocks"]) == ("0.05", 10)
+        gone = int(one["prepaid"]["grains"]) + int(one["fees"]["grains"])
+        assert gone < int(one["expected"]["grains"]) < int(one["most"]["grains"])
+        assert one["ends_after_blocks"] == one["ends_after_seconds"] == 3 + 3 + 4, "132 tokens, 64 to a block"
+        shown = ogpu("post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run").output
+        assert "you pay 0.022 oGPU per thousand tokens; that rises to 0.05 after 10 blocks without a draw" in shown
 
     on_a_chain(story)
 

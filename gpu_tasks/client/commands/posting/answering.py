@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.commands.posting.following import FollowedFile, follow_file, require_answers, show_end
 from gpu_tasks.client.commands.posting.once import Manner, show_and_ask
 from gpu_tasks.client.commands.units import counted
+from gpu_tasks.client.costs.estimates import Estimate, estimate_of, refused_facts
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file
 from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.offers import ServiceError, form_of, open_service, require_judges, require_owners, usual_price
@@ -28,8 +30,17 @@ class _Planned:
     file: FilePlan
     cost: PostingCost
     available: int
+    estimate: Estimate | None
     unsold: str | None
     """Why nothing more can be posted."""
+
+    def facts(self, *, is_for_programs: bool) -> dict[str, Any] | None:
+        """The estimate as it is shown: what is bought, and which lines are not."""
+        if self.estimate is None:
+            return None
+        facts = self.estimate.facts(is_for_programs=is_for_programs)
+        refused = refused_facts(self.file.read.refused, is_for_programs=is_for_programs)
+        return {"requests": facts.pop("requests"), **refused, **facts}
 
 
 def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileWish, manner: Manner) -> None:
@@ -47,7 +58,10 @@ def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileW
 
     session.run(look)
     plan = planned[0]
-    show_and_ask(session.output, plan.cost, plan.available, is_asked=manner.asks, is_shown=manner.dry_run)
+    show_and_ask(
+        session.output, plan.cost, plan.available, is_asked=manner.asks, is_shown=manner.dry_run,
+        estimate=plan.facts(is_for_programs=session.output.as_json),
+    )  # fmt: skip
     if not manner.dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
         session.run(send, tells=True)
@@ -76,7 +90,8 @@ async def _plan(
     available = await spendable(client, account)
     if not manner.dry_run:
         require(available, cost.needed, f"posting {counted(cost.units)}")
-    return _Planned(file, cost, available, unsold)
+    estimate = await estimate_of(client, account, wish, missing, cost, file.terms.form.cost_unit)
+    return _Planned(file, cost, available, estimate, unsold)
 
 
 async def _sold(client: ChainClient, wish: Wish) -> Sold:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.progress import Progress as ProgressBar
@@ -81,10 +82,16 @@ async def post_once(
             return await (run.run(is_over, places) if sends else run.settle_alone())
 
 
-def show_and_ask(output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool) -> None:
-    """The cost, to look at or for somebody at a terminal to agree to; programs that post are asked nothing."""
+def show_and_ask(
+    output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool,
+    estimate: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """The cost, to look at or for somebody at a terminal to agree to; programs that post are asked nothing.
+
+    `estimate` has the cost too, and what else is known of it.
+    """
     amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
-    facts = {"units": cost.units, **amounts, "spendable": Grains(available)}
+    facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
     if is_shown:
         output.facts({**facts, "sent": False})
     elif cost.units and is_asked and making.is_attended():

@@ -18,6 +18,7 @@ from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.units import counted, show_until_ended
+from gpu_tasks.client.costs.estimates import Estimate, estimate_of
 from gpu_tasks.client.file_runs.plan import FileWish
 from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.offers import form_of, open_service, require_judges, require_owners
@@ -144,7 +145,7 @@ def _post_lines(
     async def look(client: ChainClient) -> None:
         payer = session.payer(key_text)
         prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1)))
-        units, named = await _units(client, wish, prompts)
+        units, named, cost_unit = await _units(client, wish, prompts)
         known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
         missing = [unit for place, unit in enumerate(units) if place not in known]
         if missing:
@@ -156,7 +157,8 @@ def _post_lines(
         available = await spendable(client, payer.account)
         if not manner.dry_run:
             require(available, cost.needed, f"posting {counted(cost.units)}")
-        plans.append(_Plan(units, named, cost, available))
+        estimate = await estimate_of(client, payer.account, wish, missing, cost, cost_unit)
+        plans.append(_Plan(units, named, cost, available, estimate))
 
     async def send(client: ChainClient) -> None:
         key, (plan,) = session.key(key_text), plans
@@ -174,7 +176,11 @@ def _post_lines(
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
 
     session.run(look)
-    show_and_ask(session.output, plans[0].cost, plans[0].available, is_asked=manner.asks, is_shown=manner.dry_run)
+    estimate = plans[0].estimate
+    show_and_ask(
+        session.output, plans[0].cost, plans[0].available, is_asked=manner.asks, is_shown=manner.dry_run,
+        estimate=None if estimate is None else estimate.facts(is_for_programs=session.output.as_json),
+    )  # fmt: skip
     if not manner.dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
         session.run(send)
@@ -223,6 +229,7 @@ class _Plan:
     named: list[Prompt]
     cost: PostingCost
     available: int
+    estimate: Estimate | None
 
 
 def _title(posted: int, cost: PostingCost) -> str:
@@ -230,12 +237,12 @@ def _title(posted: int, cost: PostingCost) -> str:
     return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
 
 
-async def _units(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> tuple[list[UnitWish], list[Prompt]]:
-    """The units, and what stands for each, once the service has been found to sell them."""
+async def _units(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> tuple[list[UnitWish], list[Prompt], str]:
+    """The units, what stands for each, and what they are counted in, once the service has been found to sell them."""
     service = await open_service(client, wish.service)
     form = form_of(wish.service, service)
     check_terms(service, form, wish)
-    return units_of(prompts, requests_of(prompts, form, wish), form, wish, service.terms)
+    return *units_of(prompts, requests_of(prompts, form, wish), form, wish, service.terms), form.cost_unit
 
 
 def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:

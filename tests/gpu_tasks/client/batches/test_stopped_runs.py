@@ -141,6 +141,9 @@ def test_a_run_tells_its_costs_as_the_account_has_them(stopped: StoppedFile, mon
 
         before = stopped.spendable(ogpu)
         asked = json.loads(stopped.post(ogpu, "--dry-run").stdout)
+        assert (asked["requests"], asked["units"], asked["refused"]) == (4, 2, 1)
+        (refused,) = asked["refused_first"]
+        assert (refused["line"], refused["code"]) == (3, "unsupported_parameter")
         stopped.begin(ogpu, monkeypatch)
         begun = grains()
         assert [begun[name] for name in ("locked", "prepaid")] == [

@@ -1,0 +1,208 @@
+"""What posting comes to, said before anything is sent: tokens, prices, what it costs, and when it may be over.
+
+Always: what is expected is said under its condition: drawn as soon as can be, and every token that is allowed comes;
+what cannot be known now is not said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_tasks.batches.work import PRICED, TOKEN, price_of, work_of
+from gpu_tasks.client.batches.lines import LineError
+from gpu_tasks.client.offers import asks_of, own_accounts
+from gpu_tasks.client.planning import slot_ms
+from gpu_tasks.client.posting import AskedUnit, PostingCost, Wish
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.rules import UnitRules
+from gpu_tasks.market.inference.services import ServiceTerms
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.output import Grains
+
+DRAWN_AFTER = BEACON_DELAY + 1
+"""Blocks from its post to the draw of a unit that somebody can take."""
+SETTLED_AFTER = 4
+"""Blocks from the last commit to the payment, usually: its block is final, results are opened, and that is settled."""
+REFUSED_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RisingPrice:
+    """Grains per thousand output tokens: what a unit pays that is drawn as soon as can be, and what it pays at last."""
+
+    drawn_after: int
+    """Blocks from its post."""
+    at_draw: int
+    at_last: int
+    last_after: int
+    """Blocks from its post."""
+
+    def sentence(self, unit: str) -> str:
+        """For people, per thousand tokens, or whatever the workload counts."""
+        first = f"drawn after {self.drawn_after} blocks you pay {format_amount(self.at_draw)} oGPU per thousand {unit}s"
+        if self.at_draw == self.at_last:
+            return f"{first}, the most"
+        return f"{first}; that rises to {format_amount(self.at_last)} after {self.last_after} blocks without a draw"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What posting some units comes to."""
+
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    """At most."""
+    work: int
+    """Of all these tokens."""
+    cost: PostingCost
+    price: RisingPrice | None
+    """None where too few offer the service at this price now."""
+    expected: int | None
+    """Grains that are gone in the end, fees among them."""
+    devices: int
+    """That offer the service at this price now."""
+    blocks: int | None
+    """Until all are paid, if these devices have nothing else to do and are as slow as the service allows for."""
+    slot_ms: int
+    cost_unit: str
+    """What the workload counts: token, step, product."""
+
+    @property
+    def seconds(self) -> int | None:
+        """As long as these blocks take."""
+        return None if self.blocks is None else -(-self.blocks * self.slot_ms // 1_000)
+
+    def facts(self, *, is_for_programs: bool) -> dict[str, Any]:
+        """In the order in which they are shown; the sentences are for people."""
+        cost, price = self.cost, self.price
+        found: dict[str, Any] = {
+            "requests": self.requests,
+            "units": cost.units,
+            "tokens_in": self.tokens_in,
+            "tokens_out_at_most": self.tokens_out,
+            "locked": Grains(cost.locked),
+            "prepaid": Grains(cost.prepaid),
+            "fees": Grains(cost.fees),
+            "expected": _grains(self.expected),
+            "most": Grains(cost.most),
+            "expected_per_thousand": _grains(self._per_thousand(self.expected)),
+            "most_per_thousand": _grains(self._per_thousand(cost.most)),
+        }
+        if not is_for_programs:
+            return found | {
+                "price": "too few offer the service at this price now"
+                if price is None
+                else price.sentence(self.cost_unit),
+                "expected_end": self._end(),
+            }
+        return found | {
+            "drawn_after_blocks": price and price.drawn_after,
+            "price_at_draw": price and Grains(price.at_draw),
+            "price_at_last": price and Grains(price.at_last),
+            "price_at_last_after_blocks": price and price.last_after,
+            "devices": self.devices,
+            "ends_after_blocks": self.blocks,
+            "ends_after_seconds": self.seconds,
+        }
+
+    def _per_thousand(self, amount: int | None) -> int | None:
+        """What so much is for a thousand tokens, counted as the service prices them; rounded up."""
+        return None if amount is None or not self.work else -(-amount * PRICED // self.work)
+
+    def _end(self) -> str:
+        if self.blocks is None:
+            return "not known: nobody says how fast this is computed"
+        devices = (
+            "the 1 device that offers it is" if self.devices == 1 else f"the {self.devices} devices that offer it are"
+        )
+        return f"within about {self.blocks:,} blocks ({self.seconds:,} s), if {devices} free"
+
+
+def refused_facts(refused: Sequence[LineError], *, is_for_programs: bool) -> dict[str, Any]:
+    """How many lines of a file ask for nothing that can be bought, and why the first do."""
+    first = [{"line": error.number, "code": error.code, "message": error.message} for error in refused[:REFUSED_SHOWN]]
+    if is_for_programs:
+        return {"refused": len(refused), "refused_first": first}
+    why = "; ".join(f"line {error['line']}: {error['message']}" for error in first)
+    more = f"; and {len(refused) - len(first):,} more" if len(refused) > len(first) else ""
+    return {"refused": f"{len(refused):,}: {why}{more}" if refused else "0"}
+
+
+async def estimate_of(
+    client: ChainClient, account: bytes, wish: Wish, units: Sequence[AskedUnit], cost: PostingCost, cost_unit: str
+) -> Estimate | None:
+    """What posting these units comes to, by who offers their service now; None without any, or without its service."""
+    at = await client.finalized()
+    service = await market_reads.service(client, wish.service, at)
+    if service is None or not units:
+        return None
+    terms = service.terms
+    own, devices = await own_accounts(client, account, at), await market_reads.devices_for(client, wish.service, at)
+    suiting = [status for status in devices if status.device.owner not in own and not status.device.is_paused]
+    suiting = [status for status in suiting if dict(status.offers)[wish.service].ask <= wish.rate_max]
+    price = rising_price(terms, wish, asks_of(suiting, wish.service).values())
+    works = [work_of(terms.input_share, unit.tokens_in, unit.tokens_max) for unit in units]
+    return Estimate(
+        requests=sum(unit.count for unit in units),
+        tokens_in=sum(unit.tokens_in for unit in units),
+        tokens_out=sum(unit.tokens_max for unit in units),
+        work=sum(works),
+        cost=cost,
+        price=price,
+        expected=None if price is None else await _expected(client, terms, wish, units, works, price, cost),
+        devices=len(suiting),
+        blocks=blocks_of(terms, works, wish.racers, len(suiting), price),
+        slot_ms=slot_ms(client),
+        cost_unit=cost_unit,
+    )
+
+
+def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> RisingPrice | None:
+    """What a unit pays, if the lowest asks of so many owners as race for it are met; None where they never are."""
+    met = sorted(asks)[wish.racers - 1 : wish.racers]
+    if not met or met[0] > wish.rate_max:
+        return None
+    age = max(DRAWN_AFTER, money.age_of_price(terms.price_min, wish.rate_max, met[0], terms.ramp))
+    at_draw = money.ramped_price(terms.price_min, wish.rate_max, age, terms.ramp)
+    return RisingPrice(age, at_draw, wish.rate_max, terms.ramp)
+
+
+def blocks_of(
+    terms: ServiceTerms, works: Sequence[int], racers: int, devices: int, price: RisingPrice | None
+) -> int | None:
+    """Until these units are paid, shared by so many devices that have the pace of the service; None without one."""
+    if price is None or not terms.pace or not devices:
+        return None
+    longest = max(-(-sum(works) * racers // devices), *works)
+    return price.drawn_after + -(-longest // (terms.pace * TOKEN)) + SETTLED_AFTER
+
+
+async def _expected(
+    client: ChainClient, terms: ServiceTerms, wish: Wish, units: Sequence[AskedUnit], works: Sequence[int],
+    price: RisingPrice, cost: PostingCost,
+) -> int:  # fmt: skip
+    """Price at the draw, audits, and a witness where there is one; beside what is gone at once."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for unit, work in zip(units, works, strict=True):
+        floor = price_of(terms.price_min, work)
+        counts[money.ramped_price(floor, unit.price_max, price.drawn_after, terms.ramp), unit.count] += 1
+    rules = UnitRules(witness_share=await client.read(InferenceMarket.witness_share.item))
+    total = cost.prepaid + cost.fees
+    for (paid, requests), count in counts.items():
+        quote = await market_reads.quote(client, wish.service, paid, 1, requests)
+        assert quote is not None, "of a service that is there"
+        witness = money.witness_pay(rules, paid) if wish.racers > 1 else 0
+        total += count * (quote.cost_max - quote.prepaid + witness)
+    return total
+
+
+def _grains(amount: int | None) -> Grains | None:
+    return None if amount is None else Grains(amount)
