@@ -68,7 +68,9 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
 
 def why_queued(unit: Unit, view: MarketView) -> str:
     """A sentence: what keeps the unit in the queue, and until when it may stay there."""
-    return f"{_reason(unit, view)}; refunded at block {unit.posted_at + unit.rules.queue_blocks} if nobody takes it"
+    return (
+        f"{reason_queued(unit, view)}; refunded at block {unit.posted_at + unit.rules.queue_blocks} if nobody takes it"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class _Slot:
     is_free: bool
 
 
-def _reason(unit: Unit, view: MarketView) -> str:
+def reason_queued(unit: Unit, view: MarketView) -> str:
+    """What keeps a unit in the queue."""
     needed = unit.terms.racers
     slots = _slots(unit, view)
     if _owners(slots) < needed:

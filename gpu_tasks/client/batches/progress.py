@@ -25,6 +25,10 @@ class BatchProgress:
     done_before: int
     """Requests that had ended by then."""
     now: int
+    foretold: int | None = None
+    """Seconds from `began_at` that all of it was said to take, before anything had ended."""
+    standing: str = ""
+    """What the units that have not ended are at."""
 
     @property
     def done(self) -> int:
@@ -44,12 +48,12 @@ class BatchProgress:
 
     @property
     def seconds_left(self) -> int | None:
-        """What is left at the rate so far, rounded up; None while nothing is known."""
+        """What is left at the rate so far, rounded up, or of what was foretold; None while nothing is known."""
         left, lately, seconds = self.requests - self.done, self.done - self.done_before, self.now - self.began_at
         if left <= 0:
             return 0
         if lately <= 0 or seconds <= 0 or self.units_ended < ENDED_LEAST:
-            return None
+            return None if self.foretold is None or seconds >= self.foretold else self.foretold - seconds
         return -(-left * seconds // lately)
 
     def sentence(self, unit: str) -> str:
@@ -59,6 +63,7 @@ class BatchProgress:
         said += f", {self.tokens:,} {unit}s" if self.tokens != 1 else f", 1 {unit}"
         if self.seconds_left == 0:
             return said
+        said += f"; {self.standing}" if self.standing else ""
         return f"{said}; {_time_left(self.seconds_left)}"
 
 

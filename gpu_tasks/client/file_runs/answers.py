@@ -16,6 +16,7 @@ from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
 from gpu_tasks.client.file_runs.plan import FilePlan
+from gpu_tasks.client.file_runs.standing import standing_of
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, paid_output
@@ -47,9 +48,9 @@ class FileAnswers:
 
     def __init__(
         self, client: ChainClient, key: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
-        writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar], None],
+        writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None],
     ) -> None:  # fmt: skip
-        """`tell` hears of each unit whose answers are written, and of each look at the chain."""
+        """`tell` hears of each look at the chain what came, and what the open units are at."""
         self._client, self._key, self._plan, self._stop = client, key, plan, stop
         self._record, self._files, self._writer, self._tell = record, files, writer, tell
         self._tries: dict[int, int] = {}
@@ -90,7 +91,8 @@ class FileAnswers:
                 self._write_failed(place, unit_id, unit)
             elif not await self._write_paid(blobs, place, unit_id, unit, final):
                 left.append(place)
-        self._tell(self.found)
+        standing = [unit for unit in units if unit is not None and is_open(unit)]
+        self._tell(self.found, await standing_of(self._client, standing, len(self._record.to_post()), final))
         return left
 
     async def _write_paid(self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, final: bytes) -> bool:
@@ -135,7 +137,6 @@ class FileAnswers:
         self.found.answered += len(answers)
         self.found.failed += len(errors)
         self.found.units += 1
-        self._tell(self.found)
 
 
 async def _nothing() -> AsyncIterator[None]:

@@ -52,7 +52,10 @@ def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileW
 
     async def send(client: ChainClient) -> None:
         plan, key = planned[0], session.key(key_text)
-        end = await follow_file(session, client, key, plan.file, wanted, manner.tip, posts=plan.unsold is None)
+        foretold = None if plan.estimate is None else plan.estimate.seconds
+        end = await follow_file(
+            session, client, key, plan.file, wanted, manner.tip, posts=plan.unsold is None, foretold=foretold
+        )
         show_end(session, end, plan.file)
         _require_all(end, plan, wanted)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as ProgressBar
+from rich.table import Column
 
 from gpu_tasks.client.batches.lines import FileForm
 from gpu_tasks.client.batches.progress import BatchProgress
@@ -37,6 +39,7 @@ UNITS_PER_DEVICE, UNITS_OPEN_LEAST = 8, 32
 """Of one file, open at once: a unit that nobody takes in time is refunded, so a long file goes as it is answered."""
 TELL_SECONDS = 60
 """Where no bar is seen, how far a run is is told so often at most."""
+BAR_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,12 @@ class FollowedFile:
 
 async def follow_file(
     session: WalletSession, client: ChainClient, key: Keypair, file: FilePlan, wanted: FileWish, tip: int, *,
-    posts: bool = True,
+    posts: bool = True, foretold: int | None = None,
 ) -> FollowedFile:  # fmt: skip
-    """Post what is missing, unless told not to, and write answers until all that was posted has ended."""
+    """Post what is missing, unless told not to, and write answers until all that was posted has ended.
+
+    `foretold`: seconds that it may take.
+    """
     with BatchRecord.open(wanted.records, *file.record_of) as record, _files(record, wanted) as files:
         if record.plan is None:
             record.begin(file.plan)
@@ -76,7 +82,7 @@ async def follow_file(
         wish = wish_of(file.plan.settings)
         selling = Selling(wish.service, wish.racers, tip)
         run = PostedRun(wanted.records, file.postings_of, selling, file.units(), file.names())
-        shown = _FollowedBar(session, file, _done(record))
+        shown = _FollowedBar(session, file, _done(record), foretold)
         answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell)
         while True:
             at_once = await _units_at_once(client, wish.service)
@@ -188,16 +194,19 @@ async def _units_at_once(client: ChainClient, service: int) -> int:
 class _FollowedBar:
     """How far a file is: a bar, or a sentence now and then where none is seen."""
 
-    def __init__(self, session: WalletSession, file: FilePlan, done_before: int) -> None:
+    def __init__(self, session: WalletSession, file: FilePlan, done_before: int, foretold: int | None) -> None:
         """Nothing has come yet; `with self.bar` shows it."""
         self._output, self._unit = session.output, file.terms.form.cost_unit
         self._total, self._before, self._began_at = len(file.read.loads), done_before, int(time.time())
-        self._told_at = self._began_at
-        self.bar = ProgressBar(console=session.output.console, disable=session.output.as_json, transient=True)
+        self._foretold, self._told_at = foretold, 0
+        text = TextColumn("{task.description}", table_column=Column(overflow="fold"))  # it is read to its end
+        self.bar = ProgressBar(
+            BarColumn(BAR_WIDTH), text, console=session.output.console, disable=session.output.as_json, transient=True
+        )
         self._task = self.bar.add_task("answers", total=self._total, completed=done_before)
 
-    def tell(self, found: AnswersSoFar) -> None:
-        """What has come by now."""
+    def tell(self, found: AnswersSoFar, standing: str) -> None:
+        """What has come by now, and what is awaited."""
         progress = BatchProgress(
             requests=self._total,
             answered=self._before + found.answered,
@@ -207,6 +216,8 @@ class _FollowedBar:
             began_at=self._began_at,
             done_before=self._before,
             now=int(time.time()),
+            foretold=self._foretold,
+            standing=standing,
         )
         said = progress.sentence(self._unit)
         self.bar.update(self._task, completed=progress.done, description=said)

@@ -135,6 +135,7 @@ class Ends:
         self.states: dict[bytes, Any] = dict.fromkeys(UNITS, SimpleNamespace(state=UnitState.RACING))
         self.served: set[bytes] = set(UNITS)
         self.looks = 0
+        self.heard: list[tuple[int, str]] = []
         self.calls: list[list[bytes]] = []
         """The units that were taken back, call by call."""
         self.drawn: set[bytes] = set()
@@ -148,6 +149,7 @@ class Ends:
         monkeypatch.setattr(answering, "moments", self._moments)
         monkeypatch.setattr(answering, "paid_output", self._paid)
         monkeypatch.setattr(answering, "paid_and_returned", lambda _: (5, 2))
+        monkeypatch.setattr(answering, "standing_of", self._standing)
         monkeypatch.setattr(market_reads, "units", self._units)
         monkeypatch.setattr(market_reads, "is_development", lambda _: True)
 
@@ -178,7 +180,7 @@ class Ends:
                 writer = LineWriter(FileForm.LINES, None, FORM.name, 0)
                 key: Any = SimpleNamespace()
                 stop = RunStop(record, self._take_back)
-                run = FileAnswers(client, key, self.plan, record, files, writer, stop, lambda _: None)
+                run = FileAnswers(client, key, self.plan, record, files, writer, stop, self._hear)
                 left = asyncio.run(run.follow(enough))
             return left, [record.written[place] for place in sorted(record.written)]
 
@@ -193,6 +195,12 @@ class Ends:
     def record(self) -> BatchRecord:
         """As it is on the disk now."""
         return BatchRecord.look(journal_of(self.folder / "records", *self.plan.record_of))
+
+    async def _standing(self, client: object, units: list[Any], not_posted: int, final: bytes) -> str:
+        return f"{len(units)} open, {not_posted} not posted"
+
+    def _hear(self, found: answering.AnswersSoFar, standing: str) -> None:
+        self.heard.append((found.answered, standing))
 
     async def _final(self) -> bytes:
         return b"f" * 32
@@ -222,6 +230,7 @@ def test_few_enough_open_units_are_a_reason_to_post_more(tmp_path: Path, monkeyp
     ends.settle(1)
     assert ends.follow(2) == ([0, 2], [(1, 1)])
     assert (ends.looks, "ended" in ends.record().times) == (1, False)
+    assert ends.heard == [(1, "2 open, 0 not posted")]
     ends.settle(0, 2)
     assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
 

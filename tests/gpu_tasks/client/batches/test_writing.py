@@ -1,6 +1,7 @@
 """Results and errors in the form of the input, a run as OpenAI's batch object, and how far it is."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -271,6 +272,18 @@ def test_how_far_a_run_is() -> None:
 def test_nothing_is_said_where_nothing_is_known(fields: dict[str, int]) -> None:
     assert progress(**fields).seconds_left is None
     assert progress(**fields).sentence("token").endswith("; too early to say when it ends")
+
+
+def test_until_anything_has_ended_what_was_foretold_is_said() -> None:
+    found = progress(answered=0, failed=0, tokens=0, units_ended=0, foretold=100)
+    said = replace(found, standing="units: 5 racing on 10 devices").sentence("token")
+    assert said == "0 of 1,000 done (0 %), 0 tokens; units: 5 racing on 10 devices; less than a minute left"
+    assert (found.seconds_left, replace(found, now=199).seconds_left, replace(found, now=200).seconds_left) == (
+        40,
+        1,
+        None,
+    )
+    assert progress(foretold=100_000).seconds_left == 134, "what it does now says more"
 
 
 def test_a_run_taken_up_again_goes_by_what_it_does_now() -> None:

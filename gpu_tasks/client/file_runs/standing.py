@@ -1,0 +1,40 @@
+"""Why of a file nothing more is done yet: how many of its units race, are opened, are judged, or wait, and for what.
+
+Always: of one final block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_tasks.client.waiting import look, reason_queued
+from gpu_tasks.market.inference.units import Unit, UnitState
+from wallet.client import ChainClient
+
+
+async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: int, final: bytes) -> str:
+    """A sentence about the units of a file that are open, and how many are still to be posted."""
+    said = [*_at_work(units)]
+    if not_posted:
+        said.append(f"{not_posted:,} not posted yet")
+    queued = [unit for unit in units if unit.state is UnitState.QUEUED]
+    view = await look(client, queued[:1], final)  # of one: the others ask the same of the same market
+    if view is not None:
+        said.append(f"{len(queued):,} waiting for a draw ({reason_queued(queued[0], view)})")
+    return f"units: {', '.join(said)}" if said else ""
+
+
+def _at_work(units: Sequence[Unit]) -> list[str]:
+    racing = [unit for unit in units if unit.state is UnitState.RACING]
+    opening = [unit for unit in racing if unit.round is not None and unit.round.closed_at]
+    computed = [unit for unit in racing if unit not in opening]
+    judged = sum(unit.state is UnitState.JUDGING for unit in units)
+    said = []
+    if computed:
+        devices = len({racer.device for unit in computed for racer in unit.racers})
+        said.append(f"{len(computed):,} racing on {devices:,} {'device' if devices == 1 else 'devices'}")
+    if opening:
+        said.append(f"{len(opening):,} being opened and settled")
+    if judged:
+        said.append(f"{judged:,} before judges")
+    return said
