@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.handing import secret_option, secrets_of
+from gpu_tasks.client.commands.interrupting import this_command, told_when_interrupted
 from gpu_tasks.client.commands.naming import TaskError, task_if_known
 from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.commands.task_runs import (
@@ -54,6 +55,7 @@ from wallet.trust import hash_typed
 
 PRICE = 5_000_000
 UNITS_LISTED_MAX = 500
+STAYS = "nothing is lost: what is posted stays posted, and is worked on and paid for without this program"
 NOT_KNOWN = "the chain knows no such unit or task: it is too new, too old, or of another chain"
 
 
@@ -91,7 +93,8 @@ def watch(
             raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
         await show_until_ended(session.output, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
 
-    session.run(body)
+    with told_when_interrupted(lambda: f"{STAYS}. Go on with `{this_command()}`"):
+        session.run(body)
 
 
 async def show_until_ended(output: Output, client: ChainClient, key: Keypair, prompts: dict[bytes, str]) -> None:

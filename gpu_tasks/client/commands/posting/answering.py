@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
+from gpu_tasks.client.commands.interrupting import other_command, this_command, told_when_interrupted
 from gpu_tasks.client.commands.posting.following import FollowedFile, follow_file, require_answers, show_end
 from gpu_tasks.client.commands.posting.once import Manner, show_and_ask
 from gpu_tasks.client.commands.units import counted
@@ -67,7 +68,8 @@ def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileW
     )  # fmt: skip
     if not manner.dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
-        session.run(send, tells=True)
+        with told_when_interrupted(lambda: _so_far(plan.file, wanted, key_text)):
+            session.run(send, tells=True)
 
 
 async def _plan(
@@ -115,6 +117,19 @@ def _known(file: FilePlan, wanted: FileWish) -> set[int]:
     if record.stopped is not None or record.is_cancel_asked:
         return set(range(len(file.plan.units)))
     return posted | set(record.posted)
+
+
+def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
+    """How far a run came that is interrupted, by its record, and how to go on."""
+    path, sent = journal_of(wanted.records, *file.record_of), PostingRecord.peek(wanted.records, *file.postings_of)
+    record = BatchRecord.look(path) if path.exists() else None
+    posted, written = (set(record.posted), len(record.written)) if record is not None else (set(), 0)
+    cancelling = other_command("cancel", str(wanted.output), "--key", key_text, "--postings", str(wanted.records))
+    return (
+        f"of {counted(len(file.plan.units))} {len(posted):,} are posted, {len(sent - posted):,} more may be, and the "
+        f"answers of {written:,} are written. Nothing is lost: what is posted is worked on and paid for. Go on with "
+        f"the same command, which posts nothing twice: `{this_command()}`; or end the run with `{cancelling}`"
+    )
 
 
 def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:

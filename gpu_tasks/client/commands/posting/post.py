@@ -14,10 +14,11 @@ import click
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
 from gpu_tasks.client.batches.windows import WindowError, window_seconds
+from gpu_tasks.client.commands.interrupting import other_command, this_command, told_when_interrupted
 from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
 from gpu_tasks.client.commands.sending import key_option
-from gpu_tasks.client.commands.units import counted, show_until_ended
+from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
 from gpu_tasks.client.costs.estimates import Estimate, estimate_of
 from gpu_tasks.client.file_runs.plan import FileWish
 from gpu_tasks.client.funds import require, spendable
@@ -34,6 +35,7 @@ from gpu_tasks.client.posting import (
     requests_of,
     units_of,
 )
+from gpu_tasks.client.posting_once import Posted
 from gpu_tasks.client.posting_record import PostingRecord
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
@@ -141,6 +143,8 @@ def _post_lines(
     service, racers, price, tip = wish.service, wish.racers, wish.rate_max, manner.tip
     prompts: list[Prompt] = []
     plans: list[_Plan] = []
+    records: list[PostingRecord] = []
+    followed: list[Posted] = []
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(key_text)
@@ -164,6 +168,7 @@ def _post_lines(
         key, (plan,) = session.key(key_text), plans
         identity = _identity(client, key, wish, prompts)
         with PostingRecord.open(postings, *identity) as record:
+            records.append(record)
             if again:
                 record.forget()
             sealer = Selling(service, racers, tip)
@@ -171,6 +176,7 @@ def _post_lines(
             if not is_watched:
                 rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
                 session.output.rows(_title(len(posted), plan.cost), ("unit", "block", "prompt"), rows)
+            followed.extend(posted)
             record.forget()
         if is_watched:
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
@@ -183,7 +189,8 @@ def _post_lines(
     )  # fmt: skip
     if not manner.dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
-        session.run(send)
+        with told_when_interrupted(lambda: _so_far(len(plans[0].units), records, followed, key_text)):
+            session.run(send)
 
 
 @contextmanager
@@ -230,6 +237,20 @@ class _Plan:
     cost: PostingCost
     available: int
     estimate: Estimate | None
+
+
+def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
+    """How far a post of so many units came that is interrupted, and how to go on."""
+    if followed:  # its record is gone by then: the same command would post everything once more
+        watching = other_command("watch", "--key", key_text)
+        return f"all of {counted(len(followed))} are posted; {STAYS}. Go on with `{watching}`"
+    parts = [part for record in records for part in record.parts]
+    posted = sum(len(part.units) for part in parts if part.block is not None)
+    sent = sum(len(part.units) for part in parts) - posted
+    return (
+        f"of {counted(units)} {posted} are posted, and {sent} more may be. Nothing is lost: what was sent is written "
+        f"down. Go on with the same command, which posts nothing twice: `{this_command()}`"
+    )
 
 
 def _title(posted: int, cost: PostingCost) -> str:

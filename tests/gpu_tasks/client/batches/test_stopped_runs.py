@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -68,7 +70,12 @@ class StoppedFile:
 
         with monkeypatch.context() as patch:
             patch.setattr(FileAnswers, "follow", broken_off)
-            assert self.post(ogpu, *more).exit_code == 1
+            patch.setattr(sys, "argv", ["/bin/ogpu", "--url", "ws://here", "post", "a file", "--out", "x"])
+            broken = self.post(ogpu, *more)
+        assert broken.exit_code == 1
+        assert re.search(r"error: interrupted: of 2 units \d are posted, 0 more may be, and the answers", broken.stderr)
+        assert "`ogpu --url ws://here post 'a file' --out x`" in broken.stderr
+        assert f"`ogpu --url ws://here cancel {self.out} --key //Bob --postings {self.postings[1]}`" in broken.stderr
 
     def cancel(self, ogpu: Ogpu, *more: str, name: str = "") -> Result:
         return ogpu("cancel", name or str(self.out), "--key", "//Bob", *self.postings, *more)
