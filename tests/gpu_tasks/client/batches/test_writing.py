@@ -240,7 +240,7 @@ def test_where_a_run_stands(
 
 
 def progress(**fields: int) -> BatchProgress:
-    given_fields = {
+    given_fields: dict[str, Any] = {
         "requests": 1_000,
         "answered": 300,
         "failed": 10,
