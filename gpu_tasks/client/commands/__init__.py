@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown
-* `interrupting`: what is said when somebody interrupts a command that posts or follows
+* `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown,
+  also to who interrupts it
 * `naming`: what an id that a person typed is
 * `handing`: secrets, from the environment or files to who runs a task
 * `task_runs`: a task followed to its end, its result fetched and checked

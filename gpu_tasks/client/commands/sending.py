@@ -1,8 +1,14 @@
-"""How a command of `ogpu` sends a call: as `wallet/commands/making.py` does, shown, agreed to, and once."""
+"""How a command of `ogpu` sends a call: as `wallet/commands/making.py` does, shown, agreed to, and once.
+
+And what it says when somebody interrupts it: what there is by then, and how to go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -10,6 +16,7 @@ import click
 from runtime.frame.call import Call
 from wallet.client import Outcome
 from wallet.commands.making import PlannedCall
+from wallet.complaints import EXIT_ABORTED, complain
 from wallet.output import Output
 
 key_option = click.option("--key", "key_text", required=True, metavar="KEY", help="A stored key, or one like //Bob.")
@@ -26,3 +33,24 @@ def planned(
     """A call with what is shown of it before it is sent, and after: programs get its terms again, people saw them."""
     again = terms if output.as_json else {}
     return PlannedCall(call, terms, locks, lambda outcome: {**again, **result(outcome), "sent": True})
+
+
+@contextmanager
+def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
+    """Say it if somebody interrupts what is done here, and end the program; it is asked for only then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(complain(f"interrupted: {said()}", EXIT_ABORTED)) from None
+
+
+def this_command() -> str:
+    """The command line, as a shell takes it."""
+    return shlex.join(["ogpu", *sys.argv[1:]])
+
+
+def other_command(*words: str) -> str:
+    """Another command of the program, with the options that stand before this one."""
+    name = click.get_current_context().info_name
+    before = sys.argv[1 : sys.argv.index(name)] if name in sys.argv else []
+    return shlex.join(["ogpu", *before, *words])

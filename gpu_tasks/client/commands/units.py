@@ -12,9 +12,8 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.handing import secret_option, secrets_of
-from gpu_tasks.client.commands.interrupting import this_command, told_when_interrupted
 from gpu_tasks.client.commands.naming import TaskError, task_if_known
-from gpu_tasks.client.commands.sending import key_option, planned
+from gpu_tasks.client.commands.sending import key_option, planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.task_runs import (
     accept_option,
     checkpoints_option,

@@ -5,8 +5,6 @@ The chain's one provider is Alice's; its beacon stands still, so no unit is ever
 
 import asyncio
 import json
-import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -145,33 +143,6 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         ended = f"refunded in block {done['block']}: cancelled by the key that posted it"
         assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["why"] == ended
         assert f"the unit has no result: {ended}" in ogpu("result", unit, "--key", "//Bob").output
-
-    on_a_chain(story)
-
-
-@pytest.mark.parametrize("is_watched", [False, True])
-def test_who_interrupts_is_told_how_to_go_on(
-    prompts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
-) -> None:
-    async def interrupted(*_: object) -> Any:
-        raise KeyboardInterrupt
-
-    where = "gpu_tasks.client.commands.units.follow" if is_watched else "gpu_tasks.client.posting_once.PostingRun._sent"
-    words = ["post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(tmp_path / "postings")]
-    words += ["--watch"] if is_watched else []
-    monkeypatch.setattr(sys, "argv", ["ogpu", "--url", "ws://here", *words])
-
-    def story(ogpu: Ogpu) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(where, interrupted)
-            broken = ogpu(*words)
-        assert broken.exit_code == 1
-        if is_watched:
-            assert "error: interrupted: all of 2 units are posted; nothing is lost" in broken.stderr
-            assert "Go on with `ogpu --url ws://here watch --key //Bob`" in broken.stderr
-            return
-        assert "error: interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
-        assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
 
     on_a_chain(story)
 

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
-from gpu_tasks.client.commands.interrupting import other_command, this_command, told_when_interrupted
 from gpu_tasks.client.commands.posting.following import FollowedFile, follow_file, require_answers, show_end
 from gpu_tasks.client.commands.posting.once import Manner, show_and_ask
+from gpu_tasks.client.commands.sending import other_command, this_command, told_when_interrupted
 from gpu_tasks.client.commands.units import counted
 from gpu_tasks.client.costs.estimates import Estimate, estimate_of, refused_facts
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file

@@ -14,10 +14,9 @@ import click
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
 from gpu_tasks.client.batches.windows import WindowError, window_seconds
-from gpu_tasks.client.commands.interrupting import other_command, this_command, told_when_interrupted
 from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
-from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.commands.sending import key_option, other_command, this_command, told_when_interrupted
 from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
 from gpu_tasks.client.costs.estimates import Estimate, estimate_of
 from gpu_tasks.client.file_runs.plan import FileWish

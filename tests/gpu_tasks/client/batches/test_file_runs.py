@@ -29,7 +29,7 @@ from gpu_tasks.client.batches.writing import LineWriter
 from gpu_tasks.client.file_runs import answers as answering
 from gpu_tasks.client.file_runs.answers import TRIES, FileAnswers
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file, room_of
-from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, TRIES_MAX, RunStop
+from gpu_tasks.client.file_runs.stopping import TRIES_MAX, RunStop
 from gpu_tasks.client.posting import PostError, Wish
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
@@ -311,21 +311,6 @@ def test_a_run_that_is_answered_is_not_stopped_any_more(tmp_path: Path, monkeypa
     ends.follow()
     assert ends.record().stopped is None
     assert state_of(ends.record()).status == "completed"
-
-
-def test_taking_back_is_done_in_calls_of_bounded_size() -> None:
-    calls: list[Call] = []
-
-    async def send(call: Call) -> int:
-        calls.append(call)
-        return 4
-
-    fees: list[int] = []
-    record: Any = SimpleNamespace(note_fee=fees.append)
-    many: Any = [(number.to_bytes(32, "little"), QUEUED) for number in range(2 * CANCELS_PER_CALL + 1)]
-    asyncio.run(RunStop(record, send).take_back(many))
-    assert [len(call.named_arguments["calls"]) for call in calls] == [CANCELS_PER_CALL, CANCELS_PER_CALL, 1]
-    assert fees == [4, 4, 4], "each is written down with the run's costs"
 
 
 class BrokenOffError(Exception):

@@ -1,4 +1,4 @@
-"""Runs that are cancelled, whose time is over, whose service is closed: `ogpu` on a chain that draws nobody.
+"""Runs that are cancelled, interrupted, whose time is over, whose service is closed: on a chain that draws nobody.
 
 The chain grows by hand, as in the tests of other commands; inputs are "stored" nowhere.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +23,11 @@ from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands.posting import following
 from gpu_tasks.client.file_runs.answers import FileAnswers
+from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop
 from gpu_tasks.client.posting_record import PostedPart
+from gpu_tasks.market.inference.units import UnitState
 from played_node import growing, has_begun, served
+from runtime.frame.call import Call
 
 Ogpu = Callable[..., Result]
 
@@ -277,6 +282,63 @@ def test_no_more_units_are_open_than_somebody_may_take_in_time(
         assert len(stopped.errors()) == 5
 
     on_a_chain(story)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_who_interrupts_is_told_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
+) -> None:
+    (tmp_path / "prompts").write_text("def f():\nimport os\n")
+
+    async def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    where = "gpu_tasks.client.commands.units.follow" if is_watched else "gpu_tasks.client.posting_once.PostingRun._sent"
+    words = [
+        "post",
+        str(tmp_path / "prompts"),
+        "--key",
+        "//Bob",
+        "--racers",
+        "3",
+        "--anyway",
+        "--postings",
+        str(tmp_path / "postings"),
+    ]
+    words += ["--watch"] if is_watched else []
+    monkeypatch.setattr(sys, "argv", ["ogpu", "--url", "ws://here", *words])
+
+    def story(ogpu: Ogpu) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(where, interrupted)
+            broken = ogpu(*words)
+        assert broken.exit_code == 1
+        if is_watched:
+            assert "error: interrupted: all of 2 units are posted; nothing is lost" in broken.stderr
+            assert "Go on with `ogpu --url ws://here watch --key //Bob`" in broken.stderr
+            return
+        assert "error: interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
+        assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
+
+    on_a_chain(story)
+
+
+def test_taking_back_is_done_in_calls_of_bounded_size() -> None:
+    calls: list[Call] = []
+
+    async def send(call: Call) -> int:
+        calls.append(call)
+        return 4
+
+    fees: list[int] = []
+    record: Any = SimpleNamespace(note_fee=fees.append)
+    many: Any = [
+        (number.to_bytes(32, "little"), SimpleNamespace(state=UnitState.QUEUED))
+        for number in range(2 * CANCELS_PER_CALL + 1)
+    ]
+    asyncio.run(RunStop(record, send).take_back(many))
+    assert [len(call.named_arguments["calls"]) for call in calls] == [CANCELS_PER_CALL, CANCELS_PER_CALL, 1]
+    assert fees == [4, 4, 4], "each is written down with the run's costs"
 
 
 def _after(times: int) -> Callable[[Any], bool]:
