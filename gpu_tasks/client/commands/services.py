@@ -29,7 +29,7 @@ from wallet.commands.options import AMOUNT, PERCENT
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
 
-DEVICE_BYTES_SHOWN = 4
+ID_BYTES_SHOWN = 4
 TOKENS_MAX = 2**32 - 1
 
 
@@ -39,7 +39,10 @@ def services(session: WalletSession) -> None:
     """List what can be bought."""
 
     async def body(client: ChainClient) -> None:
-        rows = [_service_row(number, found) for number, found in (await market_reads.services(client)).items()]
+        rows = [
+            _service_row(number, found, as_json=session.output.as_json)
+            for number, found in (await market_reads.services(client)).items()
+        ]
         columns = (
             "service", "name", "workload", "price_min", "price_max", "tokens_max", "input_share_percent",
             "unit_of_cost", "options", "ramp_blocks", "lease_blocks", "pace", "open", "model",
@@ -49,7 +52,7 @@ def services(session: WalletSession) -> None:
     session.run(body)
 
 
-def _service_row(number: int, service: Service) -> dict[str, Any]:
+def _service_row(number: int, service: Service, *, as_json: bool) -> dict[str, Any]:
     terms, form = service.terms, registry.form_of(service.terms.workload)
     return {
         "service": number,
@@ -65,7 +68,7 @@ def _service_row(number: int, service: Service) -> dict[str, Any]:
         "lease_blocks": terms.lease,
         "pace": terms.pace or None,
         "open": service.is_open,
-        "model": terms.model,
+        "model": terms.model if as_json else terms.model[:ID_BYTES_SHOWN],  # whole it leaves the others no room
     }
 
 
@@ -87,7 +90,7 @@ def providers(session: WalletSession) -> None:
             rows.append(
                 {
                     "provider": Account(device.owner),
-                    "device": status.id if session.output.as_json else status.id[:DEVICE_BYTES_SHOWN],
+                    "device": status.id if session.output.as_json else status.id[:ID_BYTES_SHOWN],
                     "class": device.kind.name.lower(),
                     "bond": Grains(device.bond),
                     "state": "paused" if device.is_paused else at_work,
