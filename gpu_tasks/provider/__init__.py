@@ -10,9 +10,11 @@ In reading order:
 * `earnings`: what it has earned
 * `execution`: worker processes on this machine's devices
 * `told_inventory`: what it says that its machine has, at its door
+* `utilisation`: what its devices did with their time
 * `doctor`: what machine, key and chain lack
 * `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it
+* `device_watch`: why devices stand still, and how long they compute
 * `programs`: programs of customers, in containers
 * `tunnel`: customers in their containers
 * `tasks`: tasks at auction: bids, work, checkpoints

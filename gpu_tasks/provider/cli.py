@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "status": (
         "showing:status",
-        "Show devices, offers, duties, disputes and seats on the chain, the sums of the journal, and what was earned.",
+        "Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned.",
     ),
     "register": (
         "joining:register",
@@ -76,7 +76,11 @@ COMMANDS = {
     ),
     "earnings": (
         "earning:earnings",
-        "Show what units, tasks, judging and standing by have paid, after fees, as far as a daemon ran when it ended.",
+        "Show what units, tasks, judging, auditing and standing by have paid, after fees.",
+    ),
+    "utilisation": (
+        "utilising:utilisation",
+        "Show how long each device computed, for what, why it stood still, and what an hour of it brought.",
     ),
     "appeal": (
         "appealing:appeal",

@@ -33,6 +33,7 @@ from gpu_tasks.provider.blobs.reseal import Resealer
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
+from gpu_tasks.provider.device_watch import DeviceWatch, WatchedFrom
 from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.provider.duties.differing import DifferingDuty
 from gpu_tasks.provider.duties.endings import note_endings
@@ -63,6 +64,7 @@ from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory
 from gpu_tasks.provider.tunnel.program_access import ProgramDoors
 from gpu_tasks.provider.tunnel.tunnel_door import TunnelDoor
+from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
 ENDINGS_EVERY_BLOCKS = 4
@@ -154,6 +156,10 @@ class Daemon:
         self.side_earnings = SideEarnings(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
+        known = WatchedFrom(
+            self.racing.hindered, book.devices_in_use, self.roll_calls.why_not, lambda: self._drains
+        )  # fmt: skip
+        self.device_watch = DeviceWatch(self.parts, known, settings.base_path / UTILISATION_FOLDER)
         self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()
         self._drains = False
@@ -166,6 +172,7 @@ class Daemon:
             exits.callback(self.parts.journal.close)
             await exits.enter_async_context(self.parts.blobs)
             exits.push_async_callback(self.parts.workshop.close)
+            await exits.enter_async_context(self.device_watch)
             standing = await self._look()
             self.parts.workshop.serve(standing.served)
             for device, promised in standing.promised.items():
@@ -228,10 +235,13 @@ class Daemon:
         await self.checking.step(view)
         await self._tasks(view)
         await self.side_earnings.step(view, self.working.standing)
-        if view.height % ENDINGS_EVERY_BLOCKS == 0:
+        self.device_watch.see(view)
+        is_time = view.height % ENDINGS_EVERY_BLOCKS == 0
+        if is_time or not self.device_watch.knows_devices:
+            await self._look_at_devices(view.height)
+        if is_time:
             await self._note_endings(view)
             await self._report_offences()
-            await self._resume_devices(view.height)
             self.parts.store.sweep(time.time())
             await self.working.selling.programs.tidy()
             await self.parts.workshop.end_idle()
@@ -310,14 +320,18 @@ class Daemon:
         self._standing = standing_of(devices, workshop.hardware, terms, workshop.workloads)
         return self._standing
 
-    async def _resume_devices(self, height: int) -> None:
-        """Note what a missed race paused; and offer it again, unless the operator wants paused devices to stay so."""
-        if self._drains:
-            return
+    async def _look_at_devices(self, height: int) -> None:
+        """See how the own devices stand, and why some stand still.
+
+        What a missed race paused is noted, and offered again, unless the operator wants paused devices to stay so.
+        """
         try:
-            await self.resumer.step(height, await self.parts.chain.own_devices(), self._standing.promised)
+            own = await self.parts.chain.own_devices()
+            if not self._drains:
+                await self.resumer.step(height, own, self._standing.promised)
+            await self.device_watch.look_at_market(own)
         except ChainError as error:
-            LOG.info("paused devices are looked at later: %s", error)
+            LOG.info("the own devices are looked at later: %s", error)
 
     async def _report_offences(self) -> None:
         try:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -34,8 +34,9 @@ from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
-from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
+from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audited, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
@@ -183,6 +184,18 @@ class FakeChain:
     ) -> dict[bytes, SidePayment]:
         self._reach()
         return await side_payments(self.node.kept.client, self.keys.stash, cases, tasks, since)
+
+    async def audited(self) -> set[bytes]:
+        self._reach()
+        return await audited(self.node.kept.client, self.keys.stash)
+
+    async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
+        self._reach()
+        return await audit_payments(self.node.kept.client, self.keys.stash, units, since)
+
+    async def demand(self, services: Collection[int]) -> Demand:
+        self._reach()
+        return await demand(self.node.kept.client, self.keys.stash, services)
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)

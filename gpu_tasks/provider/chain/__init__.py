@@ -2,7 +2,8 @@
 
 In reading order:
 
-* `side_pay`: what judging and standing by paid, read in the block that paid it
+* `side_pay`: what judging, auditing and standing by paid, read in the block that paid it
+* `demand`: what is asked for in services, and whether a provider may be drawn
 * `port`: what a daemon needs of a chain
 * `roll_calls`: the newest roll call, and whose rows are to be looked at
 * `offences`: double proposals that a node saw

@@ -9,8 +9,7 @@ by `views`, to the same chain or not at all.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from typing import TypeVar
 
 from gpu_tasks.data import market_reads
@@ -26,19 +25,19 @@ from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
+from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
 from gpu_tasks.provider.chain.known_providers import KnownProviders
 from gpu_tasks.provider.chain.offences import offences
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, RollCallView, SeenOffence, View
-from gpu_tasks.provider.chain.seldom import Seldom
+from gpu_tasks.provider.chain.seldom import Seldom, warn
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.errors import WalletError, in_words
 from wallet.keypair import Keypair
-from wallet.output import harmless
 from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
 from wallet.trust import Trust
@@ -59,7 +58,6 @@ ODD_ANSWERS = (
 )  # fmt: skip
 """What comes of reading an answer that is none."""
 
-LOG = logging.getLogger("ogpu.provider")
 T = TypeVar("T")
 
 
@@ -330,6 +328,18 @@ class LiveChain:
         """See `ChainPort`."""
         return await self._asked(side_pay.side_payments(self.client, self.stash, cases, tasks, since))
 
+    async def audited(self) -> set[bytes]:
+        """See `ChainPort`."""
+        return await self._asked(side_pay.audited(self.client, self.stash))
+
+    async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
+        """See `ChainPort`."""
+        return await self._asked(side_pay.audit_payments(self.client, self.stash, units, since))
+
+    async def demand(self, services: Collection[int]) -> Demand:
+        """See `ChainPort`."""
+        return await self._asked(demand(self.client, self.stash, services))
+
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """See `ChainPort`."""
         return await self._asked(market_reads.stash_of(self.client, provider_key))
@@ -374,10 +384,7 @@ class LiveChain:
                 raise
 
     async def _asked(self, question: Awaitable[T]) -> T:
-        """What the node answers. ChainError for no answer, a refusal, a lie, and an answer that is none.
-
-        All are for later: the reason is shown, and nothing was done.
-        """
+        """What the node answers. ChainError for no answer, a refusal, a lie, one that is none: to be asked later."""
         try:
             return await question
         except (NodeUnreachableError, RpcError, WalletError) as error:
@@ -390,8 +397,3 @@ class LiveChain:
 def _after(failures: int, seconds: tuple[float, ...]) -> float:
     """What holds after so many failures in a row."""
     return seconds[min(failures, len(seconds) - 1)]
-
-
-def warn(text: str) -> None:
-    """What its operator should know of the node."""
-    LOG.warning("%s", harmless(text))

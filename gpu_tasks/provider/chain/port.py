@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
 from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal
@@ -222,6 +223,21 @@ class ChainPort(Protocol):
 
         Both ended after the block `since`; ChainError. What is not final yet, or not to be found, is left out.
         """
+
+    async def audited(self) -> set[bytes]:
+        """The batches whose check is not over, and holds something of this provider's as their auditor; ChainError."""
+        ...
+
+    async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
+        """What the checks of batches that this provider audited paid it as they ended; ChainError.
+
+        None while one goes on; all ended after the block `since`, and what is not to be found is left out.
+        """
+        ...
+
+    async def demand(self, services: Collection[int]) -> Demand:
+        """What this provider can be drawn for in some services, in the final state; ChainError."""
+        ...
 
     async def submit(self, call: Call) -> None:
         """Hand in a call signed with the provider key; ChainError if the node does not take it."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable
 
+from wallet.output import harmless
+
 AGAIN_SECONDS = 5.0
 KINDS_MAX = 64
+LOG = logging.getLogger("ogpu.provider")
 _NUMBERS = re.compile(r"\b(0x)?[0-9a-f]{8,}\b|[0-9]+")
 
 
@@ -29,3 +33,8 @@ class Seldom:
             self._told.clear()
         self._told[kind] = now
         self._tell(text)
+
+
+def warn(text: str) -> None:
+    """What its operator should know of the node."""
+    LOG.warning("%s", harmless(text))

@@ -1,8 +1,9 @@
-"""What a provider is paid beside its own work: fees of cases that it judged, its share for standing by.
+"""What a provider is paid beside its own work: fees of cases that it judged or audited, its share for standing by.
 
-No record of the chain keeps either. Always: both are read in the block that paid them, behind which the seat, or the
-place as a runner-up, is gone: a fee by the courts' own rules over the state before, a share by the event of its
-payment. What ended further back than is looked, or where the node has no state any more, is not told.
+No record of the chain keeps any. Always: all are read in the block that paid them, behind which the seat, the check, or
+the place as a runner-up, is gone: a judge's fee by the courts' own rules over the state before, an auditor's by the
+check in the state before and by whom its end names, a share by the event of its payment. What ended further back than
+is looked, or where the node has no state any more, is not told.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ from gpu_tasks.data import training_reads
 from gpu_tasks.data.case_flows import flows_at_end
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.leaf_checks.checks import LEAF_SEAT, LeafCheck
+from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.tasks import TASK_ESCROW, Task, slot_case
+from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_lock import Paid
 from wallet.client import ChainClient
+from wallet.proved.keys import map_keys
 from wallet.trial import over_state
 
 LOOKED_BACK_MAX = 64
@@ -30,7 +36,7 @@ OVERLAP_BLOCKS = 2
 
 @dataclass(frozen=True, slots=True)
 class SidePayment:
-    """What a case or a place as a runner-up brought, in grains, and the block that paid it."""
+    """What a case, a check or a place as a runner-up brought, in grains, and the block that paid it."""
 
     block: int
     grains: int
@@ -46,9 +52,7 @@ async def side_payments(
     client: ChainClient, stash: bytes, cases: Collection[bytes], tasks: Collection[bytes], since: int
 ) -> dict[bytes, SidePayment]:
     """What each of these cases and tasks paid at its end, by its id; none where that is not final, or not found."""
-    last = await client.height(await client.finalized())
-    first = max(1, since - OVERLAP_BLOCKS, last - LOOKED_BACK_MAX)
-    ids = await client.final_ids(first, last) if first <= last else []
+    first, ids = await _blocks_since(client, since)
     found: dict[bytes, SidePayment] = {}
     for case in cases:
         end = await _last_end(ids, partial(_has_seat, client, stash, case))
@@ -59,6 +63,33 @@ async def side_payments(
         if end is not None:
             found[task] = SidePayment(first + end, await _share(client, stash, task, ids[end - 1], ids[end]))
     return found
+
+
+async def audit_payments(
+    client: ChainClient, stash: bytes, units: Collection[bytes], since: int
+) -> dict[bytes, SidePayment | None]:
+    """What the check of each of these batches paid its auditor at its end; None while it goes on, left out if unknown.
+
+    0 grains for an auditor whose word did not stand.
+    """
+    first, ids = await _blocks_since(client, since)
+    found: dict[bytes, SidePayment | None] = {}
+    for unit in units:
+        if ids and await _check(client, unit, ids[-1]) is not None:
+            found[unit] = None
+            continue
+        end = await _last_end(ids, partial(_is_checked, client, unit))
+        if end is not None:
+            found[unit] = SidePayment(first + end, await _auditors(client, stash, unit, ids[end - 1], ids[end]))
+    return found
+
+
+async def audited(client: ChainClient, stash: bytes) -> set[bytes]:
+    """The batches for whose check something of a provider is held as their auditor's, in the final state."""
+    item = client.runtime.item(Balances.held_cases)
+    held = await client.entries(Balances.held_cases, stash, at=await client.finalized())
+    holds = [map_keys(item, key)[1] for key in held]
+    return {hold.case for hold in holds if hold.reason == LEAF_SEAT}
 
 
 def share_paid(before: Task, task_id: bytes, stash: bytes, events: Sequence[object]) -> int:
@@ -74,6 +105,13 @@ def _share_of(task: Task, price: int) -> int:
     held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
     flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
     return sum(flow.amount for flow in flows if flow.payee is TaskPayee.STANDBY)
+
+
+async def _blocks_since(client: ChainClient, since: int) -> tuple[int, list[bytes]]:
+    """The final blocks from a little before one on, with the number of the first; not endlessly many."""
+    last = await client.height(await client.finalized())
+    first = max(1, since - OVERLAP_BLOCKS, last - LOOKED_BACK_MAX)
+    return first, await client.final_ids(first, last) if first <= last else []
 
 
 async def _last_end(ids: Sequence[bytes], is_there: Callable[[bytes], Awaitable[bool]]) -> int | None:
@@ -93,6 +131,24 @@ async def _has_seat(client: ChainClient, stash: bytes, case: bytes, at: bytes) -
 async def _stands_by(client: ChainClient, stash: bytes, task_id: bytes, at: bytes) -> bool:
     task = await training_reads.task(client, task_id, at)
     return task is not None and is_standing_by(task, stash)
+
+
+async def _check(client: ChainClient, unit: bytes, at: bytes) -> LeafCheck | None:
+    found: LeafCheck | None = await client.read(LeafChecks.checks, unit, at=at)
+    return found
+
+
+async def _is_checked(client: ChainClient, unit: bytes, at: bytes) -> bool:
+    return await _check(client, unit, at) is not None
+
+
+async def _auditors(client: ChainClient, stash: bytes, unit: bytes, before: bytes, block: bytes) -> int:
+    """An auditor's fee, whole, if the check of a batch ended in a block and names it as who earned that."""
+    check = await _check(client, unit, before)
+    events = [record.event for record in await client.events(block)]
+    ended = (event for event in events if isinstance(event, LeafCheckEnded) and event.unit == unit)
+    is_earner = any(event.earner == stash for event in ended)
+    return check.terms.fee if check is not None and is_earner else 0
 
 
 async def _fee(client: ChainClient, stash: bytes, case: bytes, before: bytes, block: bytes) -> int:

@@ -11,13 +11,14 @@ In reading order:
 * `running`: `run`: the daemon
 * `pauses`: why a device is paused, and until when
 * `examining`: `doctor`
-* `showing`: `devices`, `status`
 * `inventorying`: `inventory`
 * `joining`: `register`
 * `offering`: `offer`, `withdraw-offer`, `queue`, `pause`, `resume`
 * `rolling`: `bench`, `enrol`, `withdraw`
 * `auctioning`: `auctions`, `policy`, `drain`
 * `earning`: `earnings`
+* `utilising`: `utilisation`, and what devices are at now
+* `showing`: `devices`, `status`
 * `appealing`: `appeal`
 * `proving`: `prove`
 * `leaving`: `unregister`, `withdraw-bond`

@@ -22,7 +22,7 @@ COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens")
 @click.option("--csv", "as_text", is_flag=True, help="Lines for a spreadsheet, amounts in grains.")
 @click.pass_obj
 def earnings(options: ProviderOptions, by: str, as_text: bool) -> None:
-    """Show what units, tasks, judging and standing by have paid, after fees, as far as a daemon ran when it ended."""
+    """Show what units, tasks, judging, auditing and standing by have paid, after fees."""
 
     def show() -> None:
         found = sums(payments(options.base_path / EARNINGS_FILE), By(by))

@@ -20,12 +20,14 @@ from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
 from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect
+from gpu_tasks.provider.commands.utilising import NOW, now_rows
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE
+from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.output import Grains
@@ -65,7 +67,7 @@ def devices(options: ProviderOptions) -> None:
 @click.command()
 @click.pass_obj
 def status(options: ProviderOptions) -> None:
-    """Show devices, offers, duties, disputes and seats on the chain, the sums of the journal, and what was earned."""
+    """Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned."""
 
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
@@ -86,6 +88,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     rows = [_device_row(status, notes.get(status.id), rates) for status in own]
     seats = [seat_row(seat) for seat in await chain.final_seats()]
     disputes = [dispute_row(each, chain.stash) for each in await _disputes(chain)]
+    now = now_rows(present_notes(options.base_path / UTILISATION_FOLDER))
     facts = {
         "stash": ss58.encode(chain.stash),
         "height": height,
@@ -95,10 +98,12 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         **earned_facts(options.base_path / EARNINGS_FILE),
     }
     if options.output.as_json:
-        options.output.facts(facts | {"devices": rows, "seats": seats, "disputes": disputes})
+        options.output.facts(facts | {"devices": rows, "now": now, "seats": seats, "disputes": disputes})
         return
     options.output.facts(facts)
     options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
+    if now:
+        options.output.rows("What devices are at", NOW, now)
     if paused:
         options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
     if any(row["why_no_work"] for row in rows):

@@ -9,6 +9,7 @@ In reading order:
 * `roll_steps`: what chain and disk ask for at a roll call; pure
 * `kept_rows`: the hashes of a chain's rows on disk
 * `keyed_tasks`: long work beside the loop
+* `idling`: why a device stands still; pure
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
 * `attesting`: the signed statement about a result
@@ -21,7 +22,7 @@ In reading order:
 * `roll_calls`: taking the steps of roll calls
 * `endings`: what became of races and cases
 * `leaf_judging`: taking the steps of a case about a leaf of a batch
-* `side_earnings`: what judging and standing by brought, noted as it ends
+* `side_earnings`: what judging, auditing and standing by brought, noted as it ends
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here
 * `offences`: reporting double proposals

@@ -28,6 +28,7 @@ from gpu_tasks.provider.duties.leaf_work import (
 )
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepKey, StepMessage
+from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from runtime.encoding.codec import DecodeError
 
@@ -107,7 +108,7 @@ class CheckDuty:
             form = await self.parts.form_of(posted)
             asked = await self.parts.inputs.open(posted)
             indices = [leaf.index for leaf in check.shown]
-            found = await computed_leaves(self.parts, unit, posted, form, asked, indices)
+            found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
             wrong = wrong_leaf(check, found)
             if wrong is None:
                 proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)

@@ -20,6 +20,7 @@ from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import payable_requests
+from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.outcomes import outcomes_of
@@ -75,12 +76,18 @@ def nodes_call(status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
 
 
 async def computed_leaves(
-    parts: Parts, unit_id: bytes, unit: Unit, form: WorkloadForm, asked: UnitInput, indices: Sequence[int]
+    parts: Parts,
+    unit_id: bytes,
+    unit: Unit,
+    form: WorkloadForm,
+    asked: UnitInput,
+    indices: Sequence[int],
+    activity: Activity = Activity.JUDGING,
 ) -> list[FoundLeaf]:
     """Some leaves of a batch, from its input; UnusableInputError for one that nobody could have answered."""
     requests = payable_requests(form, asked, unit.terms)
     chosen = [requests[index] for index in indices]
-    outcomes = outcomes_of(form, chosen, await parts.workshop.recompute_many(form, chosen))
+    outcomes = outcomes_of(form, chosen, await parts.workshop.recompute_many(form, chosen, activity))
     genesis, salt = parts.identity.genesis, asked.salt
     return [
         FoundLeaf(index, request, outcome, leaf_of(genesis, unit_id, salt, index, outcome))

@@ -40,6 +40,8 @@ class RaceDuty:
         forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
         self._without_input: set[RaceKey] = set()
         self._seen_final: set[RaceKey] = set()
+        self.hindered: set[RaceKey] = set()
+        """Those whose execution failed for another reason than a missing input, when it was tried last."""
         self._at_work: set[RaceKey] = set()
 
     async def step(self, duty: DutyStatus, view: View) -> None:
@@ -74,6 +76,7 @@ class RaceDuty:
         forget(self.parts.batches, key[0])
         self._without_input.discard(key)
         self._seen_final.discard(key)
+        self.hindered.discard(key)
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Take a step that the world sees."""
@@ -123,6 +126,8 @@ class RaceDuty:
             self._without_input.discard(race.key)
             result = await execute(self.parts, race, form, asked, lambda: self.book.height)
             self._keep(race, basis_of(race.unit, form), result)
+            self.hindered.discard(race.key)
+            self.parts.workshop.times.look()
             if await self._is_as_final(race):
                 await self._take_if_due(race, RaceStep.COMMIT)
         except (UnusableInputError, BadRequestError) as error:
@@ -130,6 +135,9 @@ class RaceDuty:
             await self._take_if_due(race, RaceStep.DECLINE)
         except (BlobError, ExecutionError, ChainError) as error:
             tell("hindered", unit=unit, problem=str(error))
+            if race.key not in self._without_input:
+                self.hindered.add(race.key)
+            self.parts.workshop.times.look()
 
     async def _is_as_final(self, race: Race) -> bool:
         """Whether the final chain asks for what was computed; a unit is drawn once its posting is final."""
@@ -146,6 +154,7 @@ class RaceDuty:
         self.parts.journal.append(WorkCounted(*race.key, basis, result))
         forget(self.parts.batches, race.unit_id)
         cost, ms = result.usage.work_units, result.usage.wall_ms
+        self.parts.workshop.times.note_tokens(race.racer.device, result.totals.tokens_out)
         self.parts.telemetry.tell("executed", unit=race.unit_id, device=race.racer.device, cost=cost, ms=ms)
 
     # ---------------------------------------------------------------------------------------------------------- steps

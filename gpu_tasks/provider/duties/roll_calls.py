@@ -25,6 +25,7 @@ from gpu_tasks.provider.duties.roll_steps import RollStep, can_inspect, can_wait
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
+from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workshop import JUDGES_BENCH
@@ -146,7 +147,8 @@ class RollCallDuty:
         tell = self.parts.telemetry.tell
         tell("roll_call", device=device, number=number)
         try:
-            rows = await self._computer(self._devices()[device]).rows(ChainWork(challenge))
+            with self.parts.workshop.times.at(device, Activity.ROLL_CALLS):
+                rows = await self._computer(self._devices()[device]).rows(ChainWork(challenge))
             await asyncio.to_thread(self._kept.keep, challenge, rows)
             self._rows[challenge] = rows
         except (ExecutionError, KeyError, OSError) as error:

@@ -1,7 +1,8 @@
-"""What judging and standing by bring, noted among the earnings as each ends.
+"""What judging, auditing and standing by bring, noted among the earnings as each ends.
 
-Always: a payment is named by its case or task and the block that paid it, so that each counts once; what could not be
-read is asked for again with the next block. What ended while the daemon was not there is not noted.
+Always: a payment is named by its case, batch or task and the block that paid it, so that each counts once; what could
+not be read is asked for again with the next block. What ended while the daemon was not there is not noted, but for
+batches that it audited and whose check goes on when it is back: the chain says for which a seat is held.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.provider.duties.parts import Parts
 
-JUDGING, STANDING_BY = "judging", "standing by"
+JUDGING, AUDITING, STANDING_BY = "judging", "auditing", "standing by"
 WATCHED_BLOCKS = 16
 """After so many blocks what could not be found is asked for no more."""
 
 
 class SideEarnings:
-    """Watches seats and places as a runner-up come and go."""
+    """Watches seats, audits and places as a runner-up come and go."""
 
     def __init__(self, parts: Parts) -> None:
         """Nothing is watched yet."""
@@ -25,9 +27,13 @@ class SideEarnings:
         self._seats: set[bytes] = set()
         self._standing: dict[bytes, bytes] = {}
         self._since = 0
+        self._audits: dict[bytes, int] = {}
+        """The batches that were audited, each with the block up to which its check is known to have gone on."""
+        self._knows_audits = False
 
     async def step(self, view: View, standing: Mapping[bytes, bytes]) -> None:
         """Note what ended since the last view; `standing` are the devices that stand by, by task."""
+        await self._look_at_audits(view)
         seats = {seat.id for seat in view.seats}
         cases, tasks = self._seats - seats, self._standing.keys() - standing.keys()
         self._since = self._since if cases or tasks else view.height
@@ -38,14 +44,43 @@ class SideEarnings:
                 self._parts.telemetry.tell("not_noted", problem=str(error))
                 found = {}
             for name, payment in found.items():
-                is_case = name in cases
-                kind, device = (JUDGING, b"") if is_case else (STANDING_BY, self._standing[name])
-                self._parts.earnings.note(kind, name, payment.block, device=device, service=kind, grains=payment.grains)
-                fields = {"case" if is_case else "task": name}
-                if payment.grains:
-                    self._parts.telemetry.tell("paid", grains=payment.grains, why=kind, **fields)
+                if name in cases:
+                    self._note(JUDGING, "case", name, payment)
+                else:
+                    self._note(STANDING_BY, "task", name, payment, self._standing[name])
             is_stale = view.height > self._since + WATCHED_BLOCKS
             cases = set() if is_stale else cases - found.keys()
             tasks = set() if is_stale else tasks - found.keys()
         self._seats = seats | cases
         self._standing = {**{name: self._standing[name] for name in tasks}, **standing}
+
+    async def _look_at_audits(self, view: View) -> None:
+        """Note what checks paid that ended: between its word and that an auditor has nothing to do for one."""
+        stash = self._parts.identity.stash
+        self._audits.update((each.unit, view.height) for each in view.checks if each.check.auditor == stash)
+        try:
+            if not self._knows_audits:
+                self._audits.update(dict.fromkeys(await self._parts.chain.audited(), view.height))
+                self._knows_audits = True
+            if not self._audits:
+                return
+            found = await self._parts.chain.audit_payments(sorted(self._audits), min(self._audits.values()))
+        except ChainError as error:
+            self._parts.telemetry.tell("not_noted", problem=str(error))
+            return
+        for unit, payment in found.items():
+            if payment is None:
+                self._audits[unit] = view.height
+            else:
+                self._note(AUDITING, "unit", unit, payment)
+                del self._audits[unit]
+        stale = [unit for unit, seen in self._audits.items() if view.height > seen + WATCHED_BLOCKS]
+        for unit in stale:
+            del self._audits[unit]
+
+    def _note(self, kind: str, field: str, name: bytes, payment: SidePayment, device: bytes = b"") -> None:
+        """Write down what a case, a batch or a task paid, if anything; and tell it."""
+        grains = payment.grains
+        self._parts.earnings.note(kind, name, payment.block, device=device, service=kind, grains=grains)
+        if grains:
+            self._parts.telemetry.tell("paid", grains=grains, why=kind, **{field: name})

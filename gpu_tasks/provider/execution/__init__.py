@@ -15,6 +15,7 @@ In reading order:
 * `chain_worker`: the process that computes for roll calls, from inside
 * `chain_process`: the same, from outside
 * `measuring`: what this machine computes at roll calls, and the work for it
+* `device_times`: how long each device did what, or stood still, and why
 * `line`: who is next on a device: races before judgements
 * `workshop`: all devices side by side
 * `containers`: strangers' programs, in containers that they cannot leave

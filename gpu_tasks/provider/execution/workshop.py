@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
+from gpu_tasks.provider.execution.device_times import Activity, DeviceTimes
 from gpu_tasks.provider.execution.executor import (
     BegunRun,
     Execution,
@@ -37,6 +38,8 @@ class Workshop:
         self._make = make
         self._benches: dict[bytes, Bench] = {}
         self._line = Line()
+        self.times = DeviceTimes()
+        """What each device of the chain does, and for how long."""
 
     @property
     def devices(self) -> dict[bytes, Hardware]:
@@ -56,30 +59,34 @@ class Workshop:
             if device not in self._benches:
                 self._benches[device] = Bench(hardware, self._make)
                 self._line.add(device)
+                if device != JUDGES_BENCH:
+                    self.times.add(device)
 
     async def start(self, device: bytes, form: WorkloadForm) -> None:
         """Make a device ready for a workload; ExecutionError if it cannot do it right."""
-        async with self._turn(device) as bench:
+        async with self._turn(device, Activity.STARTING) as bench:
             await bench.start(form, time.monotonic())
 
     async def race(
         self, device: bytes, form: WorkloadForm, request: bytes, rank: Rank = FIRST
     ) -> tuple[Execution, Reading]:
         """Execute on the device that was drawn, in its turn; BadRequestError, ExecutionError."""
-        async with self._turn(device, rank=rank) as bench:
+        async with self._turn(device, Activity.UNITS, rank=rank) as bench:
             return await bench.run(form, request, time.monotonic())
 
     async def race_many(
         self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, rank: Rank = FIRST
     ) -> tuple[ManyExecuted, Reading]:
         """Execute a batch on the device that was drawn, in its turn; ExecutionError."""
-        async with self._turn(device, rank=rank) as bench:
+        async with self._turn(device, Activity.UNITS, rank=rank) as bench:
             return await bench.run_many(form, requests, finished, time.monotonic())
 
-    async def recompute_many(self, form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
-        """Execute a batch on any device, as a judge; None for what is no request. ExecutionError."""
+    async def recompute_many(
+        self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
+    ) -> list[bytes | None]:
+        """Execute a batch on any device, as a judge or an auditor; None for what is no request. ExecutionError."""
         outputs: dict[int, bytes | None] = {}
-        async with self._any(form) as bench:
+        async with self._turn(None, activity, form) as bench:
             await bench.run_many(form, requests, outputs.update, time.monotonic())
         return [outputs[place] for place in range(len(requests))]
 
@@ -101,25 +108,25 @@ class Workshop:
 
     async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
         """Where a run in steps begins, on a device or on any; BadRequestError, ExecutionError."""
-        async with self._turn(device, form) as bench:
+        async with self._turn(device, _of_task(device), form) as bench:
             return await bench.begin(form, request, time.monotonic())
 
     async def advance(
         self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
     ) -> tuple[LaterState, Reading]:
         """The state so many steps later, on a device or on any, and what that took; errors as `Executor.advance`."""
-        async with self._turn(device, form) as bench:
+        async with self._turn(device, _of_task(device), form) as bench:
             return await bench.advance(form, request, state, steps, time.monotonic())
 
     async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
         """How good a state is; errors as `advance`."""
-        async with self._turn(device, form) as bench:
+        async with self._turn(device, _of_task(device), form) as bench:
             return await bench.metric(form, request, state, time.monotonic())
 
     async def end_idle(self) -> None:
         """End the workers that nobody has needed for a while; what is in use is not waited for."""
         for device in [device for device in self._benches if self._line.is_free(device)]:
-            async with self._turn(device) as bench:
+            async with self._turn(device, None) as bench:
                 await bench.end_idle(time.monotonic())
 
     async def close(self) -> None:
@@ -129,17 +136,24 @@ class Workshop:
 
     @contextlib.asynccontextmanager
     async def _turn(
-        self, place: bytes | None, form: WorkloadForm | None = None, rank: Rank = FIRST
+        self, place: bytes | None, activity: Activity | None, form: WorkloadForm | None = None, rank: Rank = FIRST
     ) -> AsyncIterator[Bench]:
+        """A bench in its turn, timed as at an activity; None for what takes no time."""
         if place is not None and place not in self._benches:
             raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
         warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
         taken = await self._line.take(place, rather=warm, rank=rank)
         try:
-            yield self._benches[taken]
+            with contextlib.nullcontext() if activity is None else self.times.at(taken, activity):
+                yield self._benches[taken]
         finally:
             self._line.give(taken)
 
     def _any(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
         """Any device, one that has a worker of this workload rather than one that must start it."""
-        return self._turn(None, form)
+        return self._turn(None, Activity.JUDGING, form)
+
+
+def _of_task(device: bytes | None) -> Activity:
+    """A run on a device that was bid for it is a task's; on any it is judged, or looked at before a bid."""
+    return Activity.JUDGING if device is None else Activity.TASKS

@@ -18,6 +18,7 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.journal.task_records import (
     MilestoneFound,
     ProgramBegun,
@@ -171,7 +172,12 @@ class TimeDuty:
             self._starting.discard(key)
         self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
         self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
-        self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
+        self.telling.start(key, self._follow(key, entry.device))
+
+    async def _follow(self, key: TaskKey, device: bytes) -> None:
+        """Tell what a program writes for as long as it runs, which is when its device works for it."""
+        with self.parts.workshop.times.at(device, Activity.TASKS):
+            await tell_lines(self.programs.log(key), self.parts.watch, key[0])
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
         usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOT_USED

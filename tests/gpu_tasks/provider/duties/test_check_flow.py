@@ -17,7 +17,7 @@ from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
+from gpu_tasks.market.leaf_checks.checks import LEAF_FEE, CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import (
     AuditorDrawn,
     LeafCheckEnded,
@@ -28,9 +28,12 @@ from gpu_tasks.market.leaf_checks.events import (
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.side_earnings import AUDITING
+from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.outcomes import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
+from runtime.pallets.staking.trust_lock import Paid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
 
 SIZE = 8
@@ -162,6 +165,39 @@ def test_honest_providers_show_and_pass_by_themselves(tmp_path: Path) -> None:
         auditor = village.miner(drawn.auditor)
         assert set(auditor.executor.runs) <= set(ASKED)
         assert len(auditor.executor.runs) <= 1, "of four requests one was drawn"
+
+    play(tmp_path, scene)
+
+
+def audits_paid(miner: Miner) -> list[tuple[str, int]]:
+    """What is noted among the earnings of a provider for auditing: names and grains."""
+    found = payments(miner.daemon.settings.base_path / EARNINGS_FILE)
+    return [(each.name, each.grains) for each in found if each.service == AUDITING]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_auditor_notes_its_fee_once(tmp_path: Path, *, is_restarted: bool) -> None:
+    """Also where it is a new process: between its word and the end of a check it has no duty, and a seat alone."""
+
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        happened = village.node.chain.happened
+        while (check := village.node.leaves().check(unit)) is None or check.stage is not LeafStage.OPEN:
+            village.node.block()
+            for miner in list(village.miners):
+                await miner.step()
+        (passed,) = happened(LeavesPassed)
+        if is_restarted:
+            assert not village.miner(passed.auditor).chain.view().checks
+            await village.restart(village.miner(passed.auditor))
+        assert await until_checked(village, unit) is CheckOutcome.PASSED
+        (paid,) = [event for event in happened(Paid) if event.reason is LEAF_FEE and event.payee == passed.auditor]
+        name = f"auditing 0x{unit.hex()} {village.node.chain.height}"
+        for _ in range(3):
+            village.node.block()
+            for miner in village.miners:
+                await miner.step()
+                assert audits_paid(miner) == ([(name, paid.amount)] if miner.keys.stash == passed.auditor else [])
 
     play(tmp_path, scene)
 

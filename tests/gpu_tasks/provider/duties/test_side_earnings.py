@@ -1,4 +1,4 @@
-"""What judging and standing by brought is noted once, whatever the node does meanwhile."""
+"""What judging, auditing and standing by brought is noted once, whatever the node does meanwhile."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from gpu_tasks.provider.duties.side_earnings import WATCHED_BLOCKS, SideEarnings
 from gpu_tasks.provider.earnings import EarningsBook, payments
 from heard import Heard
 
-CASE, TASK, DEVICE = b"c" * 32, b"t" * 32, b"d" * 32
+CASE, TASK, DEVICE, UNIT, ME = b"c" * 32, b"t" * 32, b"d" * 32, b"u" * 32, b"m" * 32
 
 
 class Scene:
@@ -23,8 +23,14 @@ class Scene:
         self.path = base / "earnings.jsonl"
         self.asked: list[tuple[Sequence[bytes], Sequence[bytes], int]] = []
         self.answer: dict[bytes, SidePayment] | None = {}
-        chain = SimpleNamespace(side_payments=self._side_payments)
-        parts = SimpleNamespace(chain=chain, earnings=EarningsBook(self.path), telemetry=Heard())
+        self.checks: dict[bytes, SidePayment | None] | None = {}
+        self.seated: set[bytes] = set()
+        self.audits_asked: list[tuple[Sequence[bytes], int]] = []
+        chain = SimpleNamespace(
+            side_payments=self._side_payments, audited=self._audited, audit_payments=self._audit_payments
+        )
+        identity = SimpleNamespace(stash=ME)
+        parts = SimpleNamespace(chain=chain, earnings=EarningsBook(self.path), telemetry=Heard(), identity=identity)
         self.duty = SideEarnings(cast(Parts, parts))
 
     async def _side_payments(self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int) -> Any:
@@ -33,10 +39,30 @@ class Scene:
             raise ChainError("away")
         return self.answer
 
-    def step(self, height: int, *seats: bytes, standing: Mapping[bytes, bytes] | None = None) -> None:
-        """A view with these seats, and a device that stands by."""
+    async def _audited(self) -> set[bytes]:
+        if self.checks is None:
+            raise ChainError("away")
+        return self.seated
+
+    async def _audit_payments(self, units: Sequence[bytes], since: int) -> Any:
+        self.audits_asked.append((units, since))
+        if self.checks is None:
+            raise ChainError("away")
+        return {unit: paid for unit, paid in self.checks.items() if unit in units}
+
+    def step(
+        self,
+        height: int,
+        *seats: bytes,
+        standing: Mapping[bytes, bytes] | None = None,
+        audits: Mapping[bytes, bytes] | None = None,
+    ) -> None:
+        """A view with these seats, checks by who audits them, and a device that stands by."""
         told: Any = tuple(SimpleNamespace(id=seat) for seat in seats)
-        asyncio.run(self.duty.step(View(height, (), seats=told), standing or {}))
+        checks: Any = tuple(
+            SimpleNamespace(unit=unit, check=SimpleNamespace(auditor=who)) for unit, who in (audits or {}).items()
+        )
+        asyncio.run(self.duty.step(View(height, (), seats=told, checks=checks), standing or {}))
 
     def noted(self) -> list[tuple[str, str, str, int]]:
         """What is in the book."""
@@ -81,3 +107,38 @@ def test_what_is_not_to_be_found_is_let_go_in_the_end(tmp_path: Path) -> None:
         scene.step(height)
     assert len(scene.asked) == WATCHED_BLOCKS + 1
     assert scene.noted() == []
+
+
+def test_an_audit_is_followed_from_its_duty_to_the_end_of_its_check(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(5, audits={UNIT: ME, b"x" * 32: b"other" + bytes(27)})
+    scene.checks = {UNIT: None}
+    scene.step(6)
+    scene.step(7 + 3 * WATCHED_BLOCKS)
+    scene.checks = {UNIT: SidePayment(60, 7)}
+    scene.step(8 + 3 * WATCHED_BLOCKS)
+    scene.step(9 + 3 * WATCHED_BLOCKS)
+    assert scene.noted() == [(f"auditing 0x{UNIT.hex()} 60", "none", "auditing", 7)]
+    assert [since for _, since in scene.audits_asked] == [5, 5, 6, 7 + 3 * WATCHED_BLOCKS]
+    assert {unit for units, _ in scene.audits_asked for unit in units} == {UNIT}, "others' are not its"
+
+
+def test_a_new_process_learns_of_audits_from_its_seats_once_the_node_answers(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.seated, scene.checks = {UNIT}, None
+    scene.step(5)
+    assert scene.audits_asked == []
+    scene.checks = {UNIT: SidePayment(6, 7)}
+    scene.step(6)
+    assert scene.audits_asked == [([UNIT], 6)]
+    assert [(name, grains) for name, _, _, grains in scene.noted()] == [(f"auditing 0x{UNIT.hex()} 6", 7)]
+
+
+def test_an_audit_that_earned_nothing_is_no_payment_and_one_that_is_not_found_is_let_go(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(5, audits={UNIT: ME, CASE: ME})
+    scene.checks = {UNIT: SidePayment(6, 0)}
+    for height in range(6, 6 + 2 * WATCHED_BLOCKS):
+        scene.step(height)
+    assert scene.noted() == []
+    assert [units for units, _ in scene.audits_asked] == [[CASE, UNIT]] * 2 + [[CASE]] * WATCHED_BLOCKS

@@ -1,0 +1,83 @@
+"""What is asked for in services, and whether a provider may be drawn at all: by the market's own rules over its state.
+
+Of the units that sleep the oldest few are looked at: the market wakes them in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gpu_tasks.batches.work import price_of, rate_of
+from gpu_tasks.market.ages import unit_of
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.units import Unit
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from wallet.client import ChainClient
+from wallet.trial import over_state
+
+SLEEPERS_SEEN = 4
+"""Of each service: every one costs a read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingUnit:
+    """What a unit that found no racers asks of a slot now."""
+
+    rate: int
+    """The highest ask that its price meets, in grains per thousand output tokens."""
+    collateral: int
+    """Grains of the slot's bond."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDemand:
+    """The units of a service that are not over, and some of those that found no racers."""
+
+    open_units: int
+    waiting: tuple[WaitingUnit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one provider can be drawn for."""
+
+    may_work: bool = True
+    """Whether its stash is a candidate with a provider's record: else it is drawn for nothing."""
+    services: Mapping[int, ServiceDemand] = field(default_factory=dict)
+
+
+async def demand(client: ChainClient, stash: bytes, services: Collection[int]) -> Demand:
+    """What the final state says of a provider, and of some services."""
+    at = await client.finalized()
+    return await over_state(client, at, lambda bound: demand_of(bound, stash, services))
+
+
+def demand_of(bound: Bound, stash: bytes, services: Iterable[int]) -> Demand:
+    """What a state says of a provider, and of some services; those that there are not any more are left out."""
+    market, height = bound[InferenceMarket], bound[System].number.get()
+    may_work = bound[TrustStake].is_candidate(stash) and bound[Devices].providers[stash] is not None
+    found: dict[int, ServiceDemand] = {}
+    for number in services:
+        service = market.services[number]
+        if service is None:
+            continue
+        slept = market.sleepers_count[number] if service.open_units else 0
+        keys = islice((key for key, _ in market.sleeping.under(number)), SLEEPERS_SEEN) if slept else ()
+        units = (market.units[unit_of(key)] for key in keys)
+        waiting = tuple(_asked(service.terms, unit, height) for unit in units if unit is not None)
+        found[number] = ServiceDemand(service.open_units, waiting)
+    return Demand(may_work, found)
+
+
+def _asked(terms: ServiceTerms, unit: Unit, height: int) -> WaitingUnit:
+    work = money.work_allowed(unit)
+    floor = price_of(terms.price_min, work)
+    price = money.ramped_price(floor, unit.terms.price_max, height - unit.posted_at, terms.ramp)
+    return WaitingUnit(rate_of(price, work), money.collateral(unit.rules, price))

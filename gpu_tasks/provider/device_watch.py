@@ -1,0 +1,124 @@
+"""Follows what the devices do with their time: sees why they stand still, and has it written down.
+
+Always: looking costs no work its turn; of the chain is asked what a device could earn only while one stands still, and
+not with every block; what was measured is on the disk every few seconds, and when the daemon ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.chain.demand import Demand
+from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.duties.idling import IdleScene, race_wait, why_idle
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race, race_of
+from gpu_tasks.provider.execution.device_times import IdleNote
+from gpu_tasks.provider.journal.journal import RaceKey
+from gpu_tasks.provider.utilisation import UtilisationBook
+
+LOOK_SECONDS = 3.0
+"""So often is it looked why devices stand still, beside each change, and written down what they did."""
+STILL_SLOTS = 10
+"""A chain that shows no block for so long stands still, or its node is away."""
+STILL_MS_MIN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFrom:
+    """What others know of a device that stands still."""
+
+    hindered: Collection[RaceKey]
+    """The races that failed on this machine."""
+    devices_in_use: Callable[[], Collection[bytes]]
+    """Those of open bids, and of tasks."""
+    why_unproven: Callable[[bytes, DeviceClass], str]
+    drains: Callable[[], bool]
+
+
+class DeviceWatch:
+    """Use `async with`: it looks and writes meanwhile."""
+
+    def __init__(
+        self, parts: Parts, known: WatchedFrom, folder: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """No block was seen; what is measured is written to `folder`."""
+        self._parts = parts
+        self._known = known
+        self._times = parts.workshop.times
+        self._times.why = self._why
+        self._book = UtilisationBook(folder)
+        self._clock = clock
+        self._seen_at = 0.0
+        self._still_ms = STILL_MS_MIN
+        self._height = 0
+        self._races: list[Race] = []
+        self._own: dict[bytes, DeviceStatus] = {}
+        self._demand = Demand()
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        """Begin."""
+        self._running = asyncio.create_task(self._run())
+
+    async def __aexit__(self, *_: object) -> None:
+        """Write what was measured, and end."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        self.write()
+
+    def see(self, view: View) -> None:
+        """A block is there, and what it asks for was begun."""
+        self._seen_at, self._height = self._clock(), view.height
+        races = (race_of(duty, self._parts.identity.stash) for duty in view.duties)
+        self._races = [race for race in races if race is not None]
+        self._times.look()
+
+    @property
+    def knows_devices(self) -> bool:
+        """Whether it was told how the own devices stand."""
+        return bool(self._own)
+
+    async def look_at_market(self, own: Iterable[DeviceStatus]) -> None:
+        """How the own devices stand; and what they could be drawn for, if one of them stands still. ChainError."""
+        self._own = {status.id: status for status in own}
+        self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
+        idle = [status for status in self._own.values() if self._times.is_idle(status.id)]
+        if idle:
+            services = {number for status in idle for number, _ in status.offers}
+            self._demand = await self._parts.chain.demand(sorted(services))
+        self._times.look()
+
+    def write(self) -> None:
+        """Write down what was measured."""
+        self._times.look()
+        self._book.add(self._times.take(), self._times.present())
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.write()
+
+    def _why(self, device: bytes) -> IdleNote:
+        """Why a device of which nothing is computed stands still, by what is known now."""
+        status, known, journal = self._own.get(device), self._known, self._parts.journal
+        races = ((race, journal.races.get(race.key)) for race in self._races)
+        is_seen = self._height > 0 and 1_000 * (self._clock() - self._seen_at) < self._still_ms
+        scene = IdleScene(
+            status,
+            self._height,
+            is_connected=is_seen,
+            drains=known.drains(),
+            race=race_wait(races, device, known.hindered),
+            is_bid_for=device in known.devices_in_use(),
+            why_unproven="" if status is None else known.why_unproven(device, status.device.kind),
+            demand=self._demand,
+        )
+        return why_idle(scene)

@@ -1,0 +1,225 @@
+"""Why a device of which nothing is computed stands still: a function of what is known of it. Pure.
+
+Always: the first reason of `REASONS` that holds is told, so what hinders most comes first: who is paused need not hear
+that nothing is asked for. A seat in a court hinders no device; what it locks is the stash's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.services import Offer
+from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.provider.chain.demand import Demand, ServiceDemand, WaitingUnit
+from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.execution.device_times import NOTHING_SEEN, IdleNote, WhyIdle
+from gpu_tasks.provider.journal.journal import RaceKey
+from gpu_tasks.provider.journal.records import RaceEntry, Sent
+from wallet.amounts import SYMBOL, format_amount
+
+BETWEEN_BLOCKS = 6
+"""So long after a unit the next one may be on its way: a commit in a block, a draw that is final."""
+
+
+class RaceWait(Enum):
+    """What a device with a unit waits for; nothing of it is computed now."""
+
+    NO_UNIT = auto()
+    INPUT = auto()
+    """It is being opened, or nowhere to be had."""
+    CHAIN = auto()
+    """Its own part is done, and the chain does not show it yet."""
+    ITSELF = auto()
+    """Something of this machine's own hinders it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleScene:
+    """What is known of a device that stands still."""
+
+    status: DeviceStatus | None
+    """As the chain had it when it was asked last."""
+    height: int = 0
+    is_connected: bool = True
+    drains: bool = False
+    race: RaceWait = RaceWait.NO_UNIT
+    is_bid_for: bool = False
+    """Whether a bid of it is open, or a task is its: it is drawn for no unit meanwhile."""
+    why_unproven: str = ""
+    """By roll calls; empty if it may work."""
+    demand: Demand = field(default_factory=Demand)
+
+
+def why_idle(scene: IdleScene) -> IdleNote:
+    """Why a device stands still, in words too."""
+    if not scene.is_connected:
+        return IdleNote(WhyIdle.AWAY, "the node is away, or its chain stands still")
+    if scene.status is None:
+        return NOTHING_SEEN
+    facts = _Facts(scene, scene.status)
+    return next(IdleNote(why, words(facts)) for why, holds, words in REASONS if holds(facts))
+
+
+def race_wait(races: Iterable[tuple[Race, RaceEntry | None]], device: bytes, hindered: Collection[RaceKey]) -> RaceWait:
+    """What the races of a device wait for, of which none is computed now; `hindered` are those that failed here."""
+    waits = [
+        _wait_of(race, entry, hindered) for race, entry in races if race.racer.device == device and _is_to_commit(race)
+    ]
+    for wait in (RaceWait.ITSELF, RaceWait.INPUT, RaceWait.CHAIN):
+        if wait in waits:
+            return wait
+    return RaceWait.NO_UNIT
+
+
+def _is_to_commit(race: Race) -> bool:
+    is_closed = race.unit.round is None or race.unit.round.closed_at > 0
+    racer = race.racer
+    return race.unit.state is UnitState.RACING and not is_closed and racer.commitment is None and not racer.has_declined
+
+
+def _wait_of(race: Race, entry: RaceEntry | None, hindered: Collection[RaceKey]) -> RaceWait:
+    if entry is not None and (entry.result is not None or Sent.DECLINE in entry.sent):
+        return RaceWait.CHAIN
+    return RaceWait.ITSELF if race.key in hindered else RaceWait.INPUT
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A scene, and what the reasons below ask of it."""
+
+    scene: IdleScene
+    status: DeviceStatus
+
+    @property
+    def offers(self) -> Sequence[tuple[int, Offer]]:
+        return self.status.offers
+
+    @property
+    def asked(self) -> list[tuple[Offer, ServiceDemand]]:
+        """What it offers, with what is asked for of that."""
+        services = self.scene.demand.services
+        return [(offer, services[number]) for number, offer in self.offers if number in services]
+
+    @property
+    def open_units(self) -> int:
+        return sum(demand.open_units for _, demand in self.asked)
+
+    @property
+    def waiting(self) -> list[tuple[Offer, WaitingUnit]]:
+        return [(offer, unit) for offer, demand in self.asked for unit in demand.waiting]
+
+    @property
+    def affordable(self) -> list[WaitingUnit]:
+        """The units that wait at a price that it works for."""
+        return [unit for offer, unit in self.waiting if unit.rate >= offer.ask]
+
+    @property
+    def free_bond(self) -> int:
+        return self.status.device.bond - self.status.device.secured
+
+    @property
+    def suits(self) -> bool:
+        """Whether it could take one of the units that wait."""
+        return any(unit.collateral <= self.free_bond for unit in self.affordable)
+
+    @property
+    def was_freed(self) -> bool:
+        freed = self.status.device.freed_at
+        return bool(freed) and self.scene.height <= freed[0] + BETWEEN_BLOCKS
+
+    @property
+    def services(self) -> str:
+        numbers = [str(number) for number, _ in self.offers]
+        return f"service{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _bond_words(facts: _Facts) -> str:
+    least = min(unit.collateral for unit in facts.affordable)
+    return (
+        f"units wait, and {_shown(facts.free_bond)} of its bond are free: one takes {_shown(least)} "
+        f"(`ogpu-wallet call Devices.bond_device_extra`, or wait until units that it secures are let go)"
+    )
+
+
+def _price_words(facts: _Facts) -> str:
+    offer, unit = max(facts.waiting, key=lambda found: found[1].rate - found[0].ask)
+    return (
+        f"units wait that pay {_shown(unit.rate)} a thousand tokens now, and it asks {_shown(offer.ask)} "
+        f"(`ogpu-provider offer`)"
+    )
+
+
+def _between_words(facts: _Facts) -> str:
+    queue = facts.status.device.queue
+    return "its next unit has to be drawn" + (
+        "" if queue else ": with units ahead it would have one already (`ogpu-provider queue`)"
+    )
+
+
+def _shown(grains: int) -> str:
+    return f"{format_amount(grains)} {SYMBOL}"
+
+
+Reason = tuple[WhyIdle, Callable[[_Facts], bool], Callable[[_Facts], str]]
+"""What it is, whether it holds, its sentence."""
+
+REASONS: tuple[Reason, ...] = (
+    (
+        WhyIdle.HINDERED,
+        lambda facts: facts.scene.race is RaceWait.ITSELF,
+        lambda _: "it has a unit and computes nothing of it: `hindered` in the log of `run` says why",
+    ),
+    (
+        WhyIdle.INPUT,
+        lambda facts: facts.scene.race is RaceWait.INPUT,
+        lambda _: "the input of its unit is opened, or fetched",
+    ),
+    (
+        WhyIdle.CHAIN,
+        lambda facts: facts.scene.race is RaceWait.CHAIN,
+        lambda _: "its result is sent, and in no final block yet",
+    ),
+    (
+        WhyIdle.TASK,
+        lambda facts: facts.scene.is_bid_for or facts.status.device.is_dedicated,
+        lambda _: "a task has it, or may have it: a bid is open, or its next step waits for the chain",
+    ),
+    (
+        WhyIdle.DRAINING,
+        lambda facts: facts.scene.drains,
+        lambda _: "nothing new is taken: `ogpu-provider drain`; `drain --off` ends it",
+    ),
+    (
+        WhyIdle.PAUSED,
+        lambda facts: facts.status.device.is_paused,
+        lambda _: "it is paused on the chain: `ogpu-provider status` says why, `resume` ends it",
+    ),
+    (
+        WhyIdle.BARRED,
+        lambda facts: not facts.scene.demand.may_work,
+        lambda _: "its stash is no candidate that may be elected, or no provider any more: `ogpu-wallet stakes`",
+    ),
+    (WhyIdle.UNPROVEN, lambda facts: bool(facts.scene.why_unproven), lambda facts: facts.scene.why_unproven),
+    (
+        WhyIdle.NO_OFFER,
+        lambda facts: not facts.offers,
+        lambda _: "it works for no service (`ogpu-provider offer`), and has no task",
+    ),
+    (WhyIdle.BOND, lambda facts: bool(facts.affordable) and not facts.suits, _bond_words),
+    (WhyIdle.PRICE, lambda facts: bool(facts.waiting) and not facts.affordable, _price_words),
+    (WhyIdle.BETWEEN, lambda facts: facts.open_units > 0 and facts.was_freed, _between_words),
+    (
+        WhyIdle.UNMATCHED,
+        lambda facts: facts.suits,
+        lambda _: "units wait that it could take: other racers or judges are missing, or the next draw",
+    ),
+    (
+        WhyIdle.TAKEN,
+        lambda facts: facts.open_units > 0,
+        lambda facts: f"what is open of {facts.services} is with others, near its end, or about to be drawn",
+    ),
+    (WhyIdle.NOT_ASKED, lambda _: True, lambda facts: f"no unit of {facts.services} is open"),
+)

@@ -1,0 +1,225 @@
+"""What each device did with its time, in a folder of the base path: a small file for each day, days being UTC.
+
+Always: the file of a day is written whole or not at all, every few seconds, so a daemon that is killed loses no more
+than that; the newest `DAYS_KEPT` days are kept; a file that is none, or a line in it, is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from gpu_tasks.provider.earnings import EarnedPayment
+from gpu_tasks.provider.execution.device_times import Activity, Present, Spent
+
+LOG = logging.getLogger("ogpu.provider")
+UTILISATION_FOLDER = "utilisation"
+DAYS_KEPT = 400
+FILE_BYTES_MAX = 256 * 1024
+"""64 devices with every state take a fourth of it."""
+NUMBER_MAX = 1 << 53
+COMPUTING = frozenset(activity.value for activity in Activity)
+"""The names of what a device computes; every other state is one in which it stands still."""
+MS_PER_HOUR = 3_600_000
+
+
+class UsedBy(Enum):
+    """What times are added up by."""
+
+    DEVICE = "device"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDay:
+    """What a device did on a day."""
+
+    day: str
+    device: str
+    ms: Mapping[str, int]
+    """By state: activities, and reasons to stand still."""
+    tokens: int
+    """Output tokens of the units that it was done with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresentNote:
+    """What a device was at when its daemon wrote that down last."""
+
+    state: str
+    words: str
+    since_ms: int
+    """Milliseconds since 1970, as the next."""
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsedSum:
+    """Times of a device, or of a day, with what they earned."""
+
+    name: str
+    ms: Mapping[str, int] = field(default_factory=dict)
+    tokens: int = 0
+    grains: int = 0
+
+    @property
+    def up_ms(self) -> int:
+        """How long a daemon ran, of several devices of a day together."""
+        return sum(self.ms.values())
+
+    @property
+    def computing_ms(self) -> int:
+        """How long something was computed."""
+        return sum(ms for state, ms in self.ms.items() if state in COMPUTING)
+
+    @property
+    def tokens_per_second(self) -> int | None:
+        """Output tokens in a second at units, rounded down; None where none was computed."""
+        ms = self.ms.get(Activity.UNITS.value, 0)
+        return self.tokens * 1_000 // ms if ms else None
+
+    @property
+    def grains_per_hour(self) -> int | None:
+        """Earned in an hour that the daemon ran; None where it did not."""
+        return self.grains * MS_PER_HOUR // self.up_ms if self.up_ms else None
+
+
+class UtilisationBook:
+    """Writes the days of a base path. A full disk costs the note, not the work."""
+
+    def __init__(self, folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
+        """Goes on with the day that is there; `clock` gives nanoseconds since 1970."""
+        self._folder = folder
+        self._clock = clock
+        self._day = ""
+        self._ms: dict[str, Counter[str]] = {}
+        self._tokens: Counter[str] = Counter()
+        self._is_failing = False
+
+    def add(self, spent: Mapping[bytes, Spent], present: Mapping[bytes, Present]) -> None:
+        """What devices did since this was said last, and what they are at."""
+        at_ms = self._clock() // 1_000_000
+        day = datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
+        if day != self._day:
+            self._begin(day)
+        for device, each in spent.items():
+            name = f"0x{device.hex()}"
+            self._ms.setdefault(name, Counter()).update({state.value: ms for state, ms in each.ms.items()})
+            self._tokens[name] += each.tokens
+        self._write(at_ms, {f"0x{device.hex()}": each for device, each in present.items()})
+
+    def _begin(self, day: str) -> None:
+        """Take up what a daemon before this one wrote of the day, and drop days that are too long ago."""
+        self._day, self._ms, self._tokens = day, {}, Counter()
+        for found in _of_file(self._folder / f"{day}.json"):
+            self._ms[found.device], self._tokens[found.device] = Counter(found.ms), found.tokens
+        for path in _files(self._folder)[: -DAYS_KEPT + 1]:
+            path.unlink(missing_ok=True)
+
+    def _write(self, at_ms: int, present: Mapping[str, Present]) -> None:
+        devices: dict[str, dict[str, Any]] = {
+            name: {"ms": dict(ms), "tokens": self._tokens[name]} for name, ms in self._ms.items()
+        }
+        for name, each in present.items():
+            now = {"state": each.state.value, "words": each.words, "since_ms": at_ms - each.ms}
+            devices.setdefault(name, {"ms": {}, "tokens": 0})["now"] = now
+        path = self._folder / f"{self._day}.json"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            draft = path.with_suffix(".new")
+            draft.write_text(json.dumps({"at_ms": at_ms, "devices": devices}), encoding="utf-8")
+            draft.replace(path)  # not synced: who loses power loses seconds of a measurement
+        except OSError as error:
+            if not self._is_failing:
+                LOG.warning("what devices do with their time is not written down: %s", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+
+def device_days(folder: Path) -> Iterator[DeviceDay]:
+    """What is kept, by day and device."""
+    for path in _files(folder):
+        yield from _of_file(path)
+
+
+def present_notes(folder: Path) -> dict[str, PresentNote]:
+    """What each device was at when a daemon wrote last, by its name."""
+    files = _files(folder)
+    given = _read(files[-1]) if files else {}
+    devices, at_ms = given.get("devices"), given.get("at_ms")
+    if not isinstance(devices, dict) or not _is_number(at_ms):
+        return {}
+    found = ((name, each.get("now")) for name, each in devices.items() if isinstance(each, dict))
+    return {
+        name: PresentNote(now["state"], now["words"], now["since_ms"], at_ms)
+        for name, now in found
+        if isinstance(now, dict)
+        and isinstance(now.get("state"), str)
+        and isinstance(now.get("words"), str)
+        and _is_number(now.get("since_ms"))
+    }
+
+
+def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], by: UsedBy) -> list[UsedSum]:
+    """Times added up, by ascending name, with what was paid on the same days.
+
+    By device it is what was paid for the device's own work: a judge's fee is its stash's.
+    """
+    kept = list(days)
+    measured = {(each.day, each.device) for each in kept} | {(each.day, "") for each in kept}
+    ms: dict[str, Counter[str]] = {}
+    tokens: Counter[str] = Counter()
+    grains: Counter[str] = Counter()
+    for each in kept:
+        name = each.device if by is UsedBy.DEVICE else each.day
+        ms.setdefault(name, Counter()).update(each.ms)
+        tokens[name] += each.tokens
+    for paid in payments:
+        if by is UsedBy.DEVICE and (paid.day, paid.device) in measured:
+            grains[paid.device] += paid.grains
+        elif by is UsedBy.DAY and (paid.day, "") in measured:
+            grains[paid.day] += paid.grains
+    return [UsedSum(name, dict(ms[name]), tokens[name], grains[name]) for name in sorted(ms)]
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of days, the oldest first."""
+    return sorted(path for path in folder.glob("*.json") if _is_day(path.stem))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file holds; nothing if it is none of ours."""
+    try:
+        with path.open("rb") as file:
+            given = json.loads(file.read(FILE_BYTES_MAX))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _of_file(path: Path) -> Iterator[DeviceDay]:
+    devices = _read(path).get("devices")
+    for name, each in devices.items() if isinstance(devices, dict) else ():
+        ms, tokens = (each.get("ms"), each.get("tokens")) if isinstance(each, dict) else (None, None)
+        if isinstance(ms, dict) and all(_is_number(value) for value in ms.values()) and _is_number(tokens):
+            yield DeviceDay(path.stem, name, ms, tokens)
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_MAX

@@ -1,0 +1,161 @@
+"""A daemon sees for itself what its devices do with their time, and why they stand still."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from fake_work import FakeExecutor
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.device_watch import STILL_MS_MIN
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError
+from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, device_days, present_notes
+from provider_chain import REQUEST, Miner, Village, play
+from runtime.encoding.types import GRAINS_PER_OGPU
+from scripts.chains.market_chain import signed
+
+
+class Seen:
+    """What the device of a provider is said to be at, each time that this changes."""
+
+    def __init__(self, miner: Miner) -> None:
+        self.miner = miner
+        (self.device,) = miner.daemon.parts.workshop.devices
+
+    def now(self) -> str:
+        self.miner.daemon.device_watch.write()
+        return present_notes(self.folder)[f"0x{self.device.hex()}"].state
+
+    def words(self) -> str:
+        self.miner.daemon.device_watch.write()
+        return present_notes(self.folder)[f"0x{self.device.hex()}"].words
+
+    @property
+    def folder(self) -> Path:
+        return self.miner.daemon.settings.base_path / UTILISATION_FOLDER
+
+
+async def step(village: Village, blocks: int = 4) -> None:
+    """So many blocks that all is looked at."""
+    for _ in range(blocks):
+        village.node.block()
+        for miner in list(village.miners):
+            await miner.step()
+
+
+class Slow(FakeExecutor):
+    """Waits until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def run(self, request: bytes) -> Execution:
+        await self.go.wait()
+        return await super().run(request)
+
+
+def test_a_device_computes_waits_for_the_chain_and_has_nothing_to_do(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        seen = Seen(miner)
+        assert seen.now() == "no node", "no block was seen"
+        await step(village)
+        assert seen.now() == "not asked for"
+        assert "service 0" in seen.words()
+        await village.post(REQUEST, racers=1)
+        states = []
+        for _ in range(12):
+            village.node.block()
+            await miner.daemon.step(miner.chain.view())
+            await asyncio.sleep(0.02)
+            states.append(seen.now())
+            if states[-1] == "units":
+                break
+        assert states[-1] == "units", states
+        executor.go.set()
+        await asyncio.sleep(0.02)
+        assert seen.now() == "chain", "its commit is in no block"
+        await step(village)
+        assert seen.now() in ("between units", "not asked for")
+        await step(village, 40)
+        assert seen.now() == "not asked for"
+        (day,) = device_days(seen.folder)
+        assert day.ms["units"] >= 10
+        assert day.tokens == len(REQUEST)
+
+    executor = Slow()
+
+    async def main() -> None:
+        village = Village(tmp_path, 1)
+        village.make = executor.make
+        async with village:
+            await scene(village)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+def test_a_machine_that_fails_says_so_and_one_without_its_input_too(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        seen = Seen(miner)
+        miner.executor.trouble = ExecutionError("the power is gone")
+        await village.post(REQUEST, racers=1)
+        await step(village, 8)
+        assert seen.now() == "hindered"
+        miner.executor.trouble = None
+        await step(village, 40)
+        assert seen.now() == "not asked for"
+        await village.post(b"complete that", racers=1, is_stored=False)
+        for _ in range(8):
+            await step(village, 1)
+            if miner.chain.view().duties:
+                break
+        assert seen.now() == "input"
+
+    play(tmp_path, 1, scene)
+
+
+def test_why_nothing_is_drawn(tmp_path: Path) -> None:
+    """By what the market says of services, bonds and prices: see `test_demand` and `test_idling`."""
+
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        seen, stash = Seen(miner), miner.keys.stash
+        await step(village)
+
+        async def after(call: Any) -> str:
+            village.node.chain.block(signed(stash, call))
+            await step(village)
+            return seen.now()
+
+        offer = InferenceMarket.offer(service=0, device=seen.device, ask=50 * GRAINS_PER_OGPU)
+        assert await after(Devices.pause(device=seen.device)) == "paused"
+        assert await after(Devices.resume(device=seen.device)) == "not asked for"
+        assert await after(InferenceMarket.withdraw_offer(service=0, device=seen.device)) == "no offer"
+        assert await after(offer) == "not asked for"
+        await village.post(REQUEST, racers=1)
+        await step(village, 8)
+        assert seen.now() == "price"
+        miner.chain.is_away = True
+        clock = miner.daemon.device_watch._clock
+        miner.daemon.device_watch._clock = lambda: clock() + STILL_MS_MIN / 1_000 + 1
+        assert seen.now() == "no node"
+
+    play(tmp_path, 1, scene)
+
+
+def test_a_node_that_answers_nothing_stops_no_work(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+
+        async def demand(_: Any) -> Any:
+            raise ChainError("the node is away")
+
+        miner.chain.demand = demand  # type: ignore[method-assign]
+        unit = await village.post(REQUEST, racers=1)
+        status = await village.run(unit)
+        assert status.unit.output_root is not None
+
+    play(tmp_path, 1, scene)
