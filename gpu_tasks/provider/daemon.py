@@ -108,10 +108,8 @@ class Daemon:
         self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
     ) -> None:
         """Opens journal and store; nothing runs yet. `JournalError` if the journal cannot be used."""
-        journal, store = (
-            Journal(settings.base_path / "journal"),
-            BlobStore(settings.base_path / "blobs", settings.quota),
-        )
+        journal = Journal(settings.base_path / "journal")
+        store = BlobStore(settings.base_path / "blobs", settings.quota)
         blobs = BlobClient(private=chain.is_development)
         self.parts = Parts(
             identity=identity,
@@ -156,9 +154,7 @@ class Daemon:
         self.side_earnings = SideEarnings(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
-        known = WatchedFrom(
-            self.racing.hindered, book.devices_in_use, self.roll_calls.why_not, lambda: self._drains
-        )  # fmt: skip
+        known = WatchedFrom(self.racing.hindered, book.devices_in_use, self.roll_calls.why_not, lambda: self._drains)
         self.device_watch = DeviceWatch(self.parts, known, settings.base_path / UTILISATION_FOLDER)
         self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()

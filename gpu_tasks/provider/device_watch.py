@@ -16,10 +16,10 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import View
-from gpu_tasks.provider.duties.idling import IdleScene, race_wait, why_idle
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, race_of
 from gpu_tasks.provider.execution.device_times import IdleNote
+from gpu_tasks.provider.idling import IdleScene, race_wait, why_idle
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.utilisation import UtilisationBook
 

@@ -9,7 +9,6 @@ In reading order:
 * `roll_steps`: what chain and disk ask for at a roll call; pure
 * `kept_rows`: the hashes of a chain's rows on disk
 * `keyed_tasks`: long work beside the loop
-* `idling`: why a device stands still; pure
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
 * `attesting`: the signed statement about a result

@@ -48,7 +48,7 @@ class WhyIdle(Enum):
     NOT_ASKED = "not asked for"
 
 
-DeviceState = Activity | WhyIdle
+TimedState = Activity | WhyIdle
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ NOTHING_SEEN = IdleNote(WhyIdle.AWAY, "no block was seen yet")
 
 @dataclass(slots=True)
 class _Timed:
-    state: DeviceState
+    state: TimedState
     words: str
     since: int
     """When it came into this state."""
     booked_to: int
     """Up to when its time is in `spent`."""
     at_work: Counter[Activity] = field(default_factory=Counter)
-    spent: Counter[DeviceState] = field(default_factory=Counter)
+    spent: Counter[TimedState] = field(default_factory=Counter)
     tokens: int = 0
 
 
@@ -79,7 +79,7 @@ class _Timed:
 class Present:
     """What a device is at, as a sentence where it stands still, and for how many milliseconds."""
 
-    state: DeviceState
+    state: TimedState
     words: str
     ms: int
 
@@ -88,7 +88,7 @@ class Present:
 class Spent:
     """Milliseconds of a device by what it was at, and the output tokens of units that it was done with meanwhile."""
 
-    ms: Mapping[DeviceState, int]
+    ms: Mapping[TimedState, int]
     tokens: int = 0
 
 
@@ -154,7 +154,7 @@ class DeviceTimes:
     def _look_at(self, device: bytes, timed: _Timed) -> None:
         """Book what passed in the state before, and enter that of now."""
         activity = next((each for each in Activity if timed.at_work[each]), None)
-        state: DeviceState
+        state: TimedState
         if activity is None:
             note = self.why(device)
             state, words = note.why, note.words

@@ -1,12 +1,14 @@
 """A daemon sees for itself what its devices do with their time, and why they stand still."""
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from fake_work import FakeExecutor
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.device_watch import STILL_MS_MIN
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
@@ -150,8 +152,8 @@ def test_a_node_that_answers_nothing_stops_no_work(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]
 
-        async def demand(_: Any) -> Any:
-            raise ChainError("the node is away")
+        async def demand(services: Collection[int]) -> Demand:
+            raise ChainError(f"the node is away, and was asked about {services}")
 
         miner.chain.demand = demand  # type: ignore[method-assign]
         unit = await village.post(REQUEST, racers=1)

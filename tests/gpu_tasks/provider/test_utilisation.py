@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands.utilising import SILENT_MS, now_rows
 from gpu_tasks.provider.earnings import EarningsBook, payments
-from gpu_tasks.provider.execution.device_times import Activity, Present, Spent, WhyIdle
+from gpu_tasks.provider.execution.device_times import Activity, Present, Spent, TimedState, WhyIdle
 from gpu_tasks.provider.utilisation import (
     DAYS_KEPT,
     FILE_BYTES_MAX,
@@ -28,9 +28,18 @@ DEVICE, OTHER = b"d" * 32, b"o" * 32
 NAME, OTHER_NAME = f"0x{DEVICE.hex()}", f"0x{OTHER.hex()}"
 
 
-def write(folder: Path, at_ns: int, *, device: bytes = DEVICE, tokens: int = 0, present: Any = None, **ms: int) -> None:
+def write(
+    folder: Path,
+    at_ns: int,
+    *,
+    units: int = 0,
+    price: int = 0,
+    device: bytes = DEVICE,
+    tokens: int = 0,
+    present: Present | None = None,
+) -> None:
     """As a daemon that has just begun, and ends at once."""
-    states = {Activity.UNITS: ms.get("units", 0), WhyIdle.PRICE: ms.get("price", 0)}
+    states: dict[TimedState, int] = {Activity.UNITS: units, WhyIdle.PRICE: price}
     spent = {device: Spent({state: value for state, value in states.items() if value}, tokens)}
     UtilisationBook(folder, lambda: at_ns).add(spent, {} if present is None else {device: present})
 
@@ -113,8 +122,8 @@ def test_what_was_earned_stands_beside_the_time_of_the_same_days(tmp_path: Path)
 
 
 def test_the_command_shows_shares_and_reasons_and_json_has_milliseconds(tmp_path: Path) -> None:
-    at = {"present": Present(WhyIdle.PRICE, "it asks too much", 2)}
-    write(tmp_path / "utilisation", 0, units=3_600_000, price=10_800_000, tokens=7_200, **at)
+    at = Present(WhyIdle.PRICE, "it asks too much", 2)
+    write(tmp_path / "utilisation", 0, units=3_600_000, price=10_800_000, tokens=7_200, present=at)
     EarningsBook(tmp_path / "earnings.jsonl", lambda: 0).note(
         "unit", b"1" * 32, 1, device=DEVICE, service="service 0", grains=8 * 10**9, tokens=7_200
     )

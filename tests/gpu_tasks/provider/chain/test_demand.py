@@ -39,6 +39,7 @@ def test_units_that_sleep_ask_for_so_much_now() -> None:
     scene = Scene()
     (unit,) = scene.chain.post(terms(OGPU, sealed_at=scene.chain.height - 1))
     rates = []
+    found = scene.demand().services[0]
     for _ in range(2):
         scene.chain.blocks(8)
         found = scene.demand().services[0]

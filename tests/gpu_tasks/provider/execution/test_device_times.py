@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from gpu_tasks.provider.execution.device_times import (
     Activity,
-    DeviceState,
     DeviceTimes,
     IdleNote,
     Present,
     Spent,
+    TimedState,
     WhyIdle,
 )
 
@@ -30,7 +30,7 @@ class Scene:
         self.times.why = lambda _: IdleNote(self.why, self.why.value)
         self.times.add(DEVICE)
 
-    def spent(self) -> dict[DeviceState, int]:
+    def spent(self) -> dict[TimedState, int]:
         return dict(self.times.take()[DEVICE].ms)
 
 
@@ -110,7 +110,7 @@ def test_times_add_up_to_the_time_that_passed_and_none_is_negative(
 ) -> None:
     scene, began = Scene(), {DEVICE: 1_000}
     at_work: list[contextlib.AbstractContextManager[None]] = []
-    total: dict[bytes, Counter[DeviceState]] = {DEVICE: Counter(), OTHER: Counter()}
+    total: dict[bytes, Counter[TimedState]] = {DEVICE: Counter(), OTHER: Counter()}
 
     def take() -> None:
         for device, spent in scene.times.take().items():

@@ -11,9 +11,9 @@ from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.demand import Demand, ServiceDemand, WaitingUnit
-from gpu_tasks.provider.duties.idling import BETWEEN_BLOCKS, IdleScene, RaceWait, race_wait, why_idle
 from gpu_tasks.provider.duties.races import Race
 from gpu_tasks.provider.execution.device_times import WhyIdle
+from gpu_tasks.provider.idling import BETWEEN_BLOCKS, IdleScene, RaceWait, race_wait, why_idle
 from gpu_tasks.provider.journal.records import RaceEntry, Sent
 from scripts.chains.market_chain import OGPU
 
