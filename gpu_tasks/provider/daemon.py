@@ -233,11 +233,12 @@ class Daemon:
         await self.side_earnings.step(view, self.working.standing)
         self.device_watch.see(view)
         is_time = view.height % ENDINGS_EVERY_BLOCKS == 0
-        if is_time or not self.device_watch.knows_devices:
-            await self._look_at_devices(view.height)
         if is_time:
             await self._note_endings(view)
             await self._report_offences()
+        if is_time or not self.device_watch.has_looked:  # who was refuted is known by now, and is not resumed
+            await self._look_at_devices(view.height)
+        if is_time:
             self.parts.store.sweep(time.time())
             await self.working.selling.programs.tidy()
             await self.parts.workshop.end_idle()

@@ -59,6 +59,8 @@ class DeviceWatch:
         self._still_ms = STILL_MS_MIN
         self._height = 0
         self._races: list[Race] = []
+        self.has_looked = False
+        """Whether it was told how the own devices stand."""
         self._own: dict[bytes, DeviceStatus] = {}
         self._demand = Demand()
         self._running: asyncio.Task[None] | None = None
@@ -81,14 +83,9 @@ class DeviceWatch:
         self._races = [race for race in races if race is not None]
         self._times.look()
 
-    @property
-    def knows_devices(self) -> bool:
-        """Whether it was told how the own devices stand."""
-        return bool(self._own)
-
     async def look_at_market(self, own: Iterable[DeviceStatus]) -> None:
         """How the own devices stand; and what they could be drawn for, if one of them stands still. ChainError."""
-        self._own = {status.id: status for status in own}
+        self.has_looked, self._own = True, {status.id: status for status in own}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
         idle = [status for status in self._own.values() if self._times.is_idle(status.id)]
         if idle:
