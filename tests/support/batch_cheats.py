@@ -4,16 +4,18 @@ A cheat is a function from a batch to a claim. Its gain is what it is paid and s
 out, it loses the collateral and what it was paid. Chances are exact fractions; draws are those of the chain.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from random import Random
 
+from devnet.proofs.cheating import lies
+from devnet.proofs.cheating.lies import RightAnswers, Told
 from gpu_tasks.batches.leaf_draws import WHOLE, covers, drawn_points, leaves_to_check, weight_floor
-from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
+from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, _inner, before, holds, leaf_paths, opens, totals_of
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds, leaf_paths, opens, totals_of
 from runtime.cryptography.hashing import blake2_256
 
 PRICE = 10**12
@@ -43,6 +45,10 @@ class TrueBatch:
     most: tuple[int, ...]
     outcomes: tuple[BatchOutcome, ...]
     leaves: tuple[Leaf, ...]
+
+    @property
+    def right(self) -> RightAnswers:
+        return RightAnswers(GENESIS, self.unit, SALT, self.outcomes, self.most)
 
     @property
     def size(self) -> int:
@@ -101,57 +107,46 @@ def honest(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def one_wrong(batch: TrueBatch, chance: Random) -> Claim:
-    return some_wrong(batch, [chance.randrange(batch.size)])
+    return not_computed(batch, lies.one_wrong(batch.right, chance))
 
 
 def a_tenth_wrong(batch: TrueBatch, chance: Random) -> Claim:
-    return some_wrong(batch, chance.sample(range(batch.size), -(-batch.size // 10)))
+    return not_computed(batch, lies.a_tenth_wrong(batch.right, chance))
 
 
 def all_wrong(batch: TrueBatch, chance: Random) -> Claim:
-    return some_wrong(batch, list(range(batch.size)))
+    return not_computed(batch, lies.all_wrong(batch.right, chance))
 
 
 def dearest_wrong(batch: TrueBatch, chance: Random) -> Claim:
     """The leaf that saves most."""
-    return some_wrong(batch, [max(range(batch.size), key=lambda index: work_of(batch, batch.outcomes[index]))])
+    dearest = max(range(batch.size), key=lambda index: work_of(batch, batch.outcomes[index]))
+    return not_computed(batch, lies.some_wrong(batch.right, [dearest]))
 
 
 def all_inflation_in_one_leaf(batch: TrueBatch, chance: Random) -> Claim:
     """Everything is computed; one leaf claims all tokens that the price allows beside the true ones."""
     index = chance.randrange(batch.size)
-    return claim_with(batch, {index: inflated(batch, index, unused(batch))})
+    return claim_with(batch, {index: inflated(batch, index, batch.right.unused)})
 
 
 def inflation_in_a_leaf_that_is_not_computed(batch: TrueBatch, chance: Random) -> Claim:
     index = chance.randrange(batch.size)
-    return claim_with(batch, {index: inflated(batch, index, unused(batch))}, skipped=[index])
+    return claim_with(batch, {index: inflated(batch, index, batch.right.unused)}, skipped=[index])
 
 
 def padding(batch: TrueBatch, chance: Random) -> Claim:
-    """Each output goes on to the most that its request allows."""
-    padded = {
-        index: replace(outcome, output=b"padded", tokens_out=most)
-        for index, (outcome, most) in enumerate(zip(batch.outcomes, batch.most, strict=True))
-        if isinstance(outcome, Completed) and outcome.tokens_out < most
-    }
-    return claim_with(batch, padded)
+    return claimed(batch, lies.padded(batch.right, chance))
 
 
 def cut_short(batch: TrueBatch, chance: Random) -> Claim:
     """Half of each output, and half of the work."""
-    halves = {
-        index: replace(outcome, output=b"tr", tokens_out=outcome.tokens_out // 2)
-        for index, outcome in enumerate(batch.outcomes)
-        if isinstance(outcome, Completed) and outcome.tokens_out
-    }
-    claim = claim_with(batch, halves)
+    claim = claimed(batch, lies.cut_short(batch.right, chance))
     return replace(claim, computed=batch.work(claim.totals.tokens_in, claim.totals.tokens_out))
 
 
 def errors_for_good_requests(batch: TrueBatch, chance: Random) -> Claim:
-    refused = chance.sample(range(batch.size), -(-batch.size // 5))
-    return claim_with(batch, {index: RefusedRequest() for index in refused}, skipped=refused)
+    return not_computed(batch, lies.errors_for_good_requests(batch.right, chance))
 
 
 def outputs_for_bad_requests(batch: TrueBatch, chance: Random) -> Claim:
@@ -160,16 +155,11 @@ def outputs_for_bad_requests(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def totals_over_honest_leaves(batch: TrueBatch, chance: Random) -> Claim:
-    """The totals say more than all leaves do: sums are made up at the top, over the left half of true leaves."""
-    claim = claim_with(batch, {})
-    left, right = claim.paths[-1].siblings[-1], claim.paths[0].siblings[-1]
-    lied = replace(left, tokens_out=left.tokens_out + unused(batch))
-    top = _inner(lied, right)
-    paths = tuple(
-        replace(path, siblings=(*path.siblings[:-1], lied)) if path.siblings[-1] == left else path
-        for path in claim.paths
-    )
-    return Claim(Totals(batch.size, top.tokens_in, top.tokens_out, top.hash), paths, claim.computed)
+    return claimed(batch, lies.totals_over_true_leaves(batch.right, chance))
+
+
+def tokens_beside_a_right_node(batch: TrueBatch, chance: Random) -> Claim:
+    return claimed(batch, lies.tokens_beside_a_true_leaf(batch.right, chance))
 
 
 def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
@@ -180,24 +170,22 @@ def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
     return Claim(totals, tuple(leaf_paths(cut, range(len(cut)))), computed)
 
 
-def some_wrong(batch: TrueBatch, indices: list[int]) -> Claim:
-    """Outputs that were not computed, with the tokens that a computed one would have."""
-    false: dict[int, BatchOutcome] = {
-        index: replace(outcome, output=b"false")
-        for index in indices
-        if isinstance(outcome := batch.outcomes[index], Completed)
-    }
-    return claim_with(batch, false, skipped=list(false))
-
-
-def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: list[int] | None = None) -> Claim:
-    """A claim with some outcomes of another kind; all but those skipped were computed."""
-    leaves = list(batch.leaves)
-    for index, outcome in changed.items():
-        leaves[index] = leaf_of(GENESIS, batch.unit, SALT, index, outcome)
+def claimed(batch: TrueBatch, told: Told, skipped: Sequence[int] = ()) -> Claim:
+    """A claim of who computed all but those skipped."""
     computed = sum(work_of(batch, outcome) for outcome in batch.outcomes)
-    computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped or [])
-    return Claim(totals_of(leaves), tuple(leaf_paths(leaves, range(batch.size))), computed)
+    computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped)
+    return Claim(told.totals, told.paths, computed)
+
+
+def not_computed(batch: TrueBatch, told: Told) -> Claim:
+    """A claim of who computed what it states rightly, and nothing else."""
+    pairs = enumerate(zip(told.outcomes, batch.outcomes, strict=True))
+    return claimed(batch, told, [index for index, (said, true) in pairs if said != true])
+
+
+def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: Sequence[int] = ()) -> Claim:
+    """A claim with some outcomes of another kind."""
+    return claimed(batch, lies.told_with(batch.right, changed), skipped)
 
 
 def inflated(batch: TrueBatch, index: int, more: int) -> Completed:
@@ -205,11 +193,6 @@ def inflated(batch: TrueBatch, index: int, more: int) -> Completed:
     true = batch.outcomes[index]
     tokens_out = true.tokens_out if isinstance(true, Completed) else 0
     return Completed(b"inflated", batch.leaves[index].tokens_in, tokens_out + more)
-
-
-def unused(batch: TrueBatch) -> int:
-    """Tokens out that are allowed and that no true output has."""
-    return sum(batch.most) - sum(leaf.tokens_out for leaf in batch.leaves)
 
 
 def work_of(batch: TrueBatch, outcome: BatchOutcome) -> int:

@@ -22,6 +22,19 @@ Of batches whose racers differ:
 bent-middle           answers one request in the middle of a batch wrongly
 hidden-tree           the same, and shows nobody its tree
 
+Of the leaves of batches, about which one answers alone, or two alike:
+
+one-wrong             answers one request wrongly
+a-tenth-wrong         answers one request in ten wrongly
+all-wrong             answers all requests wrongly
+made-up-sums          states totals that its leaves do not have
+made-up-tokens        counts tokens beside a right leaf that it has not
+padded                goes on after the end of each output
+cut-short             answers with half of each output
+false-errors          says of good requests that they are none
+withheld-leaves       answers all wrongly, and shows no leaf
+lazy-auditor          passes the leaves of others without a look
+
 At roll calls:
 
 made-up-rows          commits to rows that nobody computed
@@ -31,10 +44,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import click
 
+from devnet.proofs.cheating import lies
 from devnet.proofs.cheating.bent_batches import HiddenTree, bending
 from devnet.proofs.cheating.bent_outputs import BentOutputs
 from devnet.proofs.cheating.bent_runs import bit_in_one_weight, skipped_tenth
@@ -42,6 +57,8 @@ from devnet.proofs.cheating.copied import CopiedResult
 from devnet.proofs.cheating.executors import flipping, swapping
 from devnet.proofs.cheating.intruder import Intruder
 from devnet.proofs.cheating.late import LateReveal
+from devnet.proofs.cheating.lies import Lie
+from devnet.proofs.cheating.lying_daemons import LazyAuditor, LyingDaemon
 from devnet.proofs.cheating.made_up_rows import MadeUpRows
 from devnet.proofs.cheating.replayed import ReplayedAttestation
 from devnet.proofs.cheating.task_daemons import LazyJudge, ReplayedMilestone, WithheldCheckpoint
@@ -56,7 +73,7 @@ from gpu_tasks.provider.execution.starting import workers_with
 class Cheat:
     """Which part of the provider is replaced."""
 
-    daemon: type[Daemon] = Daemon
+    daemon: Callable[..., Daemon] = Daemon
     workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
 
 
@@ -81,7 +98,23 @@ TASK_CHEATS = {
 """Of tasks."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(MadeUpRows)}
 DISPUTE_CHEATS = {"bent-middle": Cheat(workers=bending), "hidden-tree": Cheat(HiddenTree, bending)}
-ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS
+LIES: dict[str, Lie] = {
+    "one-wrong": lies.one_wrong,
+    "a-tenth-wrong": lies.a_tenth_wrong,
+    "all-wrong": lies.all_wrong,
+    "made-up-sums": lies.totals_over_true_leaves,
+    "made-up-tokens": lies.tokens_beside_a_true_leaf,
+    "padded": lies.padded,
+    "cut-short": lies.cut_short,
+    "false-errors": lies.errors_for_good_requests,
+    "withheld-leaves": lies.all_wrong,
+}
+"""Of batches, and what each states."""
+HIDING = "withheld-leaves"
+LAZY = "lazy-auditor"
+LEAF_CHEATS = {name: Cheat(partial(LyingDaemon, lie, hides=name == HIDING)) for name, lie in LIES.items()}
+LEAF_CHEATS[LAZY] = Cheat(LazyAuditor)
+ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
 
 
 def _begin(mode: str, **options: Any) -> None:

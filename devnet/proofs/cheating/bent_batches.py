@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from devnet.proofs.cheating.executors import FlippedBit, flipped
+from devnet.proofs.cheating.executors import FlippedBit
+from devnet.proofs.cheating.lies import flipped
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.duties.differing import DifferingDuty

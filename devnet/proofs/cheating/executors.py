@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from devnet.proofs.cheating.lies import flipped
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import (
     BegunRun,
@@ -79,13 +80,6 @@ class FlippedBit:
     async def close(self) -> None:
         """See `Executor`."""
         await self._honest.close()
-
-
-def flipped(output: bytes) -> bytes:
-    """An output with one bit flipped, of any workload; something where there was nothing."""
-    # The last byte: what an output says of its own cost stands at its beginning where it says so. A lie about that is
-    # no result at all: the daemon itself gives it back as one that asks for more than its unit pays for.
-    return output[:-1] + bytes((output[-1] ^ 1,)) if output else b"x"
 
 
 def flipping(backend: str, sandbox: Sandbox | None) -> MakeExecutor:

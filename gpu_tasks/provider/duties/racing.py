@@ -9,6 +9,7 @@ is revealed before the own commit was seen in the final chain.
 from __future__ import annotations
 
 from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
@@ -27,6 +28,7 @@ from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, UnitResult, WorkCounted
 from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.workloads.form import WorkloadForm
 from runtime.frame.call import Call
 
 
@@ -124,7 +126,7 @@ class RaceDuty:
             self._without_input.add(race.key)
             asked = await self.parts.inputs.open(race.unit)
             self._without_input.discard(race.key)
-            result = await execute(self.parts, race, form, asked, lambda: self.book.height)
+            result = await self.compute(race, form, asked)
             self._keep(race, basis_of(race.unit, form), result)
             self.hindered.discard(race.key)
             self.parts.workshop.times.look()
@@ -138,6 +140,10 @@ class RaceDuty:
             if race.key not in self._without_input:
                 self.hindered.add(race.key)
             self.parts.workshop.times.look()
+
+    async def compute(self, race: Race, form: WorkloadForm, asked: UnitInput) -> UnitResult:
+        """What this provider answers; errors as `execute`."""
+        return await execute(self.parts, race, form, asked, lambda: self.book.height)
 
     async def _is_as_final(self, race: Race) -> bool:
         """Whether the final chain asks for what was computed; a unit is drawn once its posting is final."""

@@ -31,6 +31,7 @@ LIES: list[Cheat] = [
     batch_cheats.all_inflation_in_one_leaf,
     batch_cheats.inflation_in_a_leaf_that_is_not_computed,
     batch_cheats.totals_over_honest_leaves,
+    batch_cheats.tokens_beside_a_right_node,
     batch_cheats.padding,
     batch_cheats.cut_short,
     batch_cheats.errors_for_good_requests,
