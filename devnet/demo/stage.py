@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from devnet.demo.telling import Narrator
 from devnet.launcher import layout, processes, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
+from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.processes import Process
 from devnet.measuring.final_blocks import blocks_of_all
 
 VALIDATORS = 4
@@ -83,6 +85,28 @@ def add_cheat(net: Devnet, mode: str, *, detach: bool, tell: Narrator) -> Devnet
 def cheat_options(mode: str) -> tuple[str, ...]:
     """How the cheat is told what to do wrong."""
     return ("--mode", mode)
+
+
+def restart_providers(net: Devnet, modes: Mapping[str, str | None]) -> None:
+    """These validators' providers cheat so from now on, all started anew; honestly where there is no mode."""
+    honest = {name: network.provider_process(net, net.member(name)) for name in modes}
+    for process in honest.values():
+        processes.stop(process)
+    for name, mode in modes.items():
+        processes.start(honest[name] if mode is None else _cheating(honest[name], mode))
+    for name in modes:
+        network.wait_for_provider(net, net.member(name))
+
+
+def _cheating(honest: Process, mode: str) -> Process:
+    return replace(honest, module=CHEAT_PROGRAM, arguments=(*cheat_options(mode), *honest.arguments))
+
+
+def set_device(net: Devnet, member: NodeLayout, command: str) -> None:
+    """Pause or resume a member's device."""
+    home = net.home(member) / "provider"
+    words = ["--url", member.rpc_url, "--key", f"//{member.name}//provider", "--base-path", str(home), command]
+    programs.run("ogpu-provider", *words, keyring=net.keyring)
 
 
 def same_blocks(net: Devnet) -> bool:

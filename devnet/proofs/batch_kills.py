@@ -31,7 +31,6 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import source_path
 from devnet.measuring import report
-from devnet.proofs.market.shares import set_device
 from genesis import dev_accounts
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.results import winner_of
@@ -87,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             net = stage.fresh_network(options.folder, VALIDATORS, any_ports=True, detach=False, tell=tell)
             for member in net.members:
                 if member.name != VICTIM:
-                    set_device(net, member, "pause")
+                    stage.set_device(net, member, "pause")
             tell.step(f"Batch: {options.requests:,} requests in one unit")
             found = BatchKilling(net, options.requests, tell).run()
         finally:

@@ -88,7 +88,8 @@ class LyingShowing(CheckDuty):
         if self._hides or len(paths) < len(drawn):
             self.parts.telemetry.tell("cheat", mode="lying", unit=unit, what="leaves", answer="kept back")
             return
-        await _sent(self, StepMessage(LeafChecks.show_leaves(unit=unit, totals=told.totals, paths=paths), "shown"))
+        call = LeafChecks.show_leaves(unit=unit, totals=told.totals, paths=paths)
+        await _sent(self, StepMessage(call, "leaves_shown", {"unit": unit}))
 
 
 class LyingDaemon(Daemon):

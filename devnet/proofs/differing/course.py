@@ -137,7 +137,7 @@ def play_all(folder: Path, tell: Narrator) -> list[Finding]:
         net = stage.add_cheat(net, SCENES[0].mode, detach=False, tell=tell)
         for member in net.members:
             if member.name != HONEST:
-                _set_device(net, member, "pause")
+                stage.set_device(net, member, "pause")
         for scene in SCENES:
             tell.step(scene.title)
             findings.append(_play(net, scene, tell))
@@ -191,12 +191,6 @@ def _tried(net: Devnet, scene: DifferingScene, tell: Narrator) -> BatchCourse:
 async def _next_height(net: Devnet) -> int:
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
         return await ledger.final_height(chain) + 1
-
-
-def _set_device(net: Devnet, member: NodeLayout, command: str) -> None:
-    home = net.home(member) / "provider"
-    words = ["--url", member.rpc_url, "--key", f"//{member.name}//provider", "--base-path", str(home), command]
-    programs.run("ogpu-provider", *words, keyring=net.keyring)
 
 
 def _lines(net: Devnet, member: NodeLayout) -> list[dict[str, Any]]:

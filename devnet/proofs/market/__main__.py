@@ -20,7 +20,7 @@ from devnet.demo.telling import Narrator
 from devnet.launcher import lifecycle as network
 from devnet.measuring import report
 from devnet.proofs.market.bare import bare
-from devnet.proofs.market.shares import FASTER_BAR, Shares, set_device, shared
+from devnet.proofs.market.shares import FASTER_BAR, Shares, shared
 from devnet.proofs.market.trades import Trade, failures_of, row_of, traded
 
 FOLDER = report.FOLDER / "market"
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     trades: list[Trade] = []
     try:
         for member in net.members[PROVIDERS:]:
-            set_device(net, member, "pause")
+            stage.set_device(net, member, "pause")
         for racers in RACERS:
             for requests, units in SIZES:
                 if requests <= options.largest:

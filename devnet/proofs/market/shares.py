@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
+from devnet.demo.stage import set_device
 from devnet.demo.telling import Narrator
 from devnet.launcher import lifecycle as network
 from devnet.launcher import processes, programs
@@ -93,13 +94,6 @@ def _winner(unit: Unit) -> bytes:
     winner = winner_of(unit)
     assert winner is not None, "only settled units are counted"
     return winner.owner
-
-
-def set_device(net: Devnet, member: NodeLayout, command: str) -> None:
-    """Pause or resume a member's device."""
-    home = net.home(member) / "provider"
-    words = ["--url", member.rpc_url, "--key", f"//{member.name}//provider", "--base-path", str(home), command]
-    programs.run("ogpu-provider", *words, keyring=net.keyring)
 
 
 def _posted(net: Devnet) -> list[Unit]:

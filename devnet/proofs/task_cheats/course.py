@@ -176,7 +176,7 @@ def play(net: Devnet, scene: CheatScene, tell: Narrator) -> tuple[Finding, bool]
     """A scene, and what came of it; and whether that says all of it."""
     network.let_bid(net, scene.bidders, cheat_bids=scene.cheat_bids)
     if scene.lazy_judge:
-        network.swap_judge(net, scene.lazy_judge, "lazy-judge")
+        stage.restart_providers(net, {scene.lazy_judge: "lazy-judge"})
     told, course, people = _told(net, scene), CheatCourse(net, scene, tell), People(network.accounts(net))
     before = [len(lines) for lines in told()]
     with following(net.members[0].rpc_url) as book:
@@ -185,7 +185,7 @@ def play(net: Devnet, scene: CheatScene, tell: Narrator) -> tuple[Finding, bool]
         course.play(book)
     people.after = network.wealth(net, people.accounts, book.height)
     if scene.lazy_judge:
-        network.swap_judge(net, scene.lazy_judge, None)
+        stage.restart_providers(net, {scene.lazy_judge: None})
     tried = [line for lines, first in zip(told(), before, strict=True) for line in lines[first:]]
     course.attempts += [line for line in tried if line["event"] == "cheat"]
     finding = judge(scene, course.task_id, book, people, course.attempts)

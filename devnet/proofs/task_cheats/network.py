@@ -17,7 +17,6 @@ from devnet.launcher import lifecycle as network
 from devnet.launcher import processes
 from devnet.launcher.layout import Devnet, Guest, NodeLayout, replace_guest
 from devnet.launcher.lifecycle import provider_process
-from devnet.launcher.processes import Process
 from devnet.measuring import ledger
 from genesis import dev_accounts
 from gpu_tasks.provider.tasks.policy import BidPolicy
@@ -69,19 +68,6 @@ def in_mode(net: Devnet, mode: str) -> Devnet:
     processes.start(provider_process(net, guest))
     network.wait_for_provider(net, guest)
     return net
-
-
-def swap_judge(net: Devnet, name: str, mode: str | None) -> None:
-    """A validator's provider judges in this mode from now on; honestly again with None."""
-    member = net.member(name)
-    honest = provider_process(net, member)
-    processes.stop(honest)
-    processes.start(honest if mode is None else _cheating(honest, mode))
-    network.wait_for_provider(net, member)
-
-
-def _cheating(honest: Process, mode: str) -> Process:
-    return replace(honest, module=stage.CHEAT_PROGRAM, arguments=(*stage.cheat_options(mode), *honest.arguments))
 
 
 def accounts(net: Devnet) -> dict[str, tuple[bytes, ...]]:
