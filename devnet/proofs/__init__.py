@@ -22,6 +22,7 @@ In reading order:
 * `batch_kills`: a batch of 4,096 requests whose provider is killed while it computes
 * `roll_call`: devices prove their throughput, one daemon dies, one lies, one has too little
 * `telemetry`: tasks are watched, whatever brokers do
+* `batch_cheats`: every lie about a batch that one answers alone, or two alike: drawn leaves find it
 * `differing`: batches that two answer differently: a court computes one leaf, the liar loses
 * `task_cheats`: every known way to cheat about a task
 * `cheats`: every known way to cheat the market, with units and with tasks

@@ -1,7 +1,7 @@
 """`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 if a bar fails.
 
-First about units, then about batches that are answered differently (`differing`) and about tasks (`task_cheats`), both
-with bars of their own; each on a devnet of its own. The cheat is a
+First about units, then about batches (`batch_cheats`), those that are answered differently (`differing`), and tasks
+(`task_cheats`), with bars of their own; each on a devnet of its own. The cheat is a
 provider beside those of the validators. The bars, in each mode about units: it was drawn or tried something at least
 once; what it sent was refused, or it was slashed or fined by exactly the table's amounts; it was never paid for wrong
 work; no honest provider lost a grain; every unit was settled and paid once, all the same.
@@ -30,6 +30,7 @@ from devnet.launcher.lifecycle import provider_process
 from devnet.measuring import ledger
 from devnet.measuring.choice import chosen_from
 from devnet.measuring.report import Report, write
+from devnet.proofs.batch_cheats import course as batches
 from devnet.proofs.cheat_judgement import Finding, judge
 from devnet.proofs.cheating.__main__ import CHEATS
 from devnet.proofs.differing import course as differing
@@ -42,7 +43,7 @@ from wallet.client import ChainClient
 UNITS = 120
 """Over all modes: 20 in each of six."""
 SCENES_BY_NAME = {scene.name: scene for scene in SCENES}
-NAMES = (*CHEATS, differing.NAME, *SCENES_BY_NAME, honest.NAME)
+NAMES = (*CHEATS, batches.NAME, differing.NAME, *SCENES_BY_NAME, honest.NAME)
 TASKS = 5
 """About which nobody cheats, beside those of the scenes."""
 
@@ -54,13 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scenes = [SCENES_BY_NAME[name] for name in options.only if name in SCENES_BY_NAME]
     tasks = options.tasks if honest.NAME in options.only else 0
     about_tasks = len(scenes) + bool(tasks)
-    about_batches = differing.STEPS if differing.NAME in options.only else 0
-    tell = Narrator(bool(modes) + len(modes) + about_batches + bool(about_tasks) + about_tasks)
+    about_batches = batches.STEPS if batches.NAME in options.only else 0
+    about_differing = differing.STEPS if differing.NAME in options.only else 0
+    about_all = about_batches + about_differing + bool(about_tasks) + about_tasks
+    tell = Narrator(bool(modes) + len(modes) + about_all)
     findings: list[Finding] = []
     with network.ending_on_signals():
         if modes:
             findings += _about_units(options, modes, tell)
         if about_batches:
+            findings += batches.play_all(options.folder / "batches", tell)
+        if about_differing:
             findings += differing.play_all(options.folder / "differing", tell)
         if about_tasks:
             findings += course.play_all(options.folder / "tasks", scenes, tasks, tell)
