@@ -138,7 +138,7 @@ telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged
 courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@$(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
-cheats: ## every known way to cheat the market, UNITS=120 on a devnet, batches that two answer differently and tasks, TASKS=5 honest ones, on two others; ONLY=name,name chooses
+cheats: ## every known way to cheat the market, UNITS=120 on a devnet, every lie about batches, batches that two answer differently and tasks, TASKS=5 honest ones, on three others; ONLY=name,name chooses
 	@$(PY) -m devnet.proofs.cheats --validators $(VALIDATORS) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)) $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY))
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once

@@ -31,6 +31,7 @@ from devnet.measuring import ledger
 from devnet.measuring.choice import chosen_from
 from devnet.measuring.report import Report, write
 from devnet.proofs.batch_cheats import course as batches
+from devnet.proofs.batch_cheats.network import VALIDATORS as BATCH_VALIDATORS
 from devnet.proofs.cheat_judgement import Finding, judge
 from devnet.proofs.cheating.__main__ import CHEATS
 from devnet.proofs.differing import course as differing
@@ -149,10 +150,10 @@ def _finish(findings: list[Finding], validators: int, tell: Narrator) -> int:
     tell.console.print(table)
     failures = [f"{finding.mode}: {failure}" for finding in findings for failure in finding.failures]
     report: Report = {"findings": [finding.as_json() for finding in findings], "failures": failures}
-    report["seconds"], report["validators"] = round(tell.seconds), [validators, differing.VALIDATORS, TASK_VALIDATORS]
+    networks = [validators, BATCH_VALIDATORS, differing.VALIDATORS, TASK_VALIDATORS]
+    report["seconds"], report["validators"] = round(tell.seconds), networks
     path = write("cheats", report)
-    networks = f"{validators}, {differing.VALIDATORS} and {TASK_VALIDATORS} validators"
-    figures = f"{networks}, {_figures(findings)}; {len(failures)} failures"
+    figures = f"{', '.join(map(str, networks))} validators, {_figures(findings)}; {len(failures)} failures"
     print(f"cheats: {figures}; {report['seconds']} s; {path}")
     return 1 if failures else 0
 

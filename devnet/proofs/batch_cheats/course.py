@@ -186,6 +186,8 @@ def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
         figures = figures_of(facts)
         finding.slashed += bool(figures.held)
         finding.figures = _numbers(figures)
+        found_by = f"found by {figures.found_by or 'nobody'}"
+        finding.answers[found_by] = finding.answers.get(found_by, 0) + 1
         if figures.held:
             what = "what stood for the cheat"
             finding.checks.append(

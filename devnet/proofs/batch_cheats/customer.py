@@ -1,6 +1,6 @@
 """The customer of all batches: posts them, knows what is right, and disputes leaves, rightly or not.
 
-Always: what it allows is twice what its requests ask for, so there is something to be made up; requests are the same in
+Always: it allows four times what its requests ask for, so there is something to be made up; requests are the same in
 each batch, and so are right answers.
 """
 
@@ -40,7 +40,7 @@ from wallet.suri import keypair_from_suri
 WORKLOAD = "textgen-int8"
 REQUESTS, TOKENS = 96, 6
 """Three leaves are drawn of each batch."""
-ALLOWED = 2 * TOKENS
+ALLOWED = 4 * TOKENS
 """Of each request, on the chain."""
 RATE = GRAINS_PER_OGPU // 20
 """For a thousand tokens."""

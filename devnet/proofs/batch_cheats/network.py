@@ -21,7 +21,7 @@ from gpu_tasks.data import market_reads
 from wallet.client import ChainClient
 
 VALIDATORS = 6
-NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 60}
+NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 40}
 """A proof is looked at two times in three; a customer has time, however busy the machine is."""
 RESUME_SECONDS = 90.0
 LOOK_SECONDS = 1.0

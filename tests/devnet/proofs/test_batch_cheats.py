@@ -1,0 +1,271 @@
+"""Cheats about batches: daemons that lie come to what is reckoned, on a chain in this process; each bar can fall."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from devnet.proofs.batch_cheats.facts import BatchFacts
+from devnet.proofs.batch_cheats.judging import expected_of, failures_of, figures_of
+from devnet.proofs.batch_cheats.money import lies_paid, purse
+from devnet.proofs.batch_cheats.scenes import SCENES, BatchCustomer, BatchScene
+from devnet.proofs.batch_cheats.traces import CheckTrace, LeafCase
+from devnet.proofs.cheating.__main__ import LIES
+from devnet.proofs.cheating.lies import RightAnswers, told_with
+from devnet.proofs.cheating.lying_daemons import LazyChecking, LyingDaemon, told_about
+from fake_work import FakeForm
+from gpu_tasks.batches.leaves import Leaf, leaves_of
+from gpu_tasks.batches.sum_tree import holds, path_claim
+from gpu_tasks.client.batches.leaf_looks import WrongLeaf
+from gpu_tasks.market.courts.events import CaseEnded, OpinionOpened
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.opinions import Answered, Statement
+from gpu_tasks.market.devices.records import COLLATERAL
+from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
+from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.workloads.outcomes import outcomes_of
+from provider_chain import INPUT_SALT, Village
+from runtime.pallets.staking.trust_lock import Locked, Paid
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
+
+SIZE = 6
+REQUESTS = tuple(b"complete this, number %d" % number for number in range(8))
+ASKED = sum(map(len, REQUESTS))
+NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "Courts.audit_rate_ppm": 1_000_000}
+BY_NAME = {scene.name: scene for scene in SCENES}
+
+
+def daemon_of(scene: BatchScene) -> Callable[..., Daemon]:
+    """What all are in a scene, whoever is drawn: who answers lies, whoever audits may be lazy."""
+
+    def made(*parts: Any) -> Daemon:
+        lie = LIES.get(scene.mode or "")
+        daemon = Daemon(*parts) if lie is None else LyingDaemon(lie, *parts, hides=scene.hides)
+        if scene.are_lazy:
+            daemon.checking = LazyChecking(daemon.parts)
+        return daemon
+
+    return made
+
+
+def right_of(unit: bytes) -> RightAnswers:
+    outcomes = outcomes_of(FakeForm(), REQUESTS, [request[::-1] for request in REQUESTS])
+    return RightAnswers(GENESIS_HASH, unit, INPUT_SALT, outcomes, (2 * ASKED // len(REQUESTS),) * len(REQUESTS))
+
+
+async def watched(village: Village, scene: BatchScene) -> BatchFacts:
+    """A batch from its post to the end of its check, as the course follows one on a devnet."""
+    unit = await village.post(REQUESTS, racers=scene.racers, tokens_max=2 * ASKED)
+    lazy = [keys.stash for keys in village.node.chain.validators] if scene.are_lazy else []
+    facts = BatchFacts(scene, right_of(unit), CheckTrace(unit), frozenset(lazy))
+    trace, is_asked = facts.trace, False
+    for _ in range(300):
+        village.node.block()
+        check = village.node.leaves().check(unit)
+        for event in village.node.chain.events:
+            trace.take(village.node.chain.height, event)
+        if check is not None:
+            trace.terms, trace.shown = check.terms, check.shown
+        if check is not None and check.stage is LeafStage.OPEN and not is_asked:
+            is_asked = True
+            dispute(village, facts)
+        for miner in list(village.miners):
+            await miner.step()
+        if trace.ended is not None:
+            return facts
+    raise AssertionError(f"a check without end: {trace}")
+
+
+def dispute(village: Village, facts: BatchFacts) -> None:
+    right, shown = facts.right, [leaf.index for leaf in facts.trace.shown]
+    if facts.scene.customer is BatchCustomer.LIES:
+        found = Leaf(0, 1, bytes(32))
+        wrong = WrongLeaf(0, right.leaves, found)
+    elif facts.scene.customer is BatchCustomer.LOOKS:
+        bad = facts.wrong_outputs()
+        leaf = [*(index for index in shown if index in bad), *bad][0]
+        said = leaves_of(right.genesis, right.unit, right.salt, facts.told.outcomes)
+        wrong = WrongLeaf(leaf, said, right.leaves[leaf])
+    else:
+        return
+    village.node.calls.append((CUSTOMER.stash, wrong.dispute(right.unit)))
+
+
+def played(folder: Path, scene: BatchScene) -> BatchFacts:
+    async def main() -> BatchFacts:
+        village = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], dict(NUMBERS)))
+        village.kinds = dict.fromkeys((keys.name for keys in village.node.chain.validators), daemon_of(scene))  # type: ignore[arg-type]  # as a class makes one
+        async with village:
+            return await watched(village, scene)
+
+    return asyncio.run(asyncio.wait_for(main(), 120))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_a_cheat_comes_to_what_is_reckoned(tmp_path: Path, scene: BatchScene) -> None:
+    facts = played(tmp_path, scene)
+    assert failures_of(facts) == []
+    made, figures = expected_of(facts), figures_of(facts)
+    assert (figures.lost, bool(figures.lost)) == (figures.due, bool(made.found_by))
+    if scene.customer is not BatchCustomer.SILENT or scene.hides:
+        assert made.found_by, "who looks finds it"
+
+
+@pytest.fixture(scope="module")
+def refuted(tmp_path_factory: pytest.TempPathFactory) -> BatchFacts:
+    """A batch that its auditor found wrong, all whose numbers hold."""
+    return played(tmp_path_factory.mktemp("refuted"), BY_NAME["all-wrong"])
+
+
+def changed(facts: BatchFacts, change: Callable[[CheckTrace], Any]) -> list[str]:
+    """What is said where the trace is another one."""
+    trace = copy.deepcopy(replace(facts.trace, moved=list(facts.trace.moved)))
+    trace.moved = list(facts.trace.moved)  # reasons are told apart by what they are
+    change(trace)
+    return failures_of(replace(facts, trace=trace))
+
+
+def paid_at(trace: CheckTrace, reason: str) -> int:
+    """Where the first payment out of a purse of this kind stands."""
+    return next(
+        place for place, (_, event) in enumerate(trace.moved) if isinstance(event, Paid) and event.reason.name == reason
+    )
+
+
+def less_paid(trace: CheckTrace) -> None:
+    place = paid_at(trace, "Collateral")
+    height, event = trace.moved[place]
+    trace.moved[place] = (height, replace(event, amount=event.amount - 1))
+
+
+def somebody_else_pays(trace: CheckTrace) -> None:
+    place = paid_at(trace, "Collateral")
+    height, event = trace.moved[place]
+    trace.moved.append((height, replace(event, who=b"h" * 32)))
+
+
+def seat_kept(trace: CheckTrace) -> None:
+    place = next(place for place, (_, event) in enumerate(trace.moved) if isinstance(event, Locked))
+    trace.moved.append(trace.moved[place])
+
+
+def other_claim(trace: CheckTrace) -> None:
+    doubted = trace.doubts[0]
+    trace.doubts[0] = replace(doubted, doubt=replace(doubted.doubt, found=b"x" * 32))
+
+
+def other_ending(trace: CheckTrace) -> None:
+    assert trace.ended is not None
+    trace.ended = replace(trace.ended, outcome=CheckOutcome.PASSED)
+
+
+def other_root(trace: CheckTrace) -> None:
+    height, event = trace.settled[0]
+    trace.settled[0] = (height, replace(event, output_root=b"x" * 32))
+
+
+def other_winner(trace: CheckTrace) -> None:
+    height, event = trace.settled[0]
+    trace.settled[0] = (height, replace(event, winner=b"x" * 32))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (less_paid, "and not"),
+        (somebody_else_pays, "and did nothing wrong"),
+        (seat_kept, "are left behind"),
+        (other_claim, "an auditor should have doubted leaf"),
+        (other_ending, "its check ended"),
+        (other_root, "another result was settled"),
+        (other_winner, "somebody else was paid"),
+        (lambda trace: trace.settled.append(trace.settled[0]), "it was settled 2 times"),
+        (lambda trace: trace.slashes.clear(), "0 of 1 who answered lost"),
+        (lambda trace: trace.unexpected.append("RaceMissed in block 9"), "nobody should have had it: RaceMissed"),
+        (lambda trace: setattr(trace, "shown", ()), "the leaves [] were shown"),
+        (lambda trace: setattr(trace, "ended", None), "its check has not ended"),
+    ],
+)
+def test_what_breaks_a_bar_is_said(refuted: BatchFacts, change: Callable[[CheckTrace], Any], says: str) -> None:
+    assert failures_of(refuted) == []
+    assert any(says in failure for failure in changed(refuted, change))
+
+
+def test_a_lie_that_its_auditor_passed_is_said(refuted: BatchFacts) -> None:
+    def passing(trace: CheckTrace) -> None:
+        trace.passed[trace.auditors[0]] = b"p" * 32
+        trace.doubts.clear()
+
+    assert any("an auditor should have doubted" in failure for failure in changed(refuted, passing))
+
+
+def test_a_lie_that_its_customer_did_not_dispute_is_said(tmp_path: Path) -> None:
+    """Where auditors pass it, a customer that looks has to find it."""
+    facts = played(tmp_path, BY_NAME["lazy-about-wrong"])
+    said = changed(facts, lambda trace: trace.doubts.clear())
+    assert "its customer disputed None" in said
+
+
+@pytest.mark.parametrize(
+    ("judges", "held", "paid"),
+    [
+        (3, 350, {b"j0": 50, b"j1": 50, b"j2": 50, b"c": 100, None: 100}),
+        (3, 160, {b"j0": 50, b"j1": 50, b"j2": 50, b"c": 10}),
+        (2, 350, {b"j0": 50, b"j1": 50, b"c": 100, None: 25}),
+    ],
+)
+def test_what_a_lie_pays_goes_to_judges_then_customer_then_burns(judges: int, held: int, paid: dict[Any, int]) -> None:
+    """Whole where more than a third of those in office say so; else price, fees and a fourth of the price."""
+    right, wrong = Answered(b"r" * 32), Answered(b"w" * 32)
+    said = [OpinionOpened(b"u" * 32, b"j%d" % number, Statement(right, bytes(32))) for number in range(judges)]
+    said.append(OpinionOpened(b"u" * 32, b"jw", Statement(wrong, bytes(32))))
+    case = LeafCase(said, CaseEnded(b"u" * 32, CaseOutcome.DECIDED, right), 9)
+    payment = lies_paid(case, [(purse(b"l", COLLATERAL), held)], b"c", 100, 50)
+    assert (payment.purses, payment.dues) == (((b"l", "Collateral"),), paid)
+
+
+def test_a_lazy_auditor_that_has_computed_is_no_lazy_one(tmp_path: Path) -> None:
+    facts = played(tmp_path, BY_NAME["lazy-about-right"])
+
+    def computed(trace: CheckTrace) -> None:
+        trace.passed = {auditor: facts.right_proof(auditor) for auditor in trace.passed}
+
+    assert any("an auditor passed with a right proof" in failure for failure in changed(facts, computed))
+    honest = replace(facts, lazy=frozenset(), scene=replace(facts.scene, others=None))
+    assert any("an auditor passed with" in failure for failure in failures_of(honest))
+
+
+def test_tokens_beside_a_true_leaf_have_right_sums_and_one_false_claim() -> None:
+    right = right_of(b"u" * 32)
+    true, told = told_with(right, {}), told_about(LIES["made-up-tokens"], right)
+    assert all(holds(told.totals, path) for path in told.paths)
+    false = [path for path, other in zip(told.paths, true.paths, strict=True) if path_claim(path) != path_claim(other)]
+    assert len(false) == 1
+    assert [path.node for path in told.paths] == [path.node for path in true.paths]
+    assert told.totals.tokens_out == sum(right.most)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
+def test_a_tree_over_nodes_is_the_tree_over_their_leaves(count: int) -> None:
+    right = right_of(b"u" * 32)
+    right = replace(right, outcomes=(right.outcomes * 2)[:count])
+    used = sum(leaf.tokens_out for leaf in right.leaves)
+    nothing_left = replace(right, most=(used, *[0] * (count - 1)))
+    assert told_about(LIES["made-up-tokens"], nothing_left) == told_with(nothing_left, {})
+
+
+def test_below_made_up_sums_no_path_holds() -> None:
+    right = right_of(b"u" * 32)
+    told = told_about(LIES["made-up-sums"], right)
+    assert [holds(told.totals, path) for path in told.paths] == [False] * 4 + [True] * 4
+
+
+def test_the_same_lie_about_the_same_unit_is_the_same_to_the_bit() -> None:
+    for lie in LIES.values():
+        assert told_about(lie, right_of(b"u" * 32)) == lie(right_of(b"u" * 32), Random(b"u" * 32))
