@@ -69,7 +69,7 @@ def test_a_batch_across_a_change_of_the_set_is_audited(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         chain = village.node.chain
         unit = await village.post(ASKED, tokens_max=128)
-        epochs = {LeafStage.CHECKING: 0}
+        epochs, is_called = {LeafStage.CHECKING: 0}, False
         while not chain.happened(LeafCheckEnded):
             village.node.block()
             for miner in list(village.miners):
