@@ -148,7 +148,9 @@ def fresh(seed: str) -> tuple[PartsChain, Random]:
 def _ground() -> PartsChain:
     """The chain before any batch: made once, never changed."""
     bonds = tuple(OGPU * stake for stake in STAKES)
-    stage = PartsChain(size=len(STAKES), bonds=bonds, numbers={"LeafChecks.check_from": 16})
+    stage = PartsChain(
+        size=len(STAKES), bonds=bonds, numbers={"LeafChecks.check_from": 16, "LeafChecks.dispute_blocks": 4}
+    )
     stage.chain.check = _count_grains
     return stage
 
