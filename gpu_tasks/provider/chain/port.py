@@ -197,7 +197,7 @@ class ChainPort(Protocol):
         ...
 
     async def judging_readers(self) -> tuple[InputReader, ...]:
-        """Those in office or elected next who may judge, and since when each had to be given what it opens inputs with."""
+        """Who is in office or elected next and may judge, and since when each had to be given what opens inputs."""
         ...
 
     async def own_devices(self) -> list[DeviceStatus]:
