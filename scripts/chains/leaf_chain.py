@@ -11,7 +11,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.units import Unit, UnitState
-from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
 from runtime.cryptography.hashing import blake2_256
@@ -63,6 +63,8 @@ class LeafChain:
     """Judges who say nothing."""
     bonds: tuple[int, ...] = (BOND,)
     """Of validators, over and over."""
+    answering: int = ANSWERERS_MAX
+    """So many of the racers of a unit answer."""
 
     def __post_init__(self) -> None:
         """Make block 0, and put something into the pot."""
@@ -244,11 +246,12 @@ class LeafChain:
         record = self.unit(unit)
         if record.state is not UnitState.RACING or record.round is None:
             return ()
+        racers = record.racers[: self.answering]
         if not record.round.closed_at:
-            racing = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.commitment is None]
+            racing = [self.chain.keys_of(racer.owner) for racer in racers if racer.commitment is None]
             return [commit(keys, unit, record, batch_root(self.totals(unit, keys))) for keys in racing]
         if record.round.closed_at > self.chain.height - 1:
             return ()
-        owners = [self.chain.keys_of(racer.owner) for racer in record.racers if racer.reveal is None]
+        owners = [self.chain.keys_of(racer.owner) for racer in racers if racer.reveal is None]
         told = [(keys, self.totals(unit, keys)) for keys in owners]
         return [attach(*(attestation(keys, unit, record, batch_root(totals), totals=totals) for keys, totals in told))]

@@ -128,7 +128,8 @@ class LeafChecks(LeafGround, index=18):
         check = self.checks[unit]
         assert check is not None, "a check that is over is on no agenda"
         if check.stage is LeafStage.OPEN or (check.stage is LeafStage.SHOWING and not check.shown):
-            # by who answered: three checks a block, each charged the worst end, left a busy market's to wait for ever
-            share = 1 + len(check.terms.answerers)
+            # by who is set free, whether or not it answered: three checks a block, each charged the worst end, left a
+            # busy market's to wait for ever
+            share = 1 + len(check.terms.excluded)
             budget.spend(Weight(END_WEIGHT.ref_time * share // (1 + ANSWERERS_MAX), 0))
         budget.spend(times(life.step(self, unit, check), AUDITOR_LOOK_WEIGHT))

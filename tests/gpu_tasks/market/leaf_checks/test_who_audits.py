@@ -21,7 +21,7 @@ from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import signed
+from scripts.chains.market_chain import OGPU, signed
 
 
 def test_no_racer_ever_audits_its_own_batch() -> None:
@@ -192,5 +192,23 @@ def test_an_end_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, rac
     answered = len(stage.check(unit).terms.answerers)
     assert answered == racers
     stage.until(unit)  # nobody shows anything
-    end = END_WEIGHT.ref_time * (1 + answered) // (1 + ANSWERERS_MAX)
-    assert spent[-1] == (STEP_WEIGHT + TAKE_WEIGHT).ref_time + end
+    assert spent[-1] == end_of(racers)
+
+
+def test_an_end_weighs_those_too_who_raced_and_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are set free with the others: two of eight took 1.5 ms, and were charged 0.9."""
+    spent = weighed(monkeypatch)
+    stage = LeafChain(size=24, racers=5, answering=2, price=OGPU // 10)
+    unit = stage.settled()
+    stage.shown(unit)
+    check = stage.until(unit, LeafStage.OPEN)
+    assert check is not None
+    assert (len(check.terms.answerers), len(stage.unit(unit).racers)) == (2, 5)
+    stage.until(unit)
+    assert spent[-1] == end_of(5)
+
+
+def end_of(racers: int) -> int:
+    """What the end of a check of so many racers weighs."""
+    end = END_WEIGHT.ref_time * (1 + racers) // (1 + ANSWERERS_MAX)
+    return int((STEP_WEIGHT + TAKE_WEIGHT).ref_time + end)
