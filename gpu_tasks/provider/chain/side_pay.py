@@ -73,11 +73,12 @@ async def audit_payments(
     0 grains for an auditor whose word did not stand.
     """
     first, ids = await _blocks_since(client, since)
-    found: dict[bytes, SidePayment | None] = {}
-    for unit in units:
-        if ids and await _check(client, unit, ids[-1]) is not None:
-            found[unit] = None
-            continue
+    if not ids:
+        return {}
+    checks = await client.read_many(LeafChecks.checks, list(units), at=ids[-1])  # an auditor may have hundreds
+    is_open = {unit: check is not None for unit, check in zip(units, checks, strict=True)}
+    found: dict[bytes, SidePayment | None] = {unit: None for unit in units if is_open[unit]}
+    for unit in (unit for unit in units if not is_open[unit]):
         end = await _last_end(ids, partial(_is_checked, client, unit))
         if end is not None:
             found[unit] = SidePayment(first + end, await _auditors(client, stash, unit, ids[end - 1], ids[end]))
