@@ -105,7 +105,7 @@ def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -
 async def require_judges(client: ChainClient, number: int, customer: bytes, price_max: int) -> None:
     """ServiceError if the chain would refuse a unit of this price, for nobody could judge it however few race."""
     at = await client.finalized()
-    judges, spare = await _judges_for(client, number, customer, 1, at)
+    judges, spare = await judges_for(client, number, customer, 1, at)
     if spare.count < 0:
         raise ServiceError(
             f"{too_few_judges(0, 0, spare, judges)}: the chain takes no unit of yours until more of them are providers"
@@ -163,13 +163,31 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
             f"and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less{_lacking(lacking)}: "
             "ask for fewer racers, raise --price, or post with --anyway and wait for more"
         )
-    judges, spare = await _judges_for(client, number, customer, racers, at)
+    judges, spare = await judges_for(client, number, customer, racers, at)
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)
     if racing < racers:
         raise ServiceError(
             f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
             "for providers who are no validators"
         )
+
+
+async def drawable(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+) -> list[DeviceStatus]:
+    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+    own = await own_accounts(client, customer, at)
+    devices = await market_reads.devices_for(client, number, at)
+    lacking = await unproven(client, [status.id for status in devices], at)
+    found = [
+        status
+        for status in devices
+        if status.id not in lacking
+        and status.device.owner not in own
+        and any(ask <= rate_max for ask in asks_of([status], number).values())
+    ]
+    judges, spare = await judges_for(client, number, customer, racers, at)
+    return found if judges.racing({status.device.owner for status in found}, spare) >= racers else []
 
 
 async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
@@ -192,7 +210,7 @@ def _lacking(devices: Collection[bytes]) -> str:
     return f" ({number} proven too little at a roll call)"
 
 
-async def _judges_for(
+async def judges_for(
     client: ChainClient, number: int, customer: bytes, racers: int, at: bytes
 ) -> tuple[JudgesLeft, Spare]:
     """Who may judge units for so many racers that this customer posts now, and who of them may race."""

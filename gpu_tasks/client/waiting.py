@@ -22,6 +22,9 @@ from gpu_tasks.market.inference.units import Unit, UnitState
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
+AWAITS_DRAW = "waits for its draw"
+"""Nothing keeps it: the beacon of the coming blocks decides."""
+
 
 @dataclass(frozen=True, slots=True)
 class MarketView:
@@ -120,7 +123,7 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
     if free < needed:
         are = "is" if free == 1 else "are"
         return f"busy: needs {_needed(needed, 'free owner')}, {free} of the {racing} that suit {are} free"
-    return "waits for its draw"
+    return AWAITS_DRAW
 
 
 def _excluded(unit: Unit, view: MarketView) -> set[bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import click
@@ -42,6 +42,11 @@ def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise click.exceptions.Exit(complain(f"interrupted: {said()}", EXIT_ABORTED)) from None
+
+
+def told_nothing_was_sent() -> AbstractContextManager[None]:
+    """Of an interrupt before anything is sent."""
+    return told_when_interrupted(lambda: f"nothing was sent. Go on with `{this_command()}`")
 
 
 def this_command() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpu_tasks.batches.work import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.batches.lines import LineError
-from gpu_tasks.client.offers import asks_of, own_accounts
+from gpu_tasks.client.offers import asks_of, drawable
 from gpu_tasks.client.planning import slot_ms
 from gpu_tasks.client.posting import AskedUnit, PostingCost, Wish
 from gpu_tasks.data import market_reads
@@ -64,11 +64,11 @@ class Estimate:
     """Of all these tokens."""
     cost: PostingCost
     price: RisingPrice | None
-    """None where too few offer the service at this price now."""
+    """None where too few owners could race for it at this price now."""
     expected: int | None
     """Grains that are gone in the end, fees among them."""
     devices: int
-    """That offer the service at this price now."""
+    """That could be drawn for it now, if they are free."""
     blocks: int | None
     """Until all are paid, if these devices have nothing else to do and are as slow as the service allows for."""
     slot_ms: int
@@ -98,7 +98,7 @@ class Estimate:
         }
         if not is_for_programs:
             return found | {
-                "price": "too few offer the service at this price now"
+                "price": "too few owners could race for it at this price now"
                 if price is None
                 else price.sentence(self.cost_unit),
                 "expected_end": self._end(),
@@ -145,10 +145,8 @@ async def estimate_of(
     if service is None or not units:
         return None
     terms = service.terms
-    own, devices = await own_accounts(client, account, at), await market_reads.devices_for(client, wish.service, at)
-    suiting = [status for status in devices if status.device.owner not in own and not status.device.is_paused]
-    suiting = [status for status in suiting if dict(status.offers)[wish.service].ask <= wish.rate_max]
-    price = rising_price(terms, wish, asks_of(suiting, wish.service).values())
+    devices = await drawable(client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, at=at)
+    price = rising_price(terms, wish, asks_of(devices, wish.service).values())
     works = [work_of(terms.input_share, unit.tokens_in, unit.tokens_max) for unit in units]
     return Estimate(
         requests=sum(unit.count for unit in units),
@@ -158,8 +156,8 @@ async def estimate_of(
         cost=cost,
         price=price,
         expected=None if price is None else await _expected(client, terms, wish, units, works, price, cost),
-        devices=len(suiting),
-        blocks=blocks_of(terms, works, wish.racers, len(suiting), price),
+        devices=len(devices),
+        blocks=blocks_of(terms, works, wish.racers, len(devices), price),
         slot_ms=slot_ms(client),
         cost_unit=cost_unit,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_tasks.client.waiting import look, reason_queued
+from gpu_tasks.client.waiting import AWAITS_DRAW, look, reason_queued
 from gpu_tasks.market.inference.units import Unit, UnitState
 from wallet.client import ChainClient
 
@@ -20,7 +20,8 @@ async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: in
     queued = [unit for unit in units if unit.state is UnitState.QUEUED]
     view = await look(client, queued[:1], final)  # of one: the others ask the same of the same market
     if view is not None:
-        said.append(f"{len(queued):,} waiting for a draw ({reason_queued(queued[0], view)})")
+        why = reason_queued(queued[0], view)
+        said.append(f"{len(queued):,} waiting for a draw{'' if why == AWAITS_DRAW else f' ({why})'}")
     return f"units: {', '.join(said)}" if said else ""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.commands.posting.following import FollowedFile, follow_file, require_answers, show_end
 from gpu_tasks.client.commands.posting.once import Manner, show_and_ask
-from gpu_tasks.client.commands.sending import other_command, this_command, told_when_interrupted
+from gpu_tasks.client.commands.sending import other_command, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.commands.units import counted
 from gpu_tasks.client.costs.estimates import Estimate, estimate_of, refused_facts
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file
@@ -60,7 +60,8 @@ def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileW
         show_end(session, end, plan.file)
         _require_all(end, plan, wanted)
 
-    session.run(look)
+    with told_nothing_was_sent():
+        session.run(look)
     plan = planned[0]
     show_and_ask(
         session.output, plan.cost, plan.available, is_asked=manner.asks, is_shown=manner.dry_run,

@@ -38,6 +38,7 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
             click.echo(state.json())
             return
         facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
+        del facts["cost"]  # at the end of its sums
         facts |= state.sums.facts()
         times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
         session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})

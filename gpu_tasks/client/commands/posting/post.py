@@ -16,7 +16,13 @@ from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
 from gpu_tasks.client.batches.windows import WindowError, window_seconds
 from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
-from gpu_tasks.client.commands.sending import key_option, other_command, this_command, told_when_interrupted
+from gpu_tasks.client.commands.sending import (
+    key_option,
+    other_command,
+    this_command,
+    told_nothing_was_sent,
+    told_when_interrupted,
+)
 from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
 from gpu_tasks.client.costs.estimates import Estimate, estimate_of
 from gpu_tasks.client.file_runs.plan import FileWish
@@ -180,7 +186,8 @@ def _post_lines(
         if is_watched:
             await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
 
-    session.run(look)
+    with told_nothing_was_sent():
+        session.run(look)
     estimate = plans[0].estimate
     show_and_ask(
         session.output, plans[0].cost, plans[0].available, is_asked=manner.asks, is_shown=manner.dry_run,

@@ -10,6 +10,7 @@ import pytest
 
 from gpu_tasks.client.file_runs import standing
 from gpu_tasks.client.file_runs.standing import standing_of
+from gpu_tasks.client.waiting import AWAITS_DRAW
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 
@@ -22,13 +23,16 @@ def racing(*devices: int, closed_at: int = 0) -> Unit:
     return replace(QUEUED, state=UnitState.RACING, racers=racers, round=Round(4, closed_at=closed_at))
 
 
-def said(monkeypatch: pytest.MonkeyPatch, units: list[Unit], not_posted: int = 0) -> str:
+BUSY = "busy: needs 2 free owners, 1 of the 4 that suit is free"
+
+
+def said(monkeypatch: pytest.MonkeyPatch, units: list[Unit], not_posted: int = 0, why: str = BUSY) -> str:
     async def look(client: object, queued: list[Unit], final: bytes) -> Any:
         assert all(unit.state is UnitState.QUEUED for unit in queued)
         return queued or None
 
     monkeypatch.setattr(standing, "look", look)
-    monkeypatch.setattr(standing, "reason_queued", lambda *_: "busy: needs 2 free owners, 1 of the 4 that suit is free")
+    monkeypatch.setattr(standing, "reason_queued", lambda *_: why)
     client: Any = None
     return asyncio.run(standing_of(client, units, not_posted, bytes(32)))
 
@@ -46,4 +50,5 @@ def test_units_are_counted_by_what_they_are_at(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_there_is_none_of_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, [racing(2)]) == "units: 1 racing on 1 device"
+    assert said(monkeypatch, [QUEUED], why=AWAITS_DRAW) == "units: 1 waiting for a draw"
     assert said(monkeypatch, []) == ""

@@ -81,7 +81,7 @@ def test_people_read_sentences_and_programs_numbers() -> None:
     assert people["price"] == RISING.sentence("token")
     assert people["expected_end"] == "within about 13 blocks (13 s), if the 2 devices that offer it are free"
     assert estimate(blocks=None).facts(is_for_programs=False)["expected_end"].startswith("not known")
-    assert estimate(price=None, expected=None).facts(is_for_programs=False)["price"].startswith("too few offer")
+    assert estimate(price=None, expected=None).facts(is_for_programs=False)["price"].startswith("too few owners")
     shared = set(people) & set(programs)
     assert {name: people[name] for name in shared} == {name: programs[name] for name in shared}
     assert set(people) - shared == {"price", "expected_end"}
