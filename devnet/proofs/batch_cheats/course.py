@@ -43,6 +43,8 @@ AT_ONCE = 5
 TRIES = 5
 """Of a scene whose cheat nobody found."""
 STUCK_SECONDS = 120.0
+BLOCKS_MAX = 400
+"""From post to the end of a check."""
 LOOK_SECONDS = 0.5
 
 
@@ -93,13 +95,15 @@ class SceneRound:
             self.next_height = await ledger.final_height(chain) + 1
             asked = await customer.post(chain, self.batch, len(self.scenes), self.scenes[0].racers)
             self.batches = [CheckedBatch(right, CheckTrace(right.unit)) for right in asked]
-            moved = time.monotonic()
+            moved, last = time.monotonic(), self.next_height + BLOCKS_MAX
             while any(each.trace.ended is None for each in self.batches):
                 before = self.next_height
                 await self._read_on(chain)
                 moved = time.monotonic() if self.next_height > before else moved
                 if time.monotonic() > moved + STUCK_SECONDS:
                     raise DevnetError(f"no block has been final for {STUCK_SECONDS:.0f} s")
+                if self.next_height > last:
+                    raise DevnetError(f"a check has not ended after {BLOCKS_MAX} blocks")
                 for each in self.batches:
                     await self._let_ask(chain, each)
                 await asyncio.sleep(LOOK_SECONDS)
