@@ -9,6 +9,8 @@ import asyncio
 import json
 import re
 import shlex
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,20 +36,24 @@ Ogpu = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
 
-def on_a_chain(story: Callable[[Ogpu], None]) -> None:
-    """Tell `story`, whose argument is `ogpu`, while the chain grows."""
+def on_a_chain_at(story: Callable[[str], None]) -> None:
+    """Tell `story`, whose argument is the chain's address, while the chain grows."""
 
     async def whole() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            async with served(Path(folder)) as (node, port):
-
-                def ogpu(*words: str) -> Result:
-                    return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", "--json", *words])
-
-                async with growing(node, 0.05, has_begun):
-                    await asyncio.to_thread(story, ogpu)
+            async with served(Path(folder)) as (node, port), growing(node, 0.05, has_begun):
+                await asyncio.to_thread(story, f"ws://127.0.0.1:{port}")
 
     asyncio.run(whole())
+
+
+def on_a_chain(story: Callable[[Ogpu], None]) -> None:
+    """Tell `story`, whose argument is `ogpu`, while the chain grows."""
+
+    def told(url: str) -> None:
+        story(lambda *words: CliRunner().invoke(main, ["--url", url, "--json", *words]))
+
+    on_a_chain_at(told)
 
 
 class StoppedFile:
@@ -321,6 +327,26 @@ def test_who_interrupts_is_told_how_to_go_on(
         assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
 
     on_a_chain(story)
+
+
+def test_a_signal_ends_what_follows_with_the_command_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "prompts").write_text("import os\n")
+    words = ["--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(tmp_path / "postings")]
+
+    def story(url: str) -> None:
+        posted = CliRunner().invoke(main, ["--url", url, "post", str(tmp_path / "prompts"), *words])
+        assert posted.exit_code == 0, posted.output
+        command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", "watch", "--key", "//Bob"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert json.loads(watching.stdout.readline())["state"] == "queued"
+            watching.send_signal(signal.SIGINT)
+            said = watching.communicate(timeout=60)[1].splitlines()[-1]
+        assert watching.returncode == 1
+        assert said.startswith("error: interrupted: nothing is lost: what is posted stays posted")
+        assert said.endswith(f"Go on with `ogpu --url {url} --json watch --key //Bob`")
+
+    on_a_chain_at(story)
 
 
 def test_taking_back_is_done_in_calls_of_bounded_size() -> None:
