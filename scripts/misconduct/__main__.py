@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from scripts.misconduct.misdeeds import MISDEEDS
-from scripts.misconduct.scores import Score, Summary, missed, summary
+from scripts.misconduct.scores import BatchScore, Summary, missed, summary
 
 OUT = Path(__file__).parents[2] / "out" / "misconduct.json"
 HEADS = (
@@ -58,7 +58,7 @@ def played(names: list[str], batches: int, jobs: int) -> Iterator[tuple[str, Sum
             yield name, summary(scores)
 
 
-def score(name: str, number: int) -> Score:
+def score(name: str, number: int) -> BatchScore:
     """One batch of a misdeed."""
     return MISDEEDS[name].play(f"{name} {number}")
 

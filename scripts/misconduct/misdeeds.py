@@ -19,13 +19,13 @@ from scripts.chains.leaf_chain import leaves_for
 from scripts.chains.market_books import check_books
 from scripts.chains.market_chain import CUSTOMER
 from scripts.misconduct.parts import STAKES, PartsChain, fresh
-from scripts.misconduct.scores import Misdeed, Score
+from scripts.misconduct.scores import BatchScore, Misdeed
 
 COURT_MOST = len(STAKES) - 6
 """In a court that judges a proof: neither who answered, nor the auditor, nor three of a committee."""
 
 
-def hides_leaves(seed: str) -> Score:
+def hides_leaves(seed: str) -> BatchScore:
     """Those who answered computed nothing, and show no drawn leaf: d + 0.3 d where two did - 3.5 P each, always."""
     stage, chance = fresh(seed)
     stage.racers, stage.hides_leaves = chance.choice((1, 2)), True
@@ -36,7 +36,7 @@ def hides_leaves(seed: str) -> Score:
     stage.play_out(unit)
     lost = {who: before[who] - stage.owned(who) for who in held}
     assert lost == held, "all that they hold"
-    return Score(
+    return BatchScore(
         unseen=Fraction(paid, price),
         found=Fraction(1),
         formula=Fraction(paid - sum(held.values()), price),
@@ -46,7 +46,7 @@ def hides_leaves(seed: str) -> Score:
     )
 
 
-def hides_tree(seed: str) -> Score:
+def hides_tree(seed: str) -> BatchScore:
     """Of two who differ one shows no nodes, or of its subtrees no leaves: - 3.5 P, always; it is not paid."""
     stage, chance = fresh(seed)
     lies = [[], range(stage.requests)]
@@ -62,7 +62,7 @@ def hides_tree(seed: str) -> Score:
     (lost,) = stage.chain.happened(ProviderSlashed)
     assert (lost.provider, lost.amount) == (racers[liar].owner, racers[liar].collateral)
     due = stage.check(unit).terms.price
-    return Score(
+    return BatchScore(
         unseen=Fraction(due, price),
         found=Fraction(1),
         formula=Fraction(-racers[liar].collateral, price),
@@ -72,7 +72,7 @@ def hides_tree(seed: str) -> Score:
     )
 
 
-def lazy_auditor(seed: str) -> Score:
+def lazy_auditor(seed: str) -> BatchScore:
     """An auditor computes nothing and passes: (1 - q) fee - q seat, q being the chance that its proof is looked at.
 
     Its seat is 40 fees at least and q is 0.049: it loses as much as it thought to save, and more where m / n is small.
@@ -80,7 +80,7 @@ def lazy_auditor(seed: str) -> Score:
     return _lazy(seed, has_gang=False)
 
 
-def lazy_third(seed: str) -> Score:
+def lazy_third(seed: str) -> BatchScore:
     """So do all auditors of a third of the stake, and its judges say of such a proof that it is right.
 
     At most (1 - q (1 - r²)) fee - q (1 - r²) seat + 2 q r² fee: two judges of the gang let it pass, who are paid; else
@@ -90,17 +90,17 @@ def lazy_third(seed: str) -> Score:
     return _lazy(seed, has_gang=True)
 
 
-def false_dispute(seed: str) -> Score:
+def false_dispute(seed: str) -> BatchScore:
     """The customer calls a right leaf wrong: it loses its bond of 2.5 P, of which d comes back as from any liar."""
     return _false_dispute(seed, has_gang=False)
 
 
-def false_dispute_of_a_third(seed: str) -> Score:
+def false_dispute_of_a_third(seed: str) -> BatchScore:
     """And judges of a third of the stake say so too: at most the same, as who answered appeals."""
     return _false_dispute(seed, has_gang=True)
 
 
-def pair(seed: str) -> Score:
+def pair(seed: str) -> BatchScore:
     """Both racers give the same leaves, some of them wrong: g - c 7 P.
 
     g is what both are paid for the false leaves, c the chance that one of these is drawn: 1 - (1 - w)^m with m points
@@ -109,7 +109,7 @@ def pair(seed: str) -> Score:
     return _pair(seed, has_gang=False)
 
 
-def pair_of_a_third(seed: str) -> Score:
+def pair_of_a_third(seed: str) -> BatchScore:
     """And the gang has a third of the stake, its auditors pass, its judges call its leaves right.
 
     At most g + r fee - c (1 - r) 7 P: as if no auditor of the gang were ever looked at.
@@ -141,7 +141,7 @@ MISDEEDS = {
 # ------------------------------------------------------------------------------------------------------- how it is done
 
 
-def _lazy(seed: str, *, has_gang: bool) -> Score:
+def _lazy(seed: str, *, has_gang: bool) -> BatchScore:
     """Played both ways, looked at and not, each counted as much as it is likely."""
     terms, (unseen, _, _), part = _lazy_once(seed, has_gang=has_gang, is_looked_at=False)
     _, (seen, harm, is_found), _ = _lazy_once(seed, has_gang=has_gang, is_looked_at=True)
@@ -150,7 +150,7 @@ def _lazy(seed: str, *, has_gang: bool) -> Score:
     passed = part**2 if has_gang else Fraction(0)
     found = looked * (1 - passed)
     price = _full_price(terms)
-    return Score(
+    return BatchScore(
         unseen=Fraction(unseen, price),
         found=looked * is_found,
         formula=((1 - found) * fee - found * seat + looked * passed * 2 * fee) / price,
@@ -176,7 +176,7 @@ def _lazy_once(seed: str, *, has_gang: bool, is_looked_at: bool) -> tuple[CheckT
     return terms, (_change(stage, before), harm, ended.earner != auditor), _part(stage, free)
 
 
-def _false_dispute(seed: str, *, has_gang: bool) -> Score:
+def _false_dispute(seed: str, *, has_gang: bool) -> BatchScore:
     stage, chance = fresh(seed)
     stage.false_leaf = chance.randrange(stage.requests)
     unit = stage.settled()
@@ -192,7 +192,7 @@ def _false_dispute(seed: str, *, has_gang: bool) -> Score:
     is_right = CheckOutcome(ended.outcome) is CheckOutcome.PASSED
     assert is_right or has_gang
     lost = dispute_bond(terms.judge_fee) - terms.price
-    return Score(
+    return BatchScore(
         unseen=Fraction(0),
         found=Fraction(is_right),
         formula=Fraction(-lost, price),
@@ -202,7 +202,7 @@ def _false_dispute(seed: str, *, has_gang: bool) -> Score:
     )
 
 
-def _pair(seed: str, *, has_gang: bool) -> Score:
+def _pair(seed: str, *, has_gang: bool) -> BatchScore:
     stage, chance = fresh(seed)
     wrong = chance.sample(range(stage.requests), chance.choice((1, -(-stage.requests // 10), stage.requests)))
     unit = stage.settled(wrong)
@@ -215,7 +215,7 @@ def _pair(seed: str, *, has_gang: bool) -> Score:
     (ended,) = stage.chain.happened(LeafCheckEnded)
     part = _part(stage, free)
     found, at_stake = drawn * (1 - part), Fraction(sum(held.values()), price)
-    return Score(
+    return BatchScore(
         unseen=saved / price,
         found=Fraction(CheckOutcome(ended.outcome) is CheckOutcome.REFUTED),
         formula=(saved + part * terms.fee) / price - found * at_stake,

@@ -13,7 +13,7 @@ DEVIATIONS_MAX = 4
 
 
 @dataclass(frozen=True)
-class Score:
+class BatchScore:
     """Of one batch."""
 
     unseen: Fraction
@@ -56,7 +56,7 @@ class Misdeed:
     """What is done wrongly about a batch, and what has to come of it."""
 
     says: str
-    play: Callable[[str], Score]
+    play: Callable[[str], BatchScore]
     """One batch, by its seed."""
     is_bound: bool = False
     """Whether the formula says the most that the mean can be, and not the mean."""
@@ -65,7 +65,7 @@ class Misdeed:
     harm_max: Fraction = Fraction(0)
 
 
-def summary(scores: list[Score]) -> Summary:
+def summary(scores: list[BatchScore]) -> Summary:
     """Over the batches of a misdeed."""
     count = len(scores)
 

@@ -16,10 +16,10 @@ from scripts.misconduct import misdeeds
 from scripts.misconduct.__main__ import page, read_arguments, score
 from scripts.misconduct.misdeeds import MISDEEDS
 from scripts.misconduct.parts import PartsChain, fresh
-from scripts.misconduct.scores import Misdeed, Score, missed, summary
+from scripts.misconduct.scores import BatchScore, Misdeed, missed, summary
 
 BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 12
-LOSES = Score(*map(Fraction, (1, 1, -1, 0, -1, 0)))
+LOSES = BatchScore(*map(Fraction, (1, 1, -1, 0, -1, 0)))
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_batches_repeat() -> None:
         (replace(LOSES, harm=Fraction(1)), "costs somebody honest"),
     ],
 )
-def test_every_bar_can_be_missed(score: Score, says: str) -> None:
+def test_every_bar_can_be_missed(score: BatchScore, says: str) -> None:
     misdeed = Misdeed("something", lambda _: score)
     assert list(missed(misdeed, summary([LOSES] * 2))) == []
     assert any(says in problem for problem in missed(misdeed, summary([score])))
