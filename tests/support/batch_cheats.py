@@ -11,7 +11,7 @@ from functools import cache
 from random import Random
 
 from devnet.proofs.cheating import lies
-from devnet.proofs.cheating.lies import RightAnswers, Told
+from devnet.proofs.cheating.lies import RightAnswers, ToldBatch
 from gpu_tasks.batches.leaf_draws import WHOLE, covers, drawn_points, leaves_to_check, weight_floor
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
@@ -170,14 +170,14 @@ def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
     return Claim(totals, tuple(leaf_paths(cut, range(len(cut)))), computed)
 
 
-def claimed(batch: TrueBatch, told: Told, skipped: Sequence[int] = ()) -> Claim:
+def claimed(batch: TrueBatch, told: ToldBatch, skipped: Sequence[int] = ()) -> Claim:
     """A claim of who computed all but those skipped."""
     computed = sum(work_of(batch, outcome) for outcome in batch.outcomes)
     computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped)
     return Claim(told.totals, told.paths, computed)
 
 
-def not_computed(batch: TrueBatch, told: Told) -> Claim:
+def not_computed(batch: TrueBatch, told: ToldBatch) -> Claim:
     """A claim of who computed what it states rightly, and nothing else."""
     pairs = enumerate(zip(told.outcomes, batch.outcomes, strict=True))
     return claimed(batch, told, [index for index, (said, true) in pairs if said != true])

@@ -19,7 +19,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.measuring import ledger
 from devnet.proofs.batch_cheats import customer, network
-from devnet.proofs.batch_cheats.customer import Asked
+from devnet.proofs.batch_cheats.customer import AskedBatch
 from devnet.proofs.batch_cheats.facts import BatchFacts
 from devnet.proofs.batch_cheats.judging import LeafFigures, failures_of, figures_of
 from devnet.proofs.batch_cheats.scenes import SCENES, BatchCustomer, BatchScene
@@ -64,7 +64,7 @@ class SceneRound:
 
     net: Devnet
     scenes: list[BatchScene]
-    batch: Asked
+    batch: AskedBatch
     tell: Narrator
     next_height: int = 0
     batches: list[CheckedBatch] = field(default_factory=list)
@@ -166,7 +166,9 @@ def _groups() -> Iterator[list[BatchScene]]:
         yield list(group)
 
 
-def _play(net: Devnet, scenes: list[BatchScene], batch: Asked, findings: dict[str, Finding], tell: Narrator) -> None:
+def _play(
+    net: Devnet, scenes: list[BatchScene], batch: AskedBatch, findings: dict[str, Finding], tell: Narrator
+) -> None:
     """Each scene until its cheat is found once, some tries at most."""
     tried = dict.fromkeys(scenes, 0)
     while pending := [scene for scene in scenes if tried[scene] < TRIES and not findings[scene.name].slashed]:

@@ -48,14 +48,14 @@ KEY = f"//{CUSTOMER}"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedBatch:
     """What every batch asks, and what is right."""
 
     requests: tuple[bytes, ...]
     outcomes: tuple[BatchOutcome, ...]
 
 
-def asked() -> Asked:
+def asked() -> AskedBatch:
     """Computed here, on the processor."""
     form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
     lines = enumerate(read_prompts(DEFAULT_PROMPTS, REQUESTS))
@@ -63,10 +63,10 @@ def asked() -> Asked:
     outputs: list[bytes | None] = [None] * len(requests)
     for place, output in workload.run_many(requests):
         outputs[place] = output
-    return Asked(requests, outcomes_of(form, requests, outputs))
+    return AskedBatch(requests, outcomes_of(form, requests, outputs))
 
 
-async def post(chain: ChainClient, batch: Asked, count: int, racers: int) -> list[RightAnswers]:
+async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -> list[RightAnswers]:
     """So many units that ask the same, in one transaction; each with what is right of it."""
     service = await market_reads.service(chain, SERVICE)
     if service is None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from devnet.proofs.batch_cheats.scenes import BatchScene
 from devnet.proofs.batch_cheats.traces import CheckTrace
 from devnet.proofs.cheating.__main__ import LIES
-from devnet.proofs.cheating.lies import RightAnswers, Told, drawn_paths, told_with
+from devnet.proofs.cheating.lies import RightAnswers, ToldBatch, drawn_paths, told_with
 from devnet.proofs.cheating.lying_daemons import told_about
 from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
 from gpu_tasks.batches.sum_tree import LeafPath, before, leaf_claim, path_claim
@@ -28,7 +28,7 @@ class BatchFacts:
     """Who passes without a look."""
 
     @property
-    def told(self) -> Told:
+    def told(self) -> ToldBatch:
         """What its racers state in this scene: it follows from what is right."""
         lie = LIES.get(self.scene.mode or "")
         return told_with(self.right, {}) if lie is None else told_about(lie, self.right)
@@ -92,7 +92,7 @@ def _floor(terms: CheckTerms) -> int:
     return weight_floor(terms.allowed, terms.requests)
 
 
-def _before(told: Told, path: LeafPath, floor: int) -> tuple[int, int]:
+def _before(told: ToldBatch, path: LeafPath, floor: int) -> tuple[int, int]:
     """Tokens in, and tokens out with the floor of each, of all leaves before that of a path."""
     tokens_in, tokens_out = before(told.totals, path)
     return tokens_in, tokens_out + path.index * floor

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from devnet.proofs.batch_cheats.facts import BatchFacts
 from devnet.proofs.batch_cheats.money import (
-    Payment,
-    Purse,
+    CheckPayment,
+    CheckPurse,
     answerers,
     fee_paid,
     lies_paid,
@@ -22,7 +22,7 @@ from devnet.proofs.batch_cheats.money import (
     wrong_sums,
 )
 from devnet.proofs.batch_cheats.scenes import BatchCustomer
-from devnet.proofs.batch_cheats.traces import LeafCase
+from devnet.proofs.batch_cheats.traces import CheckCase
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.courts.money import FIRST_JUDGES, seat_hold
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_SEAT, CheckOutcome, CheckTerms
@@ -37,9 +37,9 @@ class Expected:
     outcome: CheckOutcome = CheckOutcome.UNLOOKED
     earner: bytes | None = None
     """Whose word stands."""
-    guilty: list[tuple[Purse, int]] = field(default_factory=list)
+    guilty: list[tuple[CheckPurse, int]] = field(default_factory=list)
     """Who is found to have cheated, and what stood for it."""
-    payments: list[Payment] = field(default_factory=list)
+    payments: list[CheckPayment] = field(default_factory=list)
     found_by: str = ""
     wrong_words: list[str] = field(default_factory=list)
     """Of auditors and customer, who said something else than follows from what they saw."""
@@ -159,7 +159,7 @@ def _customer(made: Expected, facts: BatchFacts) -> None:
     made.found_by = "its customer, which looked"
 
 
-def _refute(made: Expected, facts: BatchFacts, case: LeafCase, liars: list[tuple[Purse, int]]) -> None:
+def _refute(made: Expected, facts: BatchFacts, case: CheckCase, liars: list[tuple[CheckPurse, int]]) -> None:
     terms = facts.terms
     made.outcome = CheckOutcome.REFUTED
     made.guilty += liars
@@ -191,12 +191,12 @@ def _of_the_end(facts: BatchFacts, made: Expected) -> Iterator[str]:
         yield f"{len(lost)} of {len(trace.racers)} who answered lost what they held"
 
 
-def _liars(terms: CheckTerms) -> list[tuple[Purse, int]]:
+def _liars(terms: CheckTerms) -> list[tuple[CheckPurse, int]]:
     held = [each.held for each in terms.answerers]
     return list(zip(answerers(terms), held, strict=True))
 
 
-def _case_of(facts: BatchFacts, doubter: bytes) -> LeafCase:
+def _case_of(facts: BatchFacts, doubter: bytes) -> CheckCase:
     """The case that a doubt came to."""
     trace = facts.trace
     return trace.cases[next(each.case for each in trace.doubts if each.doubt.doubter == doubter)]

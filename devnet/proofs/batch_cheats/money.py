@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from devnet.proofs.batch_cheats.traces import CheckTrace, LeafCase
+from devnet.proofs.batch_cheats.traces import CheckCase, CheckTrace
 from gpu_tasks.market.courts.cases import AUDIT_POT, JUDGE_SEAT
 from gpu_tasks.market.courts.money import SMALL_SET_PRICE_PERCENT
 from gpu_tasks.market.devices.records import COLLATERAL
@@ -21,20 +21,20 @@ from runtime.pallets.staking.trust_lock import Locked, Paid
 IN_OFFICE = 6
 """All of the same stake."""
 REASONS = (COLLATERAL, LEAF_SEAT, LEAF_BOND, LEAF_FEE, JUDGE_SEAT)
-Purse = tuple[bytes, str]
+CheckPurse = tuple[bytes, str]
 """Whose, and what for."""
-Payee = bytes | None
+CheckPayee = bytes | None
 """None: it burns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
+class CheckPayment:
     """Of what some hold together so much goes to each; what is left stays with them."""
 
-    purses: tuple[Purse, ...]
-    dues: Counter[Payee]
+    purses: tuple[CheckPurse, ...]
+    dues: Counter[CheckPayee]
 
-    def to_others(self) -> Counter[Payee]:
+    def to_others(self) -> Counter[CheckPayee]:
         """Without what one of them would pay to itself, and keeps."""
         own = {who for who, _ in self.purses}
         return Counter({payee: due for payee, due in self.dues.items() if payee not in own})
@@ -44,12 +44,14 @@ class Payment:
         return sum(self.to_others().values())
 
 
-def purse(who: bytes, reason: HoldReason) -> Purse:
+def purse(who: bytes, reason: HoldReason) -> CheckPurse:
     """What an account holds for the batch, or a case of it."""
     return who, reason.name
 
 
-def lies_paid(case: LeafCase, liars: Sequence[tuple[Purse, int]], customer: bytes, price: int, fee: int) -> Payment:
+def lies_paid(
+    case: CheckCase, liars: Sequence[tuple[CheckPurse, int]], customer: bytes, price: int, fee: int
+) -> CheckPayment:
     """Who lied pays the judges who said what stands, then the customer its price; the rest burns.
 
     Whole, where these judges are more than a third of those in office; else price, fees and a fourth of the price.
@@ -59,36 +61,36 @@ def lies_paid(case: LeafCase, liars: Sequence[tuple[Purse, int]], customer: byte
     cap = price + fee * len(right) + -(-price * SMALL_SET_PRICE_PERCENT // 100)
     whole = len(right) * 3 > IN_OFFICE
     left = sum(held if whole else min(held, cap) for _, held in liars)
-    dues: Counter[Payee] = Counter()
+    dues: Counter[CheckPayee] = Counter()
     for payee, due in [*((judge, fee) for judge in right), (customer, price)]:
         dues[payee] += min(left, due)
         left -= min(left, due)
     dues[None] += left
-    return Payment(tuple(each for each, _ in liars), +dues)
+    return CheckPayment(tuple(each for each, _ in liars), +dues)
 
 
-def withheld_paid(terms: CheckTerms) -> Payment:
+def withheld_paid(terms: CheckTerms) -> CheckPayment:
     """Who showed nothing pays the customer its price; the rest burns."""
     held = sum(each.held for each in terms.answerers)
-    dues: Counter[Payee] = Counter({terms.customer: min(held, terms.price), None: max(0, held - terms.price)})
-    return Payment(answerers(terms), +dues)
+    dues: Counter[CheckPayee] = Counter({terms.customer: min(held, terms.price), None: max(0, held - terms.price)})
+    return CheckPayment(answerers(terms), +dues)
 
 
-def fee_paid(terms: CheckTerms, earner: bytes | None) -> Payment:
+def fee_paid(terms: CheckTerms, earner: bytes | None) -> CheckPayment:
     """The auditor whose word stands has its fee; else it is for audits."""
-    return Payment((purse(terms.customer, LEAF_FEE),), Counter({earner or AUDIT_POT: terms.fee}))
+    return CheckPayment((purse(terms.customer, LEAF_FEE),), Counter({earner or AUDIT_POT: terms.fee}))
 
 
-def answerers(terms: CheckTerms) -> tuple[Purse, ...]:
+def answerers(terms: CheckTerms) -> tuple[CheckPurse, ...]:
     """What stands for the result."""
     return tuple(purse(each.account, COLLATERAL) for each in terms.answerers)
 
 
-def wrong_sums(trace: CheckTrace, payments: Sequence[Payment]) -> Iterator[str]:
+def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[str]:
     """What did not move as these payments say, and what moved beside them."""
     paid = paid_of(trace)
     for payment in payments:
-        found: Counter[Payee] = Counter()
+        found: Counter[CheckPayee] = Counter()
         for each in payment.purses:
             found += paid.get(each, Counter())
         dues = payment.to_others()
@@ -101,9 +103,9 @@ def wrong_sums(trace: CheckTrace, payments: Sequence[Payment]) -> Iterator[str]:
     yield from _left_behind(trace)
 
 
-def paid_of(trace: CheckTrace) -> dict[Purse, Counter[Payee]]:
+def paid_of(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
     """What each paid of what it held for the batch or its cases, to whom."""
-    paid: dict[Purse, Counter[Payee]] = {}
+    paid: dict[CheckPurse, Counter[CheckPayee]] = {}
     names = {reason.name for reason in REASONS}
     for _, event in trace.moved:
         if isinstance(event, Paid) and event.reason.name in names:
@@ -111,7 +113,7 @@ def paid_of(trace: CheckTrace) -> dict[Purse, Counter[Payee]]:
     return paid
 
 
-def lost_by(trace: CheckTrace, who: Iterable[Purse]) -> int:
+def lost_by(trace: CheckTrace, who: Iterable[CheckPurse]) -> int:
     """What these paid in all."""
     paid = paid_of(trace)
     return sum(sum(paid.get(each, Counter()).values()) for each in who)
@@ -119,7 +121,7 @@ def lost_by(trace: CheckTrace, who: Iterable[Purse]) -> int:
 
 def _left_behind(trace: CheckTrace) -> Iterator[str]:
     """What was locked of seats and bonds has been unlocked or paid."""
-    balances: Counter[Purse] = Counter()
+    balances: Counter[CheckPurse] = Counter()
     for _, event in trace.moved:
         if event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
             balances[event.who, event.reason.name] += event.amount if isinstance(event, Locked) else -event.amount
@@ -128,9 +130,9 @@ def _left_behind(trace: CheckTrace) -> Iterator[str]:
             yield f"{left} grains of {_named([each])} are left behind"
 
 
-def _named(purses: Sequence[Purse]) -> str:
+def _named(purses: Sequence[CheckPurse]) -> str:
     return ", ".join(f"{who.hex()[:8]} ({reason})" for who, reason in purses)
 
 
-def _shown(dues: Counter[Payee]) -> dict[str, int]:
+def _shown(dues: Counter[CheckPayee]) -> dict[str, int]:
     return {"burned" if payee is None else payee.hex()[:8]: amount for payee, amount in dues.items()}

@@ -31,11 +31,11 @@ from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
 
 CASES_MAX = 8
 """Of a check: of three auditors each may pass and be looked at, or doubt; then the customer."""
-Moved = Locked | Unlocked | Paid
+HoldEvent = Locked | Unlocked | Paid
 
 
 @dataclass(slots=True)
-class LeafCase:
+class CheckCase:
     """One case about a leaf, or about what an auditor passed with."""
 
     opinions: list[OpinionOpened] = field(default_factory=list)
@@ -62,11 +62,11 @@ class CheckTrace:
     doubts: list[LeafDoubted] = field(default_factory=list)
     watched: dict[bytes, bytes] = field(default_factory=dict)
     """The case of each auditor whose proof the courts looked at."""
-    cases: dict[bytes, LeafCase] = field(default_factory=dict)
+    cases: dict[bytes, CheckCase] = field(default_factory=dict)
     slashes: list[ProviderSlashed] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
     """What no scene has: a race that was missed, a dispute, somebody silent, a judge that pays."""
-    moved: list[tuple[int, Moved]] = field(default_factory=list)
+    moved: list[tuple[int, HoldEvent]] = field(default_factory=list)
     ended: LeafCheckEnded | None = None
     ended_at: int = 0
 
@@ -118,7 +118,7 @@ class CheckTrace:
     def _judge(self, height: int, event: object) -> None:
         match event:
             case CaseOpened():
-                self.cases[event.case] = LeafCase()
+                self.cases[event.case] = CheckCase()
                 if not self.doubts or self.doubts[-1].case != event.case:
                     self.watched[self.auditors[-1]] = event.case
             case OpinionOpened():

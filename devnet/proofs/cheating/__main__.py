@@ -57,7 +57,7 @@ from devnet.proofs.cheating.copied import CopiedResult
 from devnet.proofs.cheating.executors import flipping, swapping
 from devnet.proofs.cheating.intruder import Intruder
 from devnet.proofs.cheating.late import LateReveal
-from devnet.proofs.cheating.lies import Lie
+from devnet.proofs.cheating.lies import BatchLie
 from devnet.proofs.cheating.lying_daemons import LazyAuditor, LyingDaemon
 from devnet.proofs.cheating.made_up_rows import MadeUpRows
 from devnet.proofs.cheating.replayed import ReplayedAttestation
@@ -98,7 +98,7 @@ TASK_CHEATS = {
 """Of tasks."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(MadeUpRows)}
 DISPUTE_CHEATS = {"bent-middle": Cheat(workers=bending), "hidden-tree": Cheat(HiddenTree, bending)}
-LIES: dict[str, Lie] = {
+LIES: dict[str, BatchLie] = {
     "one-wrong": lies.one_wrong,
     "a-tenth-wrong": lies.a_tenth_wrong,
     "all-wrong": lies.all_wrong,

@@ -40,7 +40,7 @@ class RightAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldBatch:
     """What a provider states of a batch."""
 
     outcomes: tuple[BatchOutcome, ...]
@@ -50,26 +50,26 @@ class Told:
     """Of each leaf, in order; those below sums that are none do not hold."""
 
 
-Lie = Callable[[RightAnswers, Random], Told]
+BatchLie = Callable[[RightAnswers, Random], ToldBatch]
 
 
-def one_wrong(right: RightAnswers, chance: Random) -> Told:
+def one_wrong(right: RightAnswers, chance: Random) -> ToldBatch:
     """One output is another one, with as many tokens."""
     return some_wrong(right, [chance.randrange(len(right.outcomes))])
 
 
-def a_tenth_wrong(right: RightAnswers, chance: Random) -> Told:
+def a_tenth_wrong(right: RightAnswers, chance: Random) -> ToldBatch:
     """So is one in ten."""
     size = len(right.outcomes)
     return some_wrong(right, chance.sample(range(size), -(-size // 10)))
 
 
-def all_wrong(right: RightAnswers, _: Random) -> Told:
+def all_wrong(right: RightAnswers, _: Random) -> ToldBatch:
     """So are all."""
     return some_wrong(right, range(len(right.outcomes)))
 
 
-def padded(right: RightAnswers, _: Random) -> Told:
+def padded(right: RightAnswers, _: Random) -> ToldBatch:
     """Each output goes on to the most that is paid for."""
     longer = {
         index: replace(outcome, output=outcome.output + b" " * (most - outcome.tokens_out), tokens_out=most)
@@ -79,7 +79,7 @@ def padded(right: RightAnswers, _: Random) -> Told:
     return told_with(right, longer)
 
 
-def cut_short(right: RightAnswers, _: Random) -> Told:
+def cut_short(right: RightAnswers, _: Random) -> ToldBatch:
     """Half of each output."""
     halves = {
         index: replace(outcome, output=outcome.output[: outcome.tokens_out // 2], tokens_out=outcome.tokens_out // 2)
@@ -89,13 +89,13 @@ def cut_short(right: RightAnswers, _: Random) -> Told:
     return told_with(right, halves)
 
 
-def errors_for_good_requests(right: RightAnswers, chance: Random) -> Told:
+def errors_for_good_requests(right: RightAnswers, chance: Random) -> ToldBatch:
     """One request in five is said to be none."""
     size = len(right.outcomes)
     return told_with(right, {index: RefusedRequest() for index in chance.sample(range(size), -(-size // 5))})
 
 
-def totals_over_true_leaves(right: RightAnswers, _: Random) -> Told:
+def totals_over_true_leaves(right: RightAnswers, _: Random) -> ToldBatch:
     """The totals say more than all leaves do: sums are made up at the top, over the left half of true leaves."""
     true = told_with(right, {})
     left, beside = true.paths[-1].siblings[-1], true.paths[0].siblings[-1]
@@ -104,19 +104,19 @@ def totals_over_true_leaves(right: RightAnswers, _: Random) -> Told:
         replace(path, siblings=(*path.siblings[:-1], lied)) if path.siblings[-1] == left else path
         for path in true.paths
     )
-    return Told(right.outcomes, _totals(len(paths), combined((lied, beside))), paths)
+    return ToldBatch(right.outcomes, _totals(len(paths), combined((lied, beside))), paths)
 
 
-def tokens_beside_a_true_leaf(right: RightAnswers, chance: Random) -> Told:
+def tokens_beside_a_true_leaf(right: RightAnswers, chance: Random) -> ToldBatch:
     """One leaf is counted with all tokens that are left, beside its right node; all sums above are right."""
     nodes = [TreeNode(path.node, path.tokens_in, path.tokens_out) for path in told_with(right, {}).paths]
     index = chance.randrange(len(nodes))
     nodes[index] = replace(nodes[index], tokens_out=nodes[index].tokens_out + right.unused)
     paths = tuple(_path(nodes, place) for place in range(len(nodes)))
-    return Told(right.outcomes, _totals(len(nodes), combined(nodes)), paths)
+    return ToldBatch(right.outcomes, _totals(len(nodes), combined(nodes)), paths)
 
 
-def some_wrong(right: RightAnswers, indices: Sequence[int]) -> Told:
+def some_wrong(right: RightAnswers, indices: Sequence[int]) -> ToldBatch:
     """The outputs of these requests are others, with the tokens that a computed one has."""
     false = {
         index: replace(outcome, output=flipped(outcome.output))
@@ -126,16 +126,16 @@ def some_wrong(right: RightAnswers, indices: Sequence[int]) -> Told:
     return told_with(right, false)
 
 
-def told_with(right: RightAnswers, changed: Mapping[int, BatchOutcome]) -> Told:
+def told_with(right: RightAnswers, changed: Mapping[int, BatchOutcome]) -> ToldBatch:
     """A tree over the right outcomes, but for some."""
     outcomes, leaves = list(right.outcomes), list(right.leaves)
     for index, outcome in changed.items():
         outcomes[index] = outcome
         leaves[index] = leaf_of(right.genesis, right.unit, right.salt, index, outcome)
-    return Told(tuple(outcomes), totals_of(leaves), tuple(leaf_paths(leaves, range(len(leaves)))))
+    return ToldBatch(tuple(outcomes), totals_of(leaves), tuple(leaf_paths(leaves, range(len(leaves)))))
 
 
-def drawn_paths(told: Told, seed: bytes, unit: bytes, floor: int, input_share: int) -> list[LeafPath | None]:
+def drawn_paths(told: ToldBatch, seed: bytes, unit: bytes, floor: int, input_share: int) -> list[LeafPath | None]:
     """For each point that the beacon draws of what was told the path that can be shown; None where there is none."""
     points = drawn_points(seed, unit, told.totals, floor, input_share=input_share)
     return [

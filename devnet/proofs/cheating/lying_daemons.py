@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from devnet.proofs.cheating.lies import Lie, RightAnswers, Told, drawn_paths
+from devnet.proofs.cheating.lies import BatchLie, RightAnswers, ToldBatch, drawn_paths
 from gpu_tasks.batches.leaf_draws import weight_floor
 from gpu_tasks.batches.outcomes import decode_outcomes, encode_outcomes
 from gpu_tasks.batches.sum_tree import batch_root
@@ -31,7 +31,7 @@ from gpu_tasks.provider.journal.records import UnitResult
 from gpu_tasks.workloads.form import WorkloadForm
 
 
-def told_about(lie: Lie, right: RightAnswers) -> Told:
+def told_about(lie: BatchLie, right: RightAnswers) -> ToldBatch:
     """The lie about a batch that everybody tells who tells this lie."""
     return lie(right, Random(right.unit))
 
@@ -44,11 +44,11 @@ def most_of(terms: UnitTerms) -> tuple[int, ...]:
 class LyingRacing(RaceDuty):
     """Computes its batches, and answers something else."""
 
-    def __init__(self, parts: Parts, lie: Lie) -> None:
+    def __init__(self, parts: Parts, lie: BatchLie) -> None:
         """As `RaceDuty`; nothing was told yet."""
         super().__init__(parts)
         self._lie = lie
-        self.told: dict[bytes, Told] = {}
+        self.told: dict[bytes, ToldBatch] = {}
 
     async def compute(self, race: Race, form: WorkloadForm, asked: UnitInput) -> UnitResult:
         """See `RaceDuty`."""
@@ -70,7 +70,7 @@ class LyingRacing(RaceDuty):
 class LyingShowing(CheckDuty):
     """Shows the drawn leaves of what it told as far as that has paths to show, or nothing; audits honestly."""
 
-    def __init__(self, parts: Parts, told: dict[bytes, Told], *, hides: bool) -> None:
+    def __init__(self, parts: Parts, told: dict[bytes, ToldBatch], *, hides: bool) -> None:
         """As `CheckDuty`."""
         super().__init__(parts)
         self._told, self._hides = told, hides
@@ -95,7 +95,7 @@ class LyingShowing(CheckDuty):
 class LyingDaemon(Daemon):
     """Tells one kind of lie about each batch."""
 
-    def __init__(self, lie: Lie, *parts: Any, hides: bool = False) -> None:
+    def __init__(self, lie: BatchLie, *parts: Any, hides: bool = False) -> None:
         """As `Daemon`; who `hides` shows no leaf of what it told."""
         super().__init__(*parts)
         self.racing = racing = LyingRacing(self.parts, lie)

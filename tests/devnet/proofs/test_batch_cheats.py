@@ -14,7 +14,7 @@ from devnet.proofs.batch_cheats.facts import BatchFacts
 from devnet.proofs.batch_cheats.judging import expected_of, failures_of, figures_of
 from devnet.proofs.batch_cheats.money import lies_paid, purse
 from devnet.proofs.batch_cheats.scenes import SCENES, BatchCustomer, BatchScene
-from devnet.proofs.batch_cheats.traces import CheckTrace, LeafCase
+from devnet.proofs.batch_cheats.traces import CheckCase, CheckTrace
 from devnet.proofs.cheating.__main__ import LIES
 from devnet.proofs.cheating.lies import RightAnswers, told_with
 from devnet.proofs.cheating.lying_daemons import LazyChecking, LyingDaemon, told_about
@@ -225,7 +225,7 @@ def test_what_a_lie_pays_goes_to_judges_then_customer_then_burns(judges: int, he
     right, wrong = Answered(b"r" * 32), Answered(b"w" * 32)
     said = [OpinionOpened(b"u" * 32, b"j%d" % number, Statement(right, bytes(32))) for number in range(judges)]
     said.append(OpinionOpened(b"u" * 32, b"jw", Statement(wrong, bytes(32))))
-    case = LeafCase(said, CaseEnded(b"u" * 32, CaseOutcome.DECIDED, right), 9)
+    case = CheckCase(said, CaseEnded(b"u" * 32, CaseOutcome.DECIDED, right), 9)
     payment = lies_paid(case, [(purse(b"l", COLLATERAL), held)], b"c", 100, 50)
     assert (payment.purses, payment.dues) == (((b"l", "Collateral"),), paid)
 
