@@ -20,6 +20,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.running import RunningContainer
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageByDigest
+from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.programs.refusals import ProgramError
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks.policy_file import set_draining
@@ -46,6 +47,8 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
             container.log.feed("out", b"hello\n")
         for _ in range(INTERVAL + 2):
             await village.block()
+        times, device = miner.daemon.parts.workshop.times, miner.daemon.parts.journal.tasks[task, 1].device
+        assert times.present()[device].state is Activity.TASKS, "for as long as it runs, whatever it computes"
         engine.end(exit_code=3)
         ended = await village.until(task, TaskState.ENDED)
         for _ in range(3):
@@ -69,6 +72,8 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
         entry = miner.daemon.parts.journal.tasks[task, 1]
         assert entry.paid == sum(net(each) for each in paid)
         assert entry.usages[1].cpu_ms > 0, "of the interval, by its attestation"
+        while not times.is_idle(device):
+            await asyncio.sleep(0.01)
         assert engine.removed == [spec.container_id]
         assert engine.released == [spec.container_id], "its image may go"
         assert len(village.node.chain.happened(TaskAttested)) == 2, "it is stated by attestations, which cost nothing"
