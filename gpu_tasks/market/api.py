@@ -86,7 +86,6 @@ class Quote:
 
     locked: Balance
     prepaid: Balance
-    price_now: Balance
     cost_max: Balance
 
 
@@ -215,7 +214,6 @@ class GpuTasksApi(RuntimeApi, version=1):
         return Quote(
             locked=costs.escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
             prepaid=costs.prepaid,
-            price_now=money.ramped_price(sold.terms.price_min, price_max, 0, sold.terms.ramp),
             cost_max=costs.escrow + costs.prepaid,
         )
 
