@@ -27,7 +27,7 @@ Chosen = Callable[[list[DeviceStatus]], list[Call]]
 @click.command()
 @click.argument("device")
 @click.option("--service", type=int, required=True, help="The service to work for.")
-@click.option("--ask", type=AMOUNT, required=True, help="Lowest price of a unit in oGPU.")
+@click.option("--ask", type=AMOUNT, required=True, help="Lowest price of a thousand output tokens, in oGPU.")
 @dry_run_option
 @click.pass_obj
 def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:

@@ -101,7 +101,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         options.output.facts(facts | {"devices": rows, "now": now, "seats": seats, "disputes": disputes})
         return
     options.output.facts(facts)
-    options.output.rows("Devices on the chain", DEVICES, [row | {"asks": _asks(row["asks"])} for row in rows])
+    options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in rows])
     if now:
         options.output.rows("What devices are at", NOW, now)
     if paused:
@@ -134,6 +134,12 @@ def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates
         "why_no_work": rates.why_not(status.id, status.device.kind) or None,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
     }
+
+
+def device_shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A device's row as a table has room for it: two whole ids would leave its numbers none."""
+    unit = row["assignment"]
+    return row | {"asks": _asks(row["asks"]), "assignment": None if unit is None else f"0x{unit.hex()[:8]}"}
 
 
 def seat_row(status: SeatStatus) -> dict[str, Any]:

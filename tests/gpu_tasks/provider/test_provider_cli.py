@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_tasks.provider import cli
-from gpu_tasks.provider.commands.showing import earned_facts, journal_facts
+from gpu_tasks.provider.commands.showing import DEVICES, device_shown, earned_facts, journal_facts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, End, Ended
@@ -18,7 +18,7 @@ from wallet import keyfile
 from wallet.errors import WalletError
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
-from wallet.output import Grains
+from wallet.output import Grains, Output
 
 CHEAP = ScryptCost(1 << 13, 10, 8)
 NOWHERE = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider"]
@@ -129,3 +129,24 @@ def test_no_line_of_the_log_is_a_command_to_the_terminal() -> None:
     assert all(letter.isprintable() for line in (first, *traceback) for letter in line)
     assert traceback
     assert all(line.startswith("  ") for line in traceback)
+
+
+def test_a_device_that_works_leaves_room_for_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two ids of 66 letters in a row left classes, queues and asks no room at all."""
+    row = {
+        "device": bytes(32),
+        "class": "cpu",
+        "bond": Grains(500 * 10**8),
+        "secured": Grains(255_118_325),
+        "paused": False,
+        "assignment": bytes.fromhex("e14b355a") + bytes(28),
+        "behind": 2,
+        "queue": 7,
+        "proven": 0,
+        "asks": [{"service": 0, "ask": Grains(1_200_000)}],
+    }
+    Output(as_json=False).rows("Devices on the chain", DEVICES, [device_shown(row)])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in DEVICES)
+    assert "0xe14b355a" in shown
+    assert "service 0: 0.012 oGPU" in shown
