@@ -6,6 +6,7 @@ until it is removed, and nothing of it is left then; what it used is counted fro
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import time
@@ -242,6 +243,10 @@ class ProgramHouse:
     def has_ended(self, key: TaskKey) -> bool:
         """Whether it runs no more."""
         return self._container(key).end.done()
+
+    async def ended(self, key: TaskKey) -> None:
+        """Wait until it runs no more."""
+        await asyncio.wait((self._container(key).end,))
 
     async def stop(self, key: TaskKey) -> ContainerEnd:
         """End it."""

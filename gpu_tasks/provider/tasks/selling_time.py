@@ -52,7 +52,7 @@ class TimeDuty:
         self.programs = programs
         self._tasks = tasks
         self.telling = KeyedTasks()
-        """What programs write, on its way to their customers: as long as they run."""
+        """What programs write, on its way to their customers, and the time of their devices: as long as they run."""
         self._lost: set[TaskKey] = set()
         self._starting: set[TaskKey] = set()
         self._without_input: set[TaskKey] = set()
@@ -172,12 +172,13 @@ class TimeDuty:
             self._starting.discard(key)
         self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
         self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
-        self.telling.start(key, self._follow(key, entry.device))
+        self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
+        self.telling.start((*key, "time"), self._hold(key, entry.device))
 
-    async def _follow(self, key: TaskKey, device: bytes) -> None:
-        """Tell what a program writes for as long as it runs, which is when its device works for it."""
+    async def _hold(self, key: TaskKey, device: bytes) -> None:
+        """A device is timed as at a task for as long as a program runs, whatever that computes."""
         with self.parts.workshop.times.at(device, Activity.TASKS):
-            await tell_lines(self.programs.log(key), self.parts.watch, key[0])
+            await self.programs.ended(key)
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
         usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOT_USED
