@@ -48,7 +48,7 @@ class FakeForm:
         return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
 
     def output_bytes(self, request: bytes) -> int:
-        return len(request)
+        return len(request) if request.startswith(b"complete") else 0
 
     def segments(self, request: bytes) -> int:
         return 0
