@@ -2,7 +2,7 @@
 
 Run as `python -m scripts.misconduct [--batches 1000] [--only pair,lazy_third] [--jobs 2]`. Plays each misdeed so many
 times, writes out/misconduct.json and, as the table of docs/batches.md, out/misconduct.md. Exits with 1 when a bar is
-missed: each loses on average, by what its formula says, and costs nobody honest anything.
+missed: each loses on average, by what its formula says, and costs nobody honest more than is known.
 """
 
 import argparse

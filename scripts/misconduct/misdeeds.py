@@ -96,7 +96,11 @@ def false_dispute(seed: str) -> BatchScore:
 
 
 def false_dispute_of_a_third(seed: str) -> BatchScore:
-    """And judges of a third of the stake say so too: at most the same, as who answered appeals."""
+    """And judges of a third of the stake say so too: at most the same, as who answered appeals.
+
+    But where those who answered and their auditor are so large that who else is honest has less than a third of the
+    stake: then a court that does not decide leaves it to the committee.
+    """
     return _false_dispute(seed, has_gang=True)
 
 
@@ -118,8 +122,8 @@ def pair_of_a_third(seed: str) -> BatchScore:
 
 
 MISDEEDS = {
-    "hides_leaves": Misdeed("who answered shows no drawn leaf", hides_leaves, always_loses=True),
-    "hides_tree": Misdeed("of two who differ, one shows no tree", hides_tree, always_loses=True),
+    "hides_leaves": Misdeed("who answered shows no drawn leaf", hides_leaves, always_loses=True, found_min=Fraction(1)),
+    "hides_tree": Misdeed("of two who differ, one shows no tree", hides_tree, always_loses=True, found_min=Fraction(1)),
     "lazy_auditor": Misdeed("an auditor computes nothing, and passes", lazy_auditor, always_loses=True),
     "lazy_third": Misdeed(
         "the same, and a third of the stake judges its proof",
@@ -127,9 +131,15 @@ MISDEEDS = {
         is_bound=True,
         harm_max=Fraction(COURT_MOST, 16),  # so many judges, for a fee of a sixteenth of the price at most
     ),
-    "false_dispute": Misdeed("the customer disputes a right leaf", false_dispute, always_loses=True),
+    "false_dispute": Misdeed(
+        "the customer disputes a right leaf", false_dispute, always_loses=True, found_min=Fraction(1)
+    ),
     "false_dispute_of_a_third": Misdeed(
-        "the same, and a third of the stake judges it", false_dispute_of_a_third, is_bound=True, always_loses=True
+        "the same, and a third of the stake judges it",
+        false_dispute_of_a_third,
+        is_bound=True,
+        harm_max=Fraction(7, 2),
+        found_min=Fraction(98, 100),
     ),
     "pair": Misdeed("both racers give the same false leaves", pair),
     "pair_of_a_third": Misdeed(

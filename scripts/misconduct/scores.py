@@ -63,6 +63,8 @@ class Misdeed:
     always_loses: bool = False
     """Whether every batch costs who does it, and not the mean alone."""
     harm_max: Fraction = Fraction(0)
+    found_min: Fraction = Fraction(0)
+    """Of the batches, or of their outcomes as likely as they are."""
 
 
 def summary(scores: list[BatchScore]) -> Summary:
@@ -92,5 +94,7 @@ def missed(misdeed: Misdeed, found: Summary) -> Iterator[str]:
         yield f"does not lose: {float(found.gain):+.4f} prices, by the formula {float(found.formula):+.4f}"
     if misdeed.always_loses and found.best >= 0:
         yield f"gains {float(found.best):+.4f} prices once"
+    if found.found < misdeed.found_min:
+        yield f"is made to pay {float(found.found):.1%} of the time"
     if found.harm > misdeed.harm_max:
         yield f"costs somebody honest {float(found.harm):+.4f} prices"

@@ -61,10 +61,11 @@ def test_batches_repeat() -> None:
         (replace(LOSES, gain=Fraction(1, 9), formula=Fraction(1, 9)), "does not lose"),
         (replace(LOSES, gain=Fraction(1, 9), formula=Fraction(-1, 9), variance=Fraction(9)), "does not lose"),
         (replace(LOSES, harm=Fraction(1)), "costs somebody honest"),
+        (replace(LOSES, found=Fraction(9, 10)), "made to pay 90.0%"),
     ],
 )
 def test_every_bar_can_be_missed(score: BatchScore, says: str) -> None:
-    misdeed = Misdeed("something", lambda _: score)
+    misdeed = Misdeed("something", lambda _: score, found_min=Fraction(1))
     assert list(missed(misdeed, summary([LOSES] * 2))) == []
     assert any(says in problem for problem in missed(misdeed, summary([score])))
 
