@@ -36,7 +36,7 @@ FASTER_BAR = 8.0
 """Times as much as who has a tenth of its speed, at least."""
 SLOWNESS = 10
 PERIOD_SECONDS = 0.1
-REQUESTS, UNITS = 32, 144
+REQUESTS, UNITS = 32, 128
 """Small enough that the slow one ends some meanwhile: with two ends, one more or less is all that is measured."""
 PRICE = format_amount(ASK * 21 // 20)
 """Hardly more than both ask, so it hardly rises with a unit's age: what is earned goes by tokens."""
