@@ -148,6 +148,12 @@ async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
     return int(data.free + data.reserved)
 
 
-async def issuance(chain: ChainClient) -> int:
-    """All grains that exist."""
-    return int(await chain.read(Balances.total_issuance, at=await chain.finalized()))
+async def issuance(chain: ChainClient, at: bytes | None = None) -> int:
+    """All grains that exist at a block; by default the newest final one."""
+    return int(await chain.read(Balances.total_issuance, at=at or await chain.finalized()))
+
+
+async def next_height(url: str) -> int:
+    """The height of the first block that is not final, as the node at a URL says."""
+    async with await ChainClient.connect(url) as chain:
+        return await final_height(chain) + 1

@@ -39,7 +39,6 @@ from devnet.proofs.task_cheats import course, honest
 from devnet.proofs.task_cheats.network import VALIDATORS as TASK_VALIDATORS
 from devnet.proofs.task_cheats.scenes import SCENES
 from wallet.amounts import format_amount
-from wallet.client import ChainClient
 
 UNITS = 120
 """Over all modes: 20 in each of six."""
@@ -104,7 +103,7 @@ def _try(net: Devnet, mode: str, units: int, tell: Narrator) -> Finding:
     tell.step(f"Mode {mode}: {units} units")
     guest = _restarted(net, mode)
     telemetry = net.home(guest) / "provider" / "telemetry.jsonl"
-    first = asyncio.run(_next_height(net))
+    first = asyncio.run(ledger.next_height(net.members[0].rpc_url))
     before = len(_lines(telemetry))
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, units)
     rows = purchase.buy(net, prompts, tell).units
@@ -125,11 +124,6 @@ def _restarted(net: Devnet, mode: str) -> Guest:
     processes.start(provider_process(net, guest))
     network.wait_for_provider(net, guest)
     return guest
-
-
-async def _next_height(net: Devnet) -> int:
-    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        return await ledger.final_height(chain) + 1
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

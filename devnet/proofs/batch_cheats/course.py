@@ -31,7 +31,6 @@ from genesis import dev_accounts
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_checks.events import LeavesDrawn, LeavesShown
-from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
@@ -210,7 +209,7 @@ async def _wrong_issuance(net: Devnet) -> list[str]:
         final = await chain.finalized()
         accounts = await chain.entries(System.account, at=final)
         owned = sum(info.data.free + info.data.reserved for info in accounts.values())
-        issued = int(await chain.read(Balances.total_issuance, at=final))
+        issued = await ledger.issuance(chain, final)
     return [] if owned == issued else [f"all accounts have {owned} grains, and {issued} were issued"]
 
 

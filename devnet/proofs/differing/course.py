@@ -178,7 +178,7 @@ def _tried(net: Devnet, scene: DifferingScene, tell: Narrator) -> BatchCourse:
     file = net.folder / f"{scene.name}.txt"
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests)
     file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
-    first = asyncio.run(_next_height(net))
+    first = asyncio.run(ledger.next_height(net.members[0].rpc_url))
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{stage.CUSTOMER}", "--again", "--yes"]
     words += ["--batch", str(scene.requests), "--max-tokens", str(MAX_TOKENS), "--racers", "2", "--price", PRICE]
     rows = json.loads(programs.run("ogpu", *words, keyring=net.keyring, show=tell.command))
@@ -186,11 +186,6 @@ def _tried(net: Devnet, scene: DifferingScene, tell: Narrator) -> BatchCourse:
     course = BatchCourse(net, scene, tell, DisputeTrace(bytes.fromhex(unit[2:])), first)
     course.play()
     return course
-
-
-async def _next_height(net: Devnet) -> int:
-    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        return await ledger.final_height(chain) + 1
 
 
 def _lines(net: Devnet, member: NodeLayout) -> list[dict[str, Any]]:
