@@ -11,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -122,7 +123,8 @@ class UtilisationBook:
         for found in _of_file(self._folder / f"{day}.json"):
             self._ms[found.device], self._tokens[found.device] = Counter(found.ms), found.tokens
         for path in _files(self._folder)[: -DAYS_KEPT + 1]:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is tried again on the next day
+                path.unlink()
 
     def _write(self, at_ms: int, present: Mapping[str, Present]) -> None:
         devices: dict[str, dict[str, Any]] = {

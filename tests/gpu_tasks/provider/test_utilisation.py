@@ -78,6 +78,13 @@ def test_days_that_are_too_long_ago_go(tmp_path: Path) -> None:
     assert kept[0] == "1970-01-04"
 
 
+def test_an_old_day_that_cannot_be_removed_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "1970-01-01.json").mkdir()
+    for day in range(1, DAYS_KEPT + 2):
+        write(tmp_path, day * DAY_NS, units=1)
+    assert [each.day for each in device_days(tmp_path)][-1] == "1971-02-06"
+
+
 def test_what_is_no_note_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, 5, units=3)
     (tmp_path / "1970-01-03.json").write_text('{"devices": {"0x1"')  # half written
