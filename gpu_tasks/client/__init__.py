@@ -4,6 +4,7 @@ In reading order:
 
 * `funds`: whether an account can pay for what it is about to send
 * `offers`: what is sold and who offers it
+* `class_choice`: of which class of devices a unit's racers shall be
 * `results`: what became of a unit: its state in words, what it cost, its completion
 * `batches`: a file of many requests: read, split into units, taken up again, answered in its form
 * `posting_kind`: what can be posted once: units, and tasks
@@ -23,7 +24,6 @@ In reading order:
 * `picture_plan`: what of a picture is left to buy, and what that costs
 * `inventories`: what providers say that their machines have, and how reliable they were
 * `market_view`: offers and late payments at one final block
-* `bid_rows`: the bids of an auction, in rows
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases

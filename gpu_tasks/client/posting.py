@@ -12,12 +12,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.batches.work import price_of, work_of
 from gpu_tasks.client.batches.splitting import LIST_BYTES
+from gpu_tasks.client.class_choice import NO_CLASS, USUAL, ClassWish, classes_for
 from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -66,6 +67,8 @@ class Wish:
     """Grains per thousand output tokens, at most."""
     batch: int = 1
     """Requests of a unit, at most."""
+    device_class: str = field(default=USUAL, repr=False)
+    """Of its racers (`CLASS_CHOICES`). Not in what names a posting: who asks otherwise posts nothing twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +250,14 @@ async def cost_of(
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """Seals and stores inputs for one customer, service and number of racers."""
+    """Seals and stores inputs for one customer and service, and says who shall race."""
 
     client: ChainClient
     blobs: BlobClient
     key: Keypair
     service: int
     racers: int
+    classes: ClassWish = NO_CLASS
 
     @property
     def kind(self) -> PostingKind:
@@ -274,6 +278,7 @@ class Sealer:
                 f"service {self.service} has no provider that inputs could be sealed to; see `ogpu providers`"
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
+        class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)
         turn, large = asyncio.Semaphore(SEALED_AT_ONCE), asyncio.Lock()  # large ones one by one, for their memory
 
         async def sealed(unit: AskedUnit) -> UnitTerms:
@@ -293,6 +298,7 @@ class Sealer:
                 tokens_max=unit.tokens_max,
                 requests=unit.count,
                 tokens_in=unit.tokens_in,
+                device_class=class_of(),
             )
 
         tasks = [asyncio.create_task(sealed(unit)) for unit in requests]

@@ -15,7 +15,9 @@ from gpu_tasks.client.offers import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices import run_queue
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at, classes_of
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
@@ -85,6 +87,7 @@ class _Slot:
     free_bond: int
     key_since: int | None
     is_free: bool
+    kind: DeviceClass
 
 
 def reason_queued(unit: Unit, view: MarketView) -> str:
@@ -95,6 +98,15 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
         declined = f", {len(unit.declined_by)} could not open the input" if unit.declined_by else ""
         offering = _counted(_owners(slots), "offers", "offer")
         return f"needs {_needed(needed)}, {offering} the service{declined}"
+
+    classes = _classes(unit, view)
+    suiting = [slot for slot in slots if slot.kind in classes]
+    if _owners(suiting) < needed:
+        having = _counted(_owners(suiting), "offers", "offer")
+        return (
+            f"needs {_needed(needed)} with a {_either(classes)} device, {having} the service{_more_classes(unit, view)}"
+        )
+    slots = suiting
 
     price, work = _price(unit, view, view.height), money.work_allowed(unit)
     priced = [slot for slot in slots if price_of(slot.ask, work) <= price]
@@ -148,6 +160,7 @@ def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
                 free_bond=max(0, device.bond - device.secured),
                 key_since=None if since is None else max(since, device.registered_at),
                 is_free=run_queue.has_place(device),
+                kind=device.kind,
             )
         )
     return slots
@@ -173,6 +186,26 @@ def _price(unit: Unit, view: MarketView, height: int) -> int:
     terms = service.terms
     floor = price_of(terms.price_min, money.work_allowed(unit))
     return money.ramped_price(floor, unit.terms.price_max, height - unit.posted_at, terms.ramp)
+
+
+def _classes(unit: Unit, view: MarketView) -> tuple[DeviceClass, ...]:
+    """Of which devices may race; any where the service is gone."""
+    service = view.services.get(unit.service)
+    return ALL_CLASSES if service is None else classes_of(unit, service.terms.ramp)
+
+
+def _either(classes: Iterable[DeviceClass]) -> str:
+    return " or ".join(each.name.lower() for each in classes)
+
+
+def _more_classes(unit: Unit, view: MarketView) -> str:
+    """From when on other devices may race as well."""
+    ramp = view.services[unit.service].terms.ramp
+    age = age_of_widening(unit.terms.device_class, unit.recorded_at - unit.posted_at, ramp)
+    if age is None:
+        return ""
+    more = _either(classes_at(unit.terms.device_class, age, ramp))
+    return f"; from block {unit.posted_at + age} on {more} will do"
 
 
 def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:

@@ -7,8 +7,8 @@ In reading order:
 * `ages`: units in the order of their ages
 * `block_room`: what hooks leave of a block for those that come after them
 * `rounds`: when a drawn group may commit and when it may reveal
-* `draws`: who races: owners drawn by the bond of their free slots
 * `devices`: who owns which GPU, what it is bonded with, what it works on
+* `draws`: who races: owners drawn by the bond of their free slots
 * `capacity`: roll calls: what devices prove to compute, all in the same blocks
 * `courts`: judges for cases of any pallet, audits, appeals
 * `leaf_checks`: drawn leaves of every batch that is settled, looked at by an auditor

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from gpu_tasks.market.devices.records import DeviceClass
 from runtime.cryptography.draw import lottery
 
 BEACON_DELAY = 2
@@ -52,6 +53,7 @@ class FreeSlot:
     """How many it takes."""
     freed: tuple[int, ...] = ()
     """The blocks in which its newest units ended, as many of them as it has places at most, the last one first."""
+    kind: DeviceClass = DeviceClass.CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Wanted:
     """Those in office, each with its stake."""
     spare: Spare = Spare(0, 0)
     """Who of them may race."""
+    classes: tuple[DeviceClass, ...] = tuple(DeviceClass)
+    """Of which devices may race."""
 
 
 class Given:
@@ -109,9 +113,13 @@ def depth_at(slot: FreeSlot, recorded_at: int) -> int:
 
 
 def is_eligible(candidate: FreeSlot, wanted: Wanted, secured: int = 0) -> bool:
-    """Whether the slot may race: priced right, secured beside what this block gave it, able to read, not steered."""
+    """Whether the slot may race: of its class, priced right, secured, able to read, not steered.
+
+    `secured`: what of its bond secures what this block gave it.
+    """
     return (
-        candidate.ask <= wanted.rate
+        candidate.kind in wanted.classes
+        and candidate.ask <= wanted.rate
         and candidate.free_bond - secured >= wanted.collateral
         and candidate.key_since <= wanted.sealed_at
         and candidate.changed_at <= wanted.recorded_at  # nobody joins a draw whose beacon he may know

@@ -114,7 +114,12 @@ class _Facts:
     @property
     def affordable(self) -> list[WaitingUnit]:
         """The units that wait at a price that it works for."""
-        return [unit for offer, unit in self.waiting if unit.rate >= offer.ask]
+        return [unit for offer, unit in self.of_its_class if unit.rate >= offer.ask]
+
+    @property
+    def of_its_class(self) -> list[tuple[Offer, WaitingUnit]]:
+        """The units that wait for devices such as this."""
+        return [(offer, unit) for offer, unit in self.waiting if self.status.device.kind in unit.classes]
 
     @property
     def free_bond(self) -> int:
@@ -145,7 +150,7 @@ def _bond_words(facts: _Facts) -> str:
 
 
 def _price_words(facts: _Facts) -> str:
-    offer, unit = max(facts.waiting, key=lambda found: found[1].rate - found[0].ask)
+    offer, unit = max(facts.of_its_class, key=lambda found: found[1].rate - found[0].ask)
     return (
         f"units wait that pay {_shown(unit.rate)} a thousand tokens now, and it asks {_shown(offer.ask)} "
         f"(`ogpu-provider offer`)"
@@ -208,8 +213,16 @@ REASONS: tuple[Reason, ...] = (
         lambda facts: not facts.offers,
         lambda _: "it works for no service (`ogpu-provider offer`), and has no task",
     ),
+    (
+        WhyIdle.CLASS,
+        lambda facts: bool(facts.waiting) and not facts.of_its_class,
+        lambda facts: (
+            f"units wait for devices of another class than {facts.status.device.kind.name.lower()}: if none of those "
+            "takes them, they are open to it as their price rises"
+        ),
+    ),
     (WhyIdle.BOND, lambda facts: bool(facts.affordable) and not facts.suits, _bond_words),
-    (WhyIdle.PRICE, lambda facts: bool(facts.waiting) and not facts.affordable, _price_words),
+    (WhyIdle.PRICE, lambda facts: bool(facts.of_its_class) and not facts.affordable, _price_words),
     (WhyIdle.BETWEEN, lambda facts: facts.open_units > 0 and facts.was_freed, _between_words),
     (
         WhyIdle.UNMATCHED,

@@ -61,6 +61,7 @@ def _post(world: World, _: Actor) -> Call:
             chance.choice((1, 64, 256, 257)) if chance.random() < 0.1 else 64,
             chance.choice((0, 2, 16, 64, 64, 64, 4_097)) if chance.random() < 0.3 else 1,
             chance.choice((1, 80)) if chance.random() < 0.3 else 0,
+            chance.choice((None, *DeviceClass)),
         )
         for _ in range(chance.choice((1, 1, 1, 2, 3)))
     )
@@ -70,7 +71,7 @@ def _post(world: World, _: Actor) -> Call:
 def _create_service(world: World, _: Actor) -> Call:
     low, high = world.chance.choice(((1, 2), (2, 1), (OGPU // 100, OGPU)))
     lease = world.chance.choice((0, 20, 601))
-    chosen = world.chance.choice(((0, 0), (250_000, 64), (1_000_001, 0), (0, 10**9 + 1)))
+    chosen = world.chance.choice(((0, 0), (250_000, 64), (0, 64, 90, 0), (1_000_001, 0), (0, 10**9 + 1), (0, 9, 8)))
     return InferenceMarket.create_service(
         terms=ServiceTerms(b"other", world.chance.randbytes(32), bytes(32), low, high, 10, lease, 64, *chosen)
     )

@@ -117,7 +117,9 @@ def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) 
         node.start()
         assert node.wait(30) == 2
         assert "--init-sign-state" in node.log.read_text()
-        (kept,) = (path for path in (chain / "kept").iterdir() if len(path.name) == 64)  # not what the kill left half written
+        (kept,) = (
+            path for path in (chain / "kept").iterdir() if len(path.name) == 64
+        )  # not what the kill left half written
         kept.write_bytes(kept.read_bytes()[:-1])
         (chain / "kept").rename(chain / "sign-states")
         node.start()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from gpu_tasks.client.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS, WHY_COLUMNS
 from gpu_tasks.client.commands.live_tasks import LISTEN_SECONDS, show_told, told_now
 from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.awarded_states import with_winners
+from gpu_tasks.client.training.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS, WHY_COLUMNS
 from gpu_tasks.client.training.block_statements import LifeBlocks, life_blocks, task_blocks
 from gpu_tasks.client.training.following import open_case
 from gpu_tasks.client.training.records import (

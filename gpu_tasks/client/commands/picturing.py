@@ -12,6 +12,7 @@ import click
 from rich.markup import escape
 from rich.progress import Progress as ProgressBar
 
+from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.commands.posting.once import Selling, post_once, postings_option, show_and_ask
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.task_runs import force_option
@@ -250,7 +251,7 @@ async def _post(
     lines = order.lines
     prompts = [Prompt(tile + 1, lines[tile]) for tile in part.tiles]
     units = [part.unit(plan.requests[tile]) for tile in part.tiles]
-    selling = Selling(part.service, part.racers, tip)
+    selling = Selling(part.service, part.racers, tip, ClassWish(USUAL, part.rate_max))
     with PostingRecord.open(postings, *plan.posting_identity) as posting:
         if is_anew:
             posting.forget()

@@ -19,6 +19,7 @@ from gpu_tasks.market.inference.services import (
     SERVICE_NAME_BYTES_MAX,
     Service,
     ServiceTerms,
+    has_sound_paces,
 )
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
@@ -67,6 +68,8 @@ def _service_row(number: int, service: Service, *, as_json: bool) -> dict[str, A
         "ramp_blocks": terms.ramp,
         "lease_blocks": terms.lease,
         "pace": terms.pace or None,
+        "consumer_pace": terms.consumer_pace or None,
+        "datacenter_pace": terms.datacenter_pace or None,
         "open": service.is_open,
         "model": terms.model if as_json else terms.model[:ID_BYTES_SHOWN],  # whole it leaves the others no room
     }
@@ -129,11 +132,24 @@ def providers(session: WalletSession) -> None:
     default=0,
     help="Output tokens that the slowest racer computes in a block: large units have more blocks; 0 for no more.",
 )
+@click.option(
+    "--consumer-pace",
+    type=click.IntRange(0, PACE_MAX),
+    default=0,
+    help="The same of the slowest device of class consumer.  [default: as --pace]",
+)
+@click.option(
+    "--datacenter-pace",
+    type=click.IntRange(0, PACE_MAX),
+    default=0,
+    help="The same of the slowest device of class datacenter.  [default: as --consumer-pace]",
+)
 @sending_options
 @click.pass_obj
 def create_service(
     session: WalletSession, key_text: str, workload: str, name: str, price_min: int, price_max: int, ramp: int,
-    lease: int, max_tokens: int, input_share: int, pace: int, sending: SendingOptions,
+    lease: int, max_tokens: int, input_share: int, pace: int, consumer_pace: int, datacenter_pace: int,
+    sending: SendingOptions,
 ) -> None:  # fmt: skip
     """Offer a new kind of unit; a deposit is locked until the service is closed."""
 
@@ -150,6 +166,8 @@ def create_service(
             tokens_max=max_tokens,
             input_share=input_share,
             pace=pace,
+            consumer_pace=consumer_pace,
+            datacenter_pace=datacenter_pace,
         )
         _check(terms)
         deposit = await client.read(InferenceMarket.service_deposit.item)
@@ -177,6 +195,10 @@ def _check(terms: ServiceTerms) -> None:
         raise ServiceError(
             f"prices rise from --price-min, above 0, to --price-max, at most {format_amount(PRICE_MAX)} oGPU; "
             f"not from {format_amount(terms.price_min)} to {format_amount(terms.price_max)}"
+        )
+    if not has_sound_paces(terms):
+        raise ServiceError(
+            "no class of devices is slower than the one before: --pace, --consumer-pace, --datacenter-pace"
         )
 
 

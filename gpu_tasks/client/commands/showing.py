@@ -65,6 +65,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) 
         "customer": Account(unit.customer),
         "service": unit.service,
         "racers": unit.terms.racers,
+        "class": None if unit.terms.device_class is None else unit.terms.device_class.name.lower(),
         "attempt": unit.attempt,
         "posted_in_block": unit.posted_at,
         "ended_in_block": unit.ended_at or None,

@@ -5,6 +5,7 @@ In reading order:
 * `image_upload`: the parts of an image, stored each once
 * `sealing`: from a task file to the order that is submitted, its input sealed and stored
 * `stages`: how far a task is, in words, and why it waits
+* `bid_rows`: the bids of an auction, in rows
 * `records`: a task and its auctions in rows and facts
 * `purse`: what is locked for a task, and what a call would bring back
 * `run_blobs`: checkpoints and results, fetched, opened and checked

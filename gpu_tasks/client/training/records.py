@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_tasks.client.bid_rows import BID_COLUMNS, bid_rows
 from gpu_tasks.client.training import stages
+from gpu_tasks.client.training.bid_rows import BID_COLUMNS, bid_rows
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid

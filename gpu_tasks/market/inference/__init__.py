@@ -5,6 +5,7 @@ In reading order:
 * `services`: what may be bought as units, and at which prices slots offer it
 * `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
+* `classes`: which classes of devices may race for a unit
 * `commitments`: what racers commit to before anybody reveals
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change

@@ -11,8 +11,10 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.ids import DeviceId, ServiceId
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.classes import classes_of
 from gpu_tasks.market.inference.events import (
     NotServiceOwner,
     Offered,
@@ -113,8 +115,17 @@ class Catalogue:
         """A service; UnknownService if there is none."""
         return known(self.services[number], UnknownService)
 
+    def classes_of(self, unit: Unit) -> tuple[DeviceClass, ...]:
+        """The classes of which devices may race for a unit, now or in the race that goes on."""
+        return classes_of(unit, self.service(unit.service).terms.ramp)
+
     def lease_of(self, unit: Unit) -> int:
-        """Blocks that racers of a unit have to commit in."""
+        """Blocks that racers of a unit have to commit in: the slowest class that may race has three times its time."""
+        slowest = min(self.classes_of(unit))
+        return lease_of(self.service(unit.service).terms, money.work_allowed(unit), slowest)
+
+    def longest_lease(self, unit: Unit) -> int:
+        """Blocks that a device of any class has for the unit, as who judges it may have."""
         return lease_of(self.service(unit.service).terms, money.work_allowed(unit))
 
     def open_service(self, number: int) -> Service:

@@ -178,7 +178,7 @@ class Judging:
             judge_fee=money.fee_of_judge(record.rules, record.price),
             rate_ppm=record.leaf_audit_ppm,
             sealed_at=record.terms.sealed_at,
-            run_blocks=self.state.catalogue.lease_of(record),
+            run_blocks=self.state.catalogue.longest_lease(record),
             excluded=_outside(record),
             answerers=tuple(Answerer(racer.owner, racer.collateral) for racer in answerers),
         )
@@ -198,7 +198,7 @@ class Judging:
             collateral=money.collateral(record.rules, record.price),
             pot_max=FIRST_JUDGES * _promised(record).fee,
             sealed_at=record.terms.sealed_at,
-            run_blocks=self.state.catalogue.lease_of(record),
+            run_blocks=self.state.catalogue.longest_lease(record),
             excluded=_outside(record),
             claims=claims,
         )

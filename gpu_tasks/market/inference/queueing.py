@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from gpu_tasks.batches.work import price_of
 from gpu_tasks.market.draws import BEACON_DELAY, Wanted
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.classes import age_of_widening
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
 from gpu_tasks.market.inference.refilling import Refilling
+from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.sleeping.sleepers import grown
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.state import MarketState
@@ -151,16 +153,18 @@ class Queueing:
         return bool(drawn)
 
     def _sleep(self, unit: OpenUnit, found: ServiceSlots, wanted: Wanted, height: int) -> None:
-        """Have the unit wait for a slot of its service to change, or for its price to meet an ask."""
+        """Have the unit wait for a slot of its service to change, for its price to meet an ask, or for more classes."""
         record = unit.record
         self.state.units[unit.id] = replace(record, asleep_since=height)
         self.state.sleepers.lay_down(record.service, height, unit.id)
-        ask, work = found.next_ask(wanted.rate, record.terms.racers), money.work_allowed(record)
-        if ask is not None and price_of(ask, work) <= record.terms.price_max:
-            terms = self.state.catalogue.service(record.service).terms
-            floor = price_of(terms.price_min, work)
-            age = money.age_of_price(floor, record.terms.price_max, price_of(ask, work), terms.ramp)
-            self.state.agenda.rising.put(max(record.posted_at + age, height + 1), unit.id)
+        terms = self.state.catalogue.service(record.service).terms
+        ages = (
+            _age_of_ask(record, terms, found.next_ask(wanted, record.terms.racers)),
+            _age_of_more_classes(record, terms),
+        )
+        soonest = min((age for age in ages if age is not None), default=None)
+        if soonest is not None:
+            self.state.agenda.rising.put(max(record.posted_at + soonest, height + 1), unit.id)
 
     def _wake_for_price(self, admission: Budget, read: dict[int, None]) -> int:
         woken = 0
@@ -219,3 +223,17 @@ class Queueing:
         self.state.units[unit.id] = racing
         self.state.agenda.once_final(height, unit.id)
         self.state.emit(UnitMatched(unit.id, racing.attempt, price, tuple(racer.owner for racer in racers)))
+
+
+def _age_of_ask(record: Unit, terms: ServiceTerms, ask: int | None) -> int | None:
+    """The age at which the unit's price meets an ask, None if it never does."""
+    work = money.work_allowed(record)
+    if ask is None or price_of(ask, work) > record.terms.price_max:
+        return None
+    return money.age_of_price(price_of(terms.price_min, work), record.terms.price_max, price_of(ask, work), terms.ramp)
+
+
+def _age_of_more_classes(record: Unit, terms: ServiceTerms) -> int | None:
+    """The age at which the unit can be drawn from more classes than it was; None if it was from all."""
+    age = age_of_widening(record.terms.device_class, record.recorded_at - record.posted_at, terms.ramp)
+    return None if age is None else age + 1  # it is recorded anew by the block before

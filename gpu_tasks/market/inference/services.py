@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from gpu_tasks.batches.work import TOKEN
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.ids import DeviceId
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import account_from_text
@@ -52,6 +53,10 @@ class ServiceTerms:
     pace: U32 = 0
     """Output tokens that the slowest racer computes in a block: a unit's lease is longer by its tokens at this pace; 0
     where a lease is the same for all."""
+    consumer_pace: U32 = 0
+    """The same of the slowest device of class consumer; 0 where it is as `pace`."""
+    datacenter_pace: U32 = 0
+    """The same of the slowest device of class datacenter; 0 where it is as a consumer's."""
 
 
 @struct
@@ -91,9 +96,18 @@ def offer_hold(number: int, device: DeviceId) -> Hold:
     return Hold(OFFER_DEPOSIT, blake2_256(b"ogpu/offer" + number.to_bytes(4, "little") + device))
 
 
-def lease_of(terms: ServiceTerms, work: int) -> int:
+def pace_of(terms: ServiceTerms, slowest: DeviceClass) -> int:
+    """Output tokens that the slowest device of a class, or of a faster one, computes in a block; 0 if nobody says."""
+    if slowest is DeviceClass.CPU:
+        return terms.pace
+    consumer = terms.consumer_pace or terms.pace
+    return consumer if slowest is DeviceClass.CONSUMER else terms.datacenter_pace or consumer
+
+
+def lease_of(terms: ServiceTerms, work: int, slowest: DeviceClass = DeviceClass.CPU) -> int:
     """Blocks that racers have for so much work: the service's lease, and three times what the slowest of them needs."""
-    return terms.lease + (-(-LEASE_SLACK * work // (terms.pace * TOKEN)) if terms.pace else 0)
+    pace = pace_of(terms, slowest)
+    return terms.lease + (-(-LEASE_SLACK * work // (pace * TOKEN)) if pace else 0)
 
 
 def is_sound(terms: ServiceTerms) -> bool:
@@ -104,8 +118,15 @@ def is_sound(terms: ServiceTerms) -> bool:
         and 0 < terms.lease <= LEASE_BLOCKS_MAX
         and terms.tokens_max > 0
         and terms.input_share <= TOKEN
-        and terms.pace <= PACE_MAX
+        and has_sound_paces(terms)
     )
+
+
+def has_sound_paces(terms: ServiceTerms) -> bool:
+    """Whether no class is slower than the one below it: so that leases only shorten with it."""
+    paces = [pace_of(terms, each) for each in DeviceClass]
+    has_first = terms.pace > 0 or not any(paces)
+    return has_first and paces == sorted(paces) and paces[-1] <= PACE_MAX
 
 
 def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
@@ -121,4 +142,6 @@ def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
         tokens_max=int(given["tokens_max"]),
         input_share=int(given.get("input_share", 0)),
         pace=int(given.get("pace", 0)),
+        consumer_pace=int(given.get("consumer_pace", 0)),
+        datacenter_pace=int(given.get("datacenter_pace", 0)),
     )

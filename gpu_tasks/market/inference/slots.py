@@ -9,6 +9,7 @@ from bisect import bisect_right
 from gpu_tasks.batches.work import rate_of
 from gpu_tasks.market.capacity.capacity import PROVEN_WEIGHT
 from gpu_tasks.market.devices import run_queue
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Spare, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
@@ -41,27 +42,38 @@ def draw_weight(offers: int, racers: int) -> Weight:
     return Weight(offers * LOOK_WEIGHT.ref_time + racers * RACER_WEIGHT.ref_time, 0) + DRAW_WEIGHT + TAKE_WEIGHT
 
 
+Classes = tuple[DeviceClass, ...]
+
+
 class ServiceSlots:
     """The slots of one service that had a place as a block found them."""
 
     def __init__(self, slots: list[FreeSlot]) -> None:
         self.slots = slots
         self.changed_at = max((max((slot.changed_at, *slot.freed[:1])) for slot in slots), default=0)
-        lowest: dict[bytes, int] = {}
-        for slot in slots:
-            lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
-        self._asks = sorted(lowest.values())
-        """The lowest ask of each owner, ascending."""
+        self._asks: dict[Classes, list[int]] = {}
         self.orders: dict[bytes, DrawOrder] = {}
 
-    def is_affordable(self, rate: int, racers: int) -> bool:
-        """Whether so many owners ask no more than the rate."""
-        return len(self._asks) >= racers and self._asks[racers - 1] <= rate
+    def is_affordable(self, wanted: Wanted, racers: int) -> bool:
+        """Whether so many owners of the classes ask no more than the rate."""
+        asks = self._asks_of(wanted.classes)
+        return len(asks) >= racers and asks[racers - 1] <= wanted.rate
 
-    def next_ask(self, rate: int, racers: int) -> int | None:
+    def next_ask(self, wanted: Wanted, racers: int) -> int | None:
         """The ask above the rate that may bring enough owners, None if there is none: others must be freed first."""
-        place = max(racers - 1, bisect_right(self._asks, rate))
-        return self._asks[place] if place < len(self._asks) else None
+        asks = self._asks_of(wanted.classes)
+        place = max(racers - 1, bisect_right(asks, wanted.rate))
+        return asks[place] if place < len(asks) else None
+
+    def _asks_of(self, classes: Classes) -> list[int]:
+        """The lowest ask of each owner that has devices of these classes, ascending."""
+        if classes not in self._asks:
+            lowest: dict[bytes, int] = {}
+            for slot in self.slots:
+                if slot.kind in classes:
+                    lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
+            self._asks[classes] = sorted(lowest.values())
+        return self._asks[classes]
 
 
 class Slots:
@@ -100,6 +112,7 @@ class Slots:
             excluded=excluded,
             judges=judges.stakes,
             spare=judges.spare(sealed_at, excluded, places) if can_pay else Spare(-1, 0),
+            classes=self._state.catalogue.classes_of(record),
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
@@ -111,7 +124,7 @@ class Slots:
     def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
         """Racers for a unit of the service, each of whom is given it by that; none if there are too few."""
         found = self.of_service(service)
-        if not found.is_affordable(wanted.rate, racers):  # asked first: what nobody can serve shall cost little
+        if not found.is_affordable(wanted, racers):  # asked first: what nobody can serve shall cost little
             return []
         if seed not in found.orders:
             self._budget.spend(Weight(len(found.slots) * ORDER_WEIGHT.ref_time, 0))
@@ -167,4 +180,5 @@ class Slots:
             depth=len(run_queue.units_of(device)) - self._given.units(device_id),
             places=run_queue.places(device),
             freed=device.freed_at,
+            kind=device.kind,
         )

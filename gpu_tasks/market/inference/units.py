@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
 
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
 from gpu_tasks.market.rounds import Round
@@ -73,6 +74,8 @@ class UnitTerms:
     """How many requests its input has: 1 to `REQUESTS_MAX`; two or more are a batch."""
     tokens_in: U32 = 0
     """Most input tokens, of all its requests together."""
+    device_class: DeviceClass | None = None
+    """Which devices race, until its price has risen; None where any may. `classes.py`"""
 
 
 @struct

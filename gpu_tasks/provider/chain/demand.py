@@ -12,7 +12,9 @@ from itertools import islice
 from gpu_tasks.batches.work import price_of, rate_of
 from gpu_tasks.market.ages import unit_of
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.classes import ALL_CLASSES, classes_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit
@@ -34,6 +36,8 @@ class WaitingUnit:
     """The highest ask that its price meets, in grains per thousand output tokens."""
     collateral: int
     """Grains of the slot's bond."""
+    classes: tuple[DeviceClass, ...] = ALL_CLASSES
+    """Of devices that may race for it now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +84,4 @@ def _asked(terms: ServiceTerms, unit: Unit, height: int) -> WaitingUnit:
     work = money.work_allowed(unit)
     floor = price_of(terms.price_min, work)
     price = money.ramped_price(floor, unit.terms.price_max, height - unit.posted_at, terms.ramp)
-    return WaitingUnit(rate_of(price, work), money.collateral(unit.rules, price))
+    return WaitingUnit(rate_of(price, work), money.collateral(unit.rules, price), classes_of(unit, terms.ramp))

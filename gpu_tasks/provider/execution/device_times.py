@@ -40,6 +40,7 @@ class WhyIdle(Enum):
     BARRED = "barred"
     UNPROVEN = "unproven"
     NO_OFFER = "no offer"
+    CLASS = "class"
     BOND = "bond"
     PRICE = "price"
     BETWEEN = "between units"

@@ -54,6 +54,10 @@ def judging(count: int, since: int = 5) -> JudgesLeft:
     )
 
 
+def of_class(kind: DeviceClass, **changed: Any) -> Unit:
+    return replace(UNIT, terms=replace(UNIT.terms, device_class=kind), **changed)
+
+
 OUTSIDER = {0: dict.fromkeys([*OWNERS, b"outside" * 4], 5)}
 TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
 
@@ -169,6 +173,27 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
             "busy: needs 2 free owners, 1 of the 2 that suit is free",
         ),
+        (
+            of_class(DeviceClass.CONSUMER),
+            view(*TWO, offered(OWNERS[2], kind=DeviceClass.CONSUMER)),
+            (
+                "needs 2 owners with a consumer device, 1 offers the service; from block 150 on cpu or consumer or "
+                "datacenter will do; refunded at block 700"
+            ),
+        ),
+        (
+            of_class(DeviceClass.DATACENTER, recorded_at=150),
+            view(*TWO),
+            "needs 2 owners with a consumer or datacenter device, 0 offer the service; from block 200 on cpu or",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER),
+            view(*TWO, *(offered(owner, MAXIMUM, kind=DeviceClass.CONSUMER) for owner in OWNERS[2:])),
+            "the lowest asks of 2 owners go up to 0.1 oGPU",
+        ),
+        (of_class(DeviceClass.CPU), view(*TWO), "waits for its draw"),
+        (of_class(DeviceClass.CONSUMER, recorded_at=200), view(*TWO), "waits for its draw"),
+        (of_class(DeviceClass.CONSUMER), view(*TWO, services={}), "waits for its draw"),
         (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
         (UNIT, view(*TWO, services={}), "waits for its draw"),
     ],

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import QUEUE_MAX, DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
-from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.inference.units import UnitState, racer_of
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -88,6 +89,9 @@ ACTIONS: tuple[Action, ...] = (
     lambda chain, _, n: InferenceMarket.post(
         service=n % 3, units=(terms(OGPU // 50 + n * OGPU // 20, 1 + n % 3, max(0, chain.height - n)),) * (n % 3)
     ),
+    lambda chain, _, n: InferenceMarket.post(
+        service=0, units=(replace(terms(OGPU, 1 + n % 2, max(0, chain.height - 2)), device_class=DeviceClass(n % 3)),)
+    ),
     lambda chain, _, n: InferenceMarket.cancel(unit=nth_unit(chain, n)),
     lambda chain, _, n: InferenceMarket.decline(unit=nth_unit(chain, n), attempt=1 + n % 2),
     lambda _, who, n: InferenceMarket.offer(device=who.device, service=n % 3, ask=n * OGPU // 50),
@@ -137,3 +141,14 @@ def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]]
         chain.block(*([attempted(what, who)] if what is not None else []))
         if pause:
             chain.blocks(pause)
+        check_classes(chain)
+
+
+def check_classes(chain: MarketChain) -> None:
+    """Whoever races is of a class that may."""
+    bound = chain.now()
+    market, devices = bound[InferenceMarket], bound[Devices].devices
+    for unit_id, unit in market.units.items():
+        if unit is not None and unit.state is UnitState.RACING:
+            kinds = {device.kind for racer in unit.racers if (device := devices[racer.device]) is not None}
+            assert kinds <= set(market.state.catalogue.classes_of(unit)), unit_id

@@ -22,6 +22,7 @@ HEIGHT, ASK = 100, 5 * OGPU
 DEVICE = Device(OWNER, DeviceClass.CPU, b"h" * 32, 40 * OGPU, 1, 1, secured=10 * OGPU, offers=1)
 STATUS = DeviceStatus(ID, DEVICE, ((3, Offer(ASK, 1)),))
 FITS = WaitingUnit(ASK, 30 * OGPU)
+FASTER = (DeviceClass.CONSUMER, DeviceClass.DATACENTER)
 
 
 def asked(*waiting: WaitingUnit, open_units: int = 9) -> Demand:
@@ -44,6 +45,7 @@ ALONE = {
     WhyIdle.BARRED: replace(NOTHING, demand=replace(NOTHING.demand, may_work=False)),
     WhyIdle.UNPROVEN: replace(NOTHING, why_unproven="it has proven 1 of 2"),
     WhyIdle.NO_OFFER: replace(NOTHING, status=replace(STATUS, offers=())),
+    WhyIdle.CLASS: replace(NOTHING, demand=asked(replace(FITS, classes=FASTER))),
     WhyIdle.BOND: replace(NOTHING, demand=asked(replace(FITS, collateral=30 * OGPU + 1))),
     WhyIdle.PRICE: replace(NOTHING, demand=asked(replace(FITS, rate=ASK - 1))),
     WhyIdle.BETWEEN: replace(NOTHING, status=of_device(freed_at=(HEIGHT - BETWEEN_BLOCKS,)), demand=asked()),
@@ -74,6 +76,8 @@ def test_a_reason_that_holds_alone_is_the_one(why: WhyIdle, scene: IdleScene) ->
         # what it could take counts before what it could not
         (replace(NOTHING, demand=asked(replace(FITS, rate=1), FITS)), WhyIdle.UNMATCHED),
         (replace(NOTHING, demand=asked(replace(FITS, collateral=99 * OGPU), FITS)), WhyIdle.UNMATCHED),
+        (replace(NOTHING, demand=asked(replace(FITS, classes=FASTER), FITS)), WhyIdle.UNMATCHED),
+        (replace(NOTHING, demand=asked(replace(FITS, classes=FASTER), replace(FITS, rate=1))), WhyIdle.PRICE),
         (replace(NOTHING, demand=asked(replace(FITS, rate=1), replace(FITS, collateral=99 * OGPU))), WhyIdle.BOND),
         # a unit that was freed a moment ago, and one that was long ago
         (replace(ALONE[WhyIdle.BETWEEN], demand=asked(FITS)), WhyIdle.BETWEEN),
@@ -90,6 +94,7 @@ def test_which_reason_comes_first(scene: IdleScene, why: WhyIdle) -> None:
 def test_the_words_name_what_can_be_changed() -> None:
     assert "no unit of service 3 is open" in why_idle(NOTHING).words
     assert "4.9" in why_idle(replace(NOTHING, demand=asked(replace(FITS, rate=49 * OGPU // 10)))).words
+    assert "another class than cpu" in why_idle(ALONE[WhyIdle.CLASS]).words
     bond = why_idle(replace(NOTHING, demand=asked(replace(FITS, collateral=31 * OGPU)))).words
     assert "30 oGPU" in bond
     assert "31 oGPU" in bond

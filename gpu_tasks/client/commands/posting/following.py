@@ -80,7 +80,7 @@ async def follow_file(
         if not record.written:
             files.add([], [writer.refused(error) for error in file.read.refused])
         wish = wish_of(file.plan.settings)
-        selling = Selling(wish.service, wish.racers, tip)
+        selling = Selling.of(wish, tip)
         run = PostedRun(wanted.records, file.postings_of, selling, file.units(), file.names())
         shown = _FollowedBar(session, file, _done(record), foretold)
         answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell)

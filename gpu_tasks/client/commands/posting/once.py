@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 from rich.progress import Progress as ProgressBar
 
+from gpu_tasks.client.class_choice import ClassWish
 from gpu_tasks.client.commands.units import counted
-from gpu_tasks.client.posting import AskedUnit, PostingCost, Prompt, Sealer, parts_of
+from gpu_tasks.client.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, parts_of
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.data import market_reads
@@ -49,11 +50,17 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Selling:
-    """Which service sells the units, to how many racers, with which tip for each extrinsic."""
+    """Which service sells the units, to how many racers of which class, with which tip for each extrinsic."""
 
     service: int
     racers: int
     tip: int
+    classes: ClassWish
+
+    @classmethod
+    def of(cls, wish: Wish, tip: int) -> Self:
+        """As somebody wishes."""
+        return cls(wish.service, wish.racers, tip, ClassWish(wish.device_class, wish.rate_max))
 
 
 async def post_once(
@@ -77,7 +84,7 @@ async def post_once(
             lambda text: click.echo(harmless(text), err=True),
         )
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            sealer = Sealer(client, blobs, key, selling.service, selling.racers)
+            sealer = Sealer(client, blobs, key, selling.service, selling.racers, selling.classes)
             run = PostingRun(sealer, record, prompts, units, progress, selling.tip)
             return await (run.run(is_over, places) if sends else run.settle_alone())
 

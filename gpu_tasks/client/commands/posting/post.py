@@ -14,6 +14,7 @@ import click
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
 from gpu_tasks.client.batches.windows import WindowError, window_seconds
+from gpu_tasks.client.class_choice import CLASS_CHOICES, USUAL
 from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
 from gpu_tasks.client.commands.sending import (
@@ -90,6 +91,13 @@ class Setting(click.ParamType[tuple[str, str]]):
     "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each unit."
 )
 @click.option(
+    "--class",
+    "device_class",
+    type=click.Choice(CLASS_CHOICES),
+    default=USUAL,
+    help="Devices that race, until the price has risen.  [default: any for one racer, else one class that has enough]",
+)
+@click.option(
     "--price",
     type=AMOUNT,
     default=PRICE,
@@ -114,16 +122,17 @@ class Setting(click.ParamType[tuple[str, str]]):
 @click.pass_obj
 def post(
     session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, batch: int | None,
-    options: tuple[tuple[str, str], ...], racers: int, price: int, anyway: bool, out: Path | None,
-    errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path, again: bool, tip: int,
-    yes: bool, dry_run: bool,
+    options: tuple[tuple[str, str], ...], racers: int, device_class: str, price: int, anyway: bool,
+    out: Path | None, errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path,
+    again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Post a request for each line of FILE (- is standard input), so many to a unit.
 
     With --out FILE holds up to 50,000 prompts, JSON objects, or lines of OpenAI's batch input, and is answered alike.
     A post that broke off is taken up by the same command: what is on the chain already is not posted again.
     """
-    wish = Wish(service, max_tokens, dict(options), racers, price, batch or (REQUESTS_MAX if out else 1))
+    most = batch or (REQUESTS_MAX if out else 1)
+    wish = Wish(service, max_tokens, dict(options), racers, price, most, device_class)
     if out is not None:
         if is_watched or again:
             raise click.UsageError("with --out units are followed anyway, and to ask once more name another RESULTS")
@@ -176,7 +185,7 @@ def _post_lines(
             records.append(record)
             if again:
                 record.forget()
-            sealer = Selling(service, racers, tip)
+            sealer = Selling.of(wish, tip)
             posted = await post_once(session.output, client, record, key, sealer, plan.units, plan.named)
             if not is_watched:
                 rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]

@@ -178,7 +178,7 @@ async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, 
     wish, digest = run.wish, bytes.fromhex(run.plan.file)
     named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
     names = [Prompt(first + 1, f"{count} requests") for first, count in run.plan.units]
-    posted = PostedRun(run.folder, named_by, Selling(wish.service, wish.racers, tip), [], names)
+    posted = PostedRun(run.folder, named_by, Selling.of(wish, tip), [], names)
     with BatchRecord.open_path(run.record.path) as record:
         stop = RunStop(record, sender(session, client, key, tip))
         await post_units(session, client, key, record, stop, posted)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, ServiceId
+from gpu_tasks.market.inference.migrations.from_any_class import AnyClassUnitTerms, services
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import (
     DECLINERS_MAX,
@@ -48,7 +49,7 @@ class OneClockUnit:
 
     service: ServiceId
     customer: AccountId
-    terms: UnitTerms
+    terms: AnyClassUnitTerms
     escrow: Balance
     bond: Balance
     deposit: Balance
@@ -74,9 +75,9 @@ class OneClockUnit:
 
 
 def migrate(overlay: Overlay) -> int:
-    """Bring units into the form of now; how many there are."""
+    """Bring services and units into the form of now; how many there are."""
     prefix = storage_prefix("InferenceMarket", "Units")
-    return rewritten(overlay, prefix, OneClockUnit, Unit, lambda _, before: _unit(before))
+    return services(overlay) + rewritten(overlay, prefix, OneClockUnit, Unit, lambda _, before: _unit(before))
 
 
 def begun(unit: Unit) -> Unit:
@@ -88,8 +89,9 @@ def begun(unit: Unit) -> Unit:
 
 
 def _unit(before: OneClockUnit) -> Unit:
-    racers = {
+    changed = {
+        "terms": UnitTerms(**kept(before.terms)),
         "racers": tuple(Racer(**kept(racer)) for racer in before.racers),
         "decliners": tuple(Racer(**kept(racer)) for racer in before.decliners),
     }
-    return begun(Unit(**kept(before) | racers))
+    return begun(Unit(**kept(before) | changed))

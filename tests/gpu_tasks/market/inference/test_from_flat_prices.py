@@ -94,19 +94,3 @@ def test_every_state_is_kept(state: UnitState) -> None:
     unit = migrated(before).units[b"u" * 32]
     assert unit is not None
     assert (unit.state, unit.refund, unit.output_root, len(unit.decliners)) == (state, Refund.EXPIRED, b"r" * 32, 1)
-
-
-def test_a_unit_of_before_the_checks_by_leaves_has_none() -> None:
-    chain = MarketChain(named_keys(2))
-    bound = chain.now()
-    market, overlay = bound[InferenceMarket], bound.overlay
-    record = Unit(0, CUSTOMER.stash, terms_now(), 60, 5, 7, 1, 2, refund=Refund.EXPIRED)
-    market.units[b"u" * 32] = record
-    (key,) = overlay.keys(storage_prefix("InferenceMarket", "Units"))
-    overlay.store_raw(key, codec(Unit).encode(record)[:-4])
-    overlay.store_raw(version_key("InferenceMarket"), version_value(1))
-    migrate(bound.pallets)
-    after = MarketChain(named_keys(2))
-    after.state = chain.state.updated(overlay.changes())
-    assert after.now()[InferenceMarket].units[b"u" * 32] == record
-    assert record.leaf_audit_ppm == 0

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.draws import FreeSlot
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.draws import FreeSlot, Wanted
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.slots import ServiceSlots, Slots
@@ -25,26 +26,42 @@ from scripts.chains.market_chain import (
 )
 from unit_cases import matched
 
+CONSUMER = DeviceClass.CONSUMER
+
 
 def slot(owner: int, ask: int, changed_at: int = 1) -> FreeSlot:
     device = bytes([owner, ask]) * 16
     return FreeSlot(device, bytes([owner]) * 32, 100, 100, ask, key_since=1, changed_at=changed_at)
 
 
+def wanted(rate: int, classes: tuple[DeviceClass, ...] = tuple(DeviceClass)) -> Wanted:
+    return Wanted(rate, 1, 1, 1, (), classes=classes)
+
+
+def test_only_asks_of_the_wanted_classes_count() -> None:
+    """Else a unit would be looked at for slots that may not race, and not woken when one that may asks less."""
+    found = ServiceSlots([slot(1, 10), replace(slot(1, 30), kind=CONSUMER), replace(slot(2, 20), kind=CONSUMER)])
+    assert not found.is_affordable(wanted(29, (CONSUMER,)), 2)
+    assert found.is_affordable(wanted(30, (CONSUMER,)), 2)
+    assert found.is_affordable(wanted(20, (DeviceClass.CPU, CONSUMER)), 2)
+    assert not found.is_affordable(wanted(99, (DeviceClass.CPU,)), 2)
+    assert [found.next_ask(wanted(10, (kind,)), 1) for kind in DeviceClass] == [None, 20, None]
+
+
 def test_the_lowest_ask_of_each_owner_counts() -> None:
     found = ServiceSlots([slot(1, 10), slot(1, 90), slot(2, 80), slot(2, 20)])
-    assert not found.is_affordable(9, 1)
-    assert found.is_affordable(10, 1)
-    assert not found.is_affordable(19, 2)
-    assert found.is_affordable(20, 2)
-    assert not found.is_affordable(100, 3)
+    assert not found.is_affordable(wanted(9), 1)
+    assert found.is_affordable(wanted(10), 1)
+    assert not found.is_affordable(wanted(19), 2)
+    assert found.is_affordable(wanted(20), 2)
+    assert not found.is_affordable(wanted(100), 3)
 
 
 def test_the_next_ask_is_the_first_that_may_bring_enough_owners() -> None:
     found = ServiceSlots([slot(1, 10), slot(2, 20), slot(3, 30)])
-    assert [found.next_ask(9, racers) for racers in (1, 2, 3, 4)] == [10, 20, 30, None]
-    assert [found.next_ask(20, racers) for racers in (1, 2, 3)] == [30, 30, 30], "those below it did not do"
-    assert found.next_ask(30, 1) is None
+    assert [found.next_ask(wanted(9), racers) for racers in (1, 2, 3, 4)] == [10, 20, 30, None]
+    assert [found.next_ask(wanted(20), racers) for racers in (1, 2, 3)] == [30, 30, 30], "those below it did not do"
+    assert found.next_ask(wanted(30), 1) is None
 
 
 def test_the_newest_change_is_that_of_any_slot() -> None:

@@ -1,10 +1,12 @@
 """What a provider can be drawn for: by the market's own records, read as a client reads them."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain import demand as demands
@@ -55,6 +57,17 @@ def test_units_that_sleep_ask_for_so_much_now() -> None:
         rates.append(waiting.rate)
     assert rates[0] < rates[1]
     assert found.open_units == 1
+
+
+@pytest.mark.parametrize(("named", "classes"), [(None, tuple(DeviceClass)), (DeviceClass.CONSUMER, (1,))])
+def test_units_that_sleep_say_of_which_class_their_racers_are(
+    named: DeviceClass | None, classes: tuple[int, ...]
+) -> None:
+    scene = Scene()
+    scene.chain.post(replace(terms(OGPU, sealed_at=scene.chain.height - 1), device_class=named))
+    scene.chain.blocks(5)
+    (waiting,) = scene.demand().services[0].waiting
+    assert waiting.classes == classes
 
 
 def test_of_many_that_sleep_the_oldest_few_are_looked_at() -> None:

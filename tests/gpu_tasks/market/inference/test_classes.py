@@ -1,0 +1,244 @@
+"""Which classes of devices may race: as functions, and on a chain whose devices are of several."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import ServiceTerms, is_sound, lease_of, pace_of
+from gpu_tasks.market.inference.units import UnitState, UnitTerms
+from runtime.frame.runtime import Bound
+from scripts.chains.market_chain import (
+    OGPU,
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    named_keys,
+    root_of,
+    signed,
+    terms,
+)
+
+CPU, CONSUMER, DATACENTER = DeviceClass
+TERMS = ServiceTerms(b"x", bytes(32), bytes(32), 1, 10, 10, 30, 256, pace=10)
+RAMP = 10
+"""Of the service of these chains."""
+BEACON_AND_FINALITY = 3
+
+
+@pytest.mark.parametrize(
+    ("named", "age", "classes"),
+    [
+        (None, 0, ALL_CLASSES),
+        (CPU, 0, (CPU,)),
+        (CPU, 4, (CPU,)),
+        (CPU, 5, (CPU, CONSUMER)),
+        (CPU, 9, (CPU, CONSUMER)),
+        (CPU, 10, ALL_CLASSES),
+        (CONSUMER, 4, (CONSUMER,)),
+        (CONSUMER, 5, ALL_CLASSES),
+        (DATACENTER, 0, (DATACENTER,)),
+        (DATACENTER, 5, (CONSUMER, DATACENTER)),
+        (DATACENTER, 10, ALL_CLASSES),
+    ],
+)
+def test_neighbours_may_race_as_the_price_rises(
+    named: DeviceClass | None, age: int, classes: tuple[DeviceClass, ...]
+) -> None:
+    assert classes_at(named, age, RAMP) == classes
+
+
+def test_where_no_price_rises_any_class_may_race() -> None:
+    assert classes_at(CPU, 0, 0) == ALL_CLASSES
+    assert age_of_widening(CPU, 0, 0) is None
+
+
+@given(st.sampled_from((None, *DeviceClass)), st.integers(0, 10_001), st.integers(0, 10_000))
+def test_classes_only_become_more_and_who_waits_for_that_is_called_just_then(
+    named: DeviceClass | None, age: int, ramp: int
+) -> None:
+    found = classes_at(named, age, ramp)
+    assert found
+    assert named is None or named in found
+    wider = age_of_widening(named, age, ramp)
+    if wider is None:
+        assert found == ALL_CLASSES
+    else:
+        assert set(classes_at(named, wider, ramp)) > set(found)
+        assert classes_at(named, wider - 1, ramp) == found
+
+
+@pytest.mark.parametrize(
+    ("paces", "found"),
+    [
+        ((10, 0, 0), [10, 10, 10]),
+        ((10, 40, 0), [10, 40, 40]),
+        ((10, 0, 90), [10, 10, 90]),
+        ((10, 40, 90), [10, 40, 90]),
+        ((0, 0, 0), [0, 0, 0]),
+    ],
+)
+def test_a_class_without_a_pace_has_that_of_the_one_below(paces: tuple[int, int, int], found: list[int]) -> None:
+    sold = replace(TERMS, pace=paces[0], consumer_pace=paces[1], datacenter_pace=paces[2])
+    assert is_sound(sold)
+    assert [pace_of(sold, kind) for kind in DeviceClass] == found
+    work = 7 * 10**6
+    assert [lease_of(sold, work, kind) for kind in DeviceClass] == [
+        30 + (-(-3 * 7 // pace) if pace else 0) for pace in found
+    ]
+
+
+@pytest.mark.parametrize(
+    "paces", [(10, 9, 0), (10, 0, 9), (10, 40, 39), (0, 40, 0), (0, 0, 40), (10, 10**9 + 1, 0), (10, 0, 10**9 + 1)]
+)
+def test_no_class_is_slower_than_the_one_below(paces: tuple[int, int, int]) -> None:
+    assert not is_sound(replace(TERMS, pace=paces[0], consumer_pace=paces[1], datacenter_pace=paces[2]))
+
+
+def mixed(count: int, faster: dict[int, DeviceClass], paces: tuple[int, int, int] = (10, 40, 90)) -> MarketChain:
+    """A chain whose devices are of class cpu, but for some."""
+    chain = MarketChain(named_keys(count))
+
+    def set_classes(bound: Bound) -> None:
+        devices, market = bound[Devices], bound[InferenceMarket]
+        for place, kind in faster.items():
+            device = chain.validators[place].device
+            record = devices.devices[device]
+            assert record is not None
+            devices.devices[device] = replace(record, kind=kind)
+        service = market.services[0]
+        assert service is not None
+        sold = replace(service.terms, pace=paces[0], consumer_pace=paces[1], datacenter_pace=paces[2])
+        market.services[0] = replace(service, terms=sold)
+
+    chain.block(set_classes)
+    return chain
+
+
+def of_class(kind: DeviceClass | None, racers: int = 2) -> UnitTerms:
+    return replace(terms(OGPU, racers), device_class=kind)
+
+
+def racers_of(chain: MarketChain, unit_id: bytes) -> set[bytes]:
+    return {racer.owner for racer in chain.unit(unit_id).racers}
+
+
+def stashes(chain: MarketChain, *places: int) -> set[bytes]:
+    return {chain.validators[place].stash for place in places}
+
+
+@pytest.mark.parametrize("blocks", range(1, 5))
+@pytest.mark.parametrize(
+    ("kind", "places"), [(CPU, (0, 5, 6, 7, 8)), (CONSUMER, (1, 2, 3)), (DATACENTER, (4,))], ids=["cpu", "con", "dc"]
+)
+def test_the_racers_of_a_unit_are_of_the_class_that_it_names(
+    kind: DeviceClass, places: tuple[int, ...], blocks: int
+) -> None:
+    """Under four beacons each: without the class, one of nine would be the right one each time."""
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER, 4: DATACENTER})
+    chain.blocks(blocks)
+    (unit_id,) = chain.post(of_class(kind, 1))
+    chain.blocks(BEACON_AND_FINALITY)
+    assert len(racers_of(chain, unit_id)) == 1
+    assert racers_of(chain, unit_id) <= stashes(chain, *places)
+
+
+def test_a_unit_whose_class_has_too_few_owners_is_drawn_when_the_next_class_may_race() -> None:
+    chain = mixed(9, {1: CONSUMER, 4: DATACENTER, 5: DATACENTER})
+    (unit_id,) = chain.post(of_class(CONSUMER, 3))
+    posted_at = chain.height
+    while chain.unit(unit_id).state is UnitState.QUEUED and chain.height < posted_at + 50:
+        chain.block()
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.RACING
+    assert unit.recorded_at == posted_at + RAMP // 2, "in the first block in which it was open to all"
+    assert chain.height == unit.recorded_at + BEACON_AND_FINALITY
+
+
+def test_nobody_joins_for_a_class_that_may_not_race_yet() -> None:
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER})
+    chain.block(signed(chain.validators[1].stash, Devices.pause(device=chain.validators[1].device)))
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    posted_at = chain.height
+    chain.blocks(RAMP // 2)
+    assert not chain.unit(unit_id).racers
+    chain.blocks(1 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert chain.unit(unit_id).recorded_at == posted_at + RAMP // 2
+
+
+def test_whoever_leaves_once_the_beacon_is_known_changes_nobody_elses_class() -> None:
+    """The unit sleeps rather than being drawn from another class: it is recorded anew, for a beacon nobody knows."""
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER})
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    chain.block()
+    chain.block(signed(chain.validators[1].stash, Devices.pause(device=chain.validators[1].device)))
+    chain.block()
+    assert chain.unit(unit_id).asleep_since
+    assert not chain.unit(unit_id).racers
+
+
+@pytest.mark.parametrize(
+    ("kind", "pace"), [(CPU, 10), (CONSUMER, 40), (DATACENTER, 90), (None, 10)], ids=["cpu", "consumer", "dc", "any"]
+)
+def test_a_lease_is_as_long_as_the_slowest_class_that_may_race_needs(kind: DeviceClass | None, pace: int) -> None:
+    chain = mixed(9, dict.fromkeys(range(3), CONSUMER) | dict.fromkeys(range(3, 6), DATACENTER))
+    (unit_id,) = chain.post(of_class(kind, 1))
+    chain.blocks(BEACON_AND_FINALITY)
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.RACING
+    catalogue = chain.now()[InferenceMarket].state.catalogue
+    assert catalogue.lease_of(unit) == 30 + -(-3 * 64 // pace)
+    assert catalogue.longest_lease(unit) == 30 + -(-3 * 64 // 10), "who judges it may be of any class"
+
+
+def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_become() -> None:
+    """Who was drawn under a short lease has no rival of a class that needs a longer one."""
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER})
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    chain.blocks(BEACON_AND_FINALITY)
+    before = chain.unit(unit_id)
+    lease = chain.now()[InferenceMarket].state.catalogue.lease_of(before)
+    chain.blocks(2 * RAMP)
+    keys = chain.keys_of(before.racers[0].owner)
+    chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.blocks(BEACON_AND_FINALITY + 1)
+    unit = chain.unit(unit_id)
+    assert racers_of(chain, unit_id) == stashes(chain, 1, 2, 3) - {keys.stash}
+    assert chain.now()[InferenceMarket].state.catalogue.lease_of(unit) == lease
+
+
+def test_a_unit_that_is_drawn_again_has_the_classes_of_its_age() -> None:
+    chain = mixed(9, {1: CONSUMER})
+    (unit_id,) = chain.post(of_class(CONSUMER, 1))
+    chain.blocks(BEACON_AND_FINALITY)
+    lone: Keys = chain.validators[1]
+    assert racers_of(chain, unit_id) == {lone.stash}
+    chain.blocks(RAMP)
+    chain.block(signed(lone.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.blocks(BEACON_AND_FINALITY + 1)
+    unit = chain.unit(unit_id)
+    assert unit.state is UnitState.RACING
+    assert racers_of(chain, unit_id).isdisjoint({lone.stash}), "all classes may race by then"
+
+
+def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() -> None:
+    chain = mixed(9, dict.fromkeys(range(3), DATACENTER))
+    (unit_id,) = chain.post(of_class(DATACENTER))
+    chain.blocks(BEACON_AND_FINALITY)
+    racers = [chain.keys_of(racer.owner) for racer in chain.unit(unit_id).racers]
+    roots = (root_of(b"right"), root_of(b"wrong"))
+    pairs = list(zip(racers, roots, strict=True))
+    chain.block(*(commit(keys, unit_id, chain.unit(unit_id), root) for keys, root in pairs))
+    chain.blocks(2)
+    chain.block(*(attach(attestation(keys, unit_id, chain.unit(unit_id), root)) for keys, root in pairs))
+    catalogue = chain.now()[InferenceMarket].state.catalogue
+    found = chain.case(unit_id).terms.run_blocks
+    assert found == catalogue.longest_lease(chain.unit(unit_id)) > catalogue.lease_of(chain.unit(unit_id))
