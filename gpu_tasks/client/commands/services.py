@@ -44,9 +44,10 @@ def services(session: WalletSession) -> None:
             _service_row(number, found, as_json=session.output.as_json)
             for number, found in (await market_reads.services(client)).items()
         ]
+        faster = ("consumer_pace", "datacenter_pace") if session.output.as_json else ()  # else they stand in `pace`
         columns = (
             "service", "name", "workload", "price_min", "price_max", "tokens_max", "input_share_percent",
-            "unit_of_cost", "options", "ramp_blocks", "lease_blocks", "pace", "open", "model",
+            "unit_of_cost", "options", "ramp_blocks", "lease_blocks", "pace", *faster, "open", "model",
         )  # fmt: skip
         session.output.rows("Services", columns, rows)
 
@@ -67,12 +68,18 @@ def _service_row(number: int, service: Service, *, as_json: bool) -> dict[str, A
         "options": ", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
         "ramp_blocks": terms.ramp,
         "lease_blocks": terms.lease,
-        "pace": terms.pace or None,
+        "pace": (terms.pace or None) if as_json else _paces(terms),
         "consumer_pace": terms.consumer_pace or None,
         "datacenter_pace": terms.datacenter_pace or None,
         "open": service.is_open,
         "model": terms.model if as_json else terms.model[:ID_BYTES_SHOWN],  # whole it leaves the others no room
     }
+
+
+def _paces(terms: ServiceTerms) -> str | None:
+    """Output tokens a block, of the slowest device of each class that differs from the one below."""
+    named = {"": terms.pace, "consumer ": terms.consumer_pace, "datacenter ": terms.datacenter_pace}
+    return ", ".join(f"{kind}{pace}" for kind, pace in named.items() if pace) or None
 
 
 @click.command()

@@ -150,7 +150,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
 def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Path) -> None:
     form = registry.form_named("matmul-hash")
     options = ["--workload", form.name, "--name", "second", "--price-min", "0.01", "--price-max", "1", "--ramp", "10"]
-    options += ["--lease", "20", "--max-tokens", "100", "--key", "//Bob"]
+    options += ["--lease", "20", "--max-tokens", "100", "--key", "//Bob", "--pace", "5", "--datacenter-pace", "90"]
     seeds = tmp_path / "seeds"
     seeds.write_text("17\n")
 
@@ -166,7 +166,9 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Pa
         row = as_json(ogpu("--json", "services"))[1]
         assert (row["service"], row["name"], row["workload"], row["open"]) == (1, "second", form.name, True)
         assert (row["unit_of_cost"], row["options"]) == (form.cost_unit, "size=64")
-        assert (row["ramp_blocks"], row["lease_blocks"], row["pace"]) == (10, 20, None)
+        assert (row["ramp_blocks"], row["lease_blocks"], row["pace"]) == (10, 20, 5)
+        assert (row["consumer_pace"], row["datacenter_pace"]) == (None, 90)
+        assert "datacenter" in ogpu("services").output
 
         post = ["post", str(seeds), "--service", "1", "--racers", "1", "--key", "//Bob"]
         assert "service 1 is offered by 0" in ogpu(*post).output
@@ -181,6 +183,18 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Pa
         assert (dry["comes_back"]["ogpu"], dry["sent"]) == ("10", False)
         assert as_json(ogpu("--json", "close-service", "1", "--key", "//Bob", "--yes"))["sent"] is True
         assert "there is no open service 1" in ogpu("close-service", "1", "--key", "//Bob").output
+
+    on_a_chain(story)
+
+
+def test_a_unit_names_the_class_that_its_racers_are_of(prompts: str) -> None:
+    def story(ogpu: Ogpu) -> None:
+        post = ("post", prompts, "--racers", "1", "--key", "//Bob", "--yes")
+        units = as_json(ogpu("--json", *post, "--class", "datacenter", "--anyway"))
+        shown = as_json(ogpu("--json", "show", units[0]["unit"]))
+        assert shown["class"] == "datacenter"
+        assert "needs 1 owner with a datacenter device, 0 offer the service; from block" in shown["why"]
+        assert "'laptop' is not one of 'usual', 'any', 'cpu'" in ogpu(*post, "--class", "laptop").output
 
     on_a_chain(story)
 
@@ -210,6 +224,7 @@ def test_an_unknown_workload_is_a_sentence(prompts: str, monkeypatch: pytest.Mon
         (["--price-min", "0"], "prices rise from --price-min, above 0"),
         (["--price-max", "10000001"], "at most 10000000 oGPU"),
         (["--lease", "601"], "1<=x<=600"),
+        (["--consumer-pace", "9"], "no class of devices is slower than the one before: --pace, --consumer-pace"),
     ],
 )
 def test_services_that_cannot_be(changed: list[str], why: str) -> None:
