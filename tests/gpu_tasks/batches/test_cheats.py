@@ -3,6 +3,7 @@
 docs/batches.md has the formula: a lie gains at most what its false leaves are paid, and risks at least that.
 """
 
+import os
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -18,7 +19,7 @@ from gpu_tasks.batches.leaf_draws import WHOLE
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import batch_root, totals_of
 
-BATCHES = 1_000
+BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 250
 BEACONS = 8
 FREE, DEAR = 0, 1
 """Shares of the pay that work costs: nothing, and all of it, where what is saved by not working is worth most."""
