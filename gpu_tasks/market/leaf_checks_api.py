@@ -9,7 +9,9 @@ from runtime.encoding.types import AccountId, Hash
 from runtime.frame.api import RuntimeApi, query
 
 CHECKS_SHOWN_MAX = 1_024
-"""Each holds a collateral or a seat of who has the duty; the first by ascending unit are shown."""
+"""Each holds a collateral or a seat of who has the duty."""
+KEYS_READ_MAX = 4_800
+"""Of duties and their checks together: a node proves no call that reads more than 5,000 keys."""
 
 
 @struct
@@ -30,11 +32,16 @@ class LeafChecksApi(RuntimeApi, version=1):
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[CheckStatus, ...], Bounded(CHECKS_SHOWN_MAX)]:
-        """The checks for which somebody shows leaves now, or computes them; by ascending unit."""
+        """What a stash has to do for checks: first who shows leaves, then who was called a liar, then who audits.
+
+        Of each kind the earliest deadline first: however much dust there is to audit, what costs most is seen.
+        """
         room = self.bound[LeafChecks]
-        listed = sorted(unit for unit, _ in room.duties.under(stash))[:CHECKS_SHOWN_MAX]
-        named = ((unit, room.checks[unit]) for unit in listed)
-        return tuple(CheckStatus(unit, check) for unit, check in named if check is not None)
+        listed = sorted((duty, unit) for unit, duty in room.duties.under(stash))
+        read = listed[: max(CHECKS_SHOWN_MAX, KEYS_READ_MAX - len(listed))]
+        found = [(duty, check.deadline, unit, check) for duty, unit in read if (check := room.checks[unit]) is not None]
+        found.sort(key=lambda each: each[:3])
+        return tuple(CheckStatus(unit, check) for _, _, unit, check in found[:CHECKS_SHOWN_MAX])
 
     @query
     def check_of_case(self, case: Hash) -> CheckStatus | None:

@@ -5,7 +5,7 @@ from collections import Counter
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafDuty, LeafStage
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
@@ -21,11 +21,11 @@ def leaf_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
     """What each account should hold for each check; every check ends by itself, and owes what its stage says."""
     room = bound[LeafChecks]
     expected: Counter[tuple[bytes, Hold]] = Counter()
-    owed: set[tuple[bytes, bytes]] = set()
+    owed: dict[tuple[bytes, bytes], LeafDuty] = {}
     for unit, check in room.checks.items():
         assert check is not None
         expected += _held(unit, check)
-        owed |= {(who, unit) for who in _owes(check)}
+        owed |= {(who, unit): duty for who, duty in _owes(check).items()}
         assert (check.case is not None) == (check.stage in JUDGED)
         awaits_finality, is_shown_now = (
             bool(room.final_place[unit]),
@@ -38,7 +38,7 @@ def leaf_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
         assert record is not None
         assert record.is_watched
         assert record.leaf_audit_ppm
-    assert owed == {keys for keys, _ in room.duties.items()}
+    assert owed == dict(room.duties.items())
     waiting = {unit for unit, _ in (*room.height_place.items(), *room.final_place.items())}
     assert waiting <= {unit for unit, _ in room.checks.items()}
     return expected
@@ -91,12 +91,13 @@ def _held(unit: bytes, check: LeafCheck) -> Counter[tuple[bytes, Hold]]:
     return held
 
 
-def _owes(check: LeafCheck) -> tuple[bytes, ...]:
+def _owes(check: LeafCheck) -> dict[bytes, LeafDuty]:
+    answerers = [each.account for each in check.terms.answerers]
+    auditor = [] if check.auditor is None else [check.auditor]
     if check.stage is LeafStage.SHOWING and not check.shown:
-        return tuple(each.account for each in check.terms.answerers)
-    if check.stage is LeafStage.CHECKING and check.auditor is not None:
-        return (check.auditor,)
-    auditor = () if check.auditor is None else (check.auditor,)
+        return dict.fromkeys(answerers, LeafDuty.SHOW)
+    if check.stage is LeafStage.CHECKING:
+        return dict.fromkeys(auditor, LeafDuty.AUDIT)
     if check.stage is LeafStage.DOUBTED:
-        return *(each.account for each in check.terms.answerers), *auditor
-    return auditor if check.stage is LeafStage.PROVING else ()
+        return dict.fromkeys([*answerers, *auditor], LeafDuty.STAND)
+    return dict.fromkeys(auditor, LeafDuty.STAND) if check.stage is LeafStage.PROVING else {}

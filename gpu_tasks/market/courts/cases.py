@@ -16,8 +16,8 @@ from runtime.frame.holds import HoldReason
 
 COURT_SEATS_MAX = 64
 CLAIMS_MAX = 16
-EXCLUDED_MAX = 33
-"""Eight racers, 24 who declined, and the auditor of a batch."""
+EXCLUDED_MAX = 35
+"""Eight racers, 24 who declined, and three auditors of a batch."""
 BENCHES_MAX = len(BenchKind)
 EARLIER_JUDGES_MAX = 5
 """A pair and a committee: a court's doubts have a bit for each."""

@@ -19,6 +19,7 @@ from gpu_tasks.market.leaf_checks.checks import (
     CheckOutcome,
     LeafCheck,
     LeafDoubt,
+    LeafDuty,
     LeafStage,
     check_case,
     is_shown,
@@ -125,7 +126,7 @@ def _new_case(room: LeafGround, unit: bytes, check: LeafCheck) -> bytes:
     auditor = () if check.auditor is None else (check.auditor,)
     answerers = (each.account for each in check.terms.answerers) if check.doubt is not None else ()
     for who in (*answerers, *auditor):
-        room.duties[who, unit] = True
+        room.duties[who, unit] = LeafDuty.STAND
     room.put(unit, replace(check, case=case, cases=check.cases + 1, deadline=0))
     return case
 
@@ -136,7 +137,7 @@ def _claim(who: bytes, root: bytes, held: int) -> PartyClaim:
 
 def _terms(check: LeafCheck, price: int, collateral: int, fee: int, claims: tuple[PartyClaim, ...]) -> CaseTerms:
     """Of a batch that is paid for, nothing of its customer's is held for a case any more but what it doubts with."""
-    terms, auditor = check.terms, () if check.auditor is None else (check.auditor,)
+    terms = check.terms
     return CaseTerms(
         customer=terms.customer,
         price=price,
@@ -147,6 +148,7 @@ def _terms(check: LeafCheck, price: int, collateral: int, fee: int, claims: tupl
         pot_max=FIRST_JUDGES * fee,
         sealed_at=terms.sealed_at,
         run_blocks=terms.run_blocks,
-        excluded=(*terms.excluded, *auditor),
+        # earlier auditors too: their word did not stand, or they were silent, which costs a fee if a later one is right
+        excluded=(*terms.excluded, *check.drawn),
         claims=claims,
     )

@@ -42,6 +42,19 @@ class LeafStage(IntEnum):
     """Nobody doubts any more but the customer, who may dispute a leaf."""
 
 
+@named("ogpu::LeafDuty")
+class LeafDuty(IntEnum):
+    """What somebody has to do for a check, the dearest to leave undone first."""
+
+    NONE = 0
+    SHOW = 1
+    """Show the own leaves, or lose all that is held for the batch. In records of before, any of these."""
+    STAND = 2
+    """Appeal, if a verdict about what it said calls it a liar."""
+    AUDIT = 3
+    """Compute what was shown, or lose a fee."""
+
+
 @named("ogpu::CheckOutcome")
 class CheckOutcome(IntEnum):
     """How a check can end."""

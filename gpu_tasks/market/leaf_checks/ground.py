@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.leaf_checks.checks import CALLED_MAX, CheckTerms, LeafCheck
+from gpu_tasks.market.leaf_checks.checks import CALLED_MAX, CheckTerms, LeafCheck, LeafDuty
 from gpu_tasks.market.leaf_checks.events import UnknownCheck
 from gpu_tasks.market.leaf_checks.fees import auditor_seat
 from gpu_tasks.market.leaf_checks.numbers import LeafNumbers
@@ -38,8 +38,9 @@ class LeafGround(LeafNumbers):
 
     checks: StorageMap[UnitId, LeafCheck | None] = StorageMap(doc="Batches whose leaves are looked at.")
     unit_of_case: StorageMap[Hash, UnitId | None] = StorageMap(doc="The batch of a case that is before the courts.")
-    duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
-        default=False, doc="The batches of which a stash shows leaves now, computes them, or stands for what it said."
+    duties: StorageDoubleMap[AccountId, UnitId, LeafDuty] = StorageDoubleMap(
+        default=LeafDuty.NONE,
+        doc="The batches of which a stash shows leaves now, computes them, or stands for what it said.",
     )
 
     heights: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(

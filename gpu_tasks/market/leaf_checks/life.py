@@ -18,6 +18,7 @@ from gpu_tasks.market.leaf_checks.checks import (
     CheckTerms,
     LeafCheck,
     LeafDoubt,
+    LeafDuty,
     LeafStage,
     ShownLeaf,
 )
@@ -145,7 +146,7 @@ def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
         return 0
     until = room.height + check.windows.show
     for each in check.terms.answerers:
-        room.duties[each.account, unit] = True
+        room.duties[each.account, unit] = LeafDuty.SHOW
     room.emit(LeavesDrawn(unit, leaves_to_check(check.terms.requests), seed, until))
     called, looks = room.call_auditors(unit, check.terms, seed)
     room.put(unit, replace(check, stage=LeafStage.SHOWING, seed=seed, deadline=until, called=called))
@@ -162,7 +163,7 @@ def _ask(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
         return
     seat, until = seat_of(check.terms), height + windows.check
     room.lock.lock(auditor, Hold(LEAF_SEAT, unit), seat)
-    room.duties[auditor, unit] = True
+    room.duties[auditor, unit] = LeafDuty.AUDIT
     room.emit(AuditorDrawn(unit, auditor, seat, until))
     drawn = (*check.drawn, auditor)
     room.put(unit, replace(check, stage=LeafStage.CHECKING, auditor=auditor, drawn=drawn, deadline=until))

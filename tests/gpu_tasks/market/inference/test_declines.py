@@ -9,6 +9,7 @@ from gpu_tasks.market.inference import queueing
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, UnitState
+from gpu_tasks.market.leaf_checks.checks import AUDITORS_MAX
 from scripts.chains.market_chain import MarketChain, attach, attestation, commit, named_keys, signed
 from unit_cases import RIGHT, matched, wait_for_race
 
@@ -75,7 +76,7 @@ def test_who_declined_is_not_drawn_again() -> None:
     assert (again.attempt, other == racer) == (2, False)
 
 
-def test_who_declined_and_who_raced_fit_into_a_case() -> None:
+def test_who_declined_raced_and_audited_fit_into_a_case() -> None:
     """A hook opens the case: a list that did not fit would stop the chain."""
-    assert DECLINES_MAX + RACERS_MAX <= EXCLUDED_MAX
+    assert DECLINES_MAX + RACERS_MAX + AUDITORS_MAX <= EXCLUDED_MAX
     assert RACERS_MAX + DECLINES_TO_JUDGE - 1 <= CLAIMS_MAX

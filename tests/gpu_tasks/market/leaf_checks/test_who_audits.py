@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.courts.cases import CourtCase, judges_of
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.events import UnitSettled
-from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, CALLED_MAX, LeafStage
-from gpu_tasks.market.leaf_checks.events import AuditorDrawn
+from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, AUDITORS_MAX, CALLED_MAX, LeafStage
+from gpu_tasks.market.leaf_checks.events import AuditorDrawn, AuditorSilent
 from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import (
     AUDITOR_LOOK_WEIGHT,
@@ -212,3 +214,36 @@ def end_of(racers: int) -> int:
     """What the end of a check of so many racers weighs."""
     end = END_WEIGHT.ref_time * (1 + racers) // (1 + ANSWERERS_MAX)
     return int((STEP_WEIGHT + TAKE_WEIGHT).ref_time + end)
+
+
+def judged(stage: LeafChain, unit: bytes) -> CourtCase:
+    """The case of a check, once it has a bench."""
+    while True:
+        case = stage.chain.now()[Courts].cases[stage.check(unit).case or b""]
+        assert case is not None
+        if case.benches:
+            return case
+        stage.chain.block()
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_no_earlier_auditor_judges_a_later_case_of_its_check(*, is_silent: bool) -> None:
+    """Its word did not stand, or it was silent, which costs it a fee where a later one is right."""
+    stage = LeafChain(size=9)
+    unit = stage.settled()
+    auditors = [stage.shown(unit)]
+    index = stage.check(unit).shown[0].index
+    for number in range(1, AUDITORS_MAX + 1):
+        if number == 1 and is_silent:
+            while not stage.chain.happened(AuditorSilent):
+                stage.chain.block()
+        else:
+            stage.chain.block(stage.doubts(unit, auditors[-1], index, stage.claim(unit, index, is_right=False)))
+            case = judged(stage, unit)
+            racers = [racer.owner for racer in stage.unit(unit).racers]
+            assert case.terms.excluded == (*racers, *(each.stash for each in auditors))
+            assert not set(case.terms.excluded) & set(judges_of(case))
+        if number < AUDITORS_MAX:
+            stage.until(unit, LeafStage.CHECKING)
+            auditors.append(stage.auditor(unit))
+    assert len({each.stash for each in auditors}) == AUDITORS_MAX
