@@ -94,8 +94,7 @@ class CheckDuty:
         """Only what the journal has of the result that was settled: nothing is computed again for it."""
         unit, tell = status.unit, self.parts.telemetry.tell
         try:
-            asked = await self.parts.inputs.reopen(await self._posted(unit))
-            leaves = settled_leaves(self.parts, unit, status.check.terms.output_root, asked.salt)
+            leaves = await settled_leaves(self.parts, unit, status.check.terms.output_root)
             await self.book.send(StepMessage(showing_call(status, leaves), "leaves_shown", {"unit": unit}))
         except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
             tell("leaves_not_shown", unit=unit, problem=str(error))

@@ -72,11 +72,7 @@ class DifferingDuty:
             tell("tree_not_shown", unit=unit, problem=str(error))
 
     async def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
-        side, posted = (
-            side_of(status.dispute, self.parts.identity.stash),
-            await self.parts.chain.final_unit(status.unit),
-        )
-        if side is None or posted is None:
-            raise ChainError("the final chain does not know the unit yet")
-        asked = await self.parts.inputs.reopen(posted.unit)
-        return settled_leaves(self.parts, status.unit, side.root, asked.salt)
+        side = side_of(status.dispute, self.parts.identity.stash)
+        if side is None:
+            raise ExecutionError("this provider is on no side of the dispute")
+        return await settled_leaves(self.parts, status.unit, side.root)

@@ -26,7 +26,7 @@ from gpu_tasks.provider.duties.work import basis_of, execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
-from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, UnitResult, WorkCounted
+from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, UnitResult, WorkSalted
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.frame.call import Call
@@ -127,7 +127,7 @@ class RaceDuty:
             asked = await self.parts.inputs.open(race.unit)
             self._without_input.discard(race.key)
             result = await self.compute(race, form, asked)
-            self._keep(race, basis_of(race.unit, form), result)
+            self._keep(race, basis_of(race.unit, form), result, asked.salt)
             self.hindered.discard(race.key)
             self.parts.workshop.times.look()
             if await self._is_as_final(race):
@@ -154,10 +154,10 @@ class RaceDuty:
             self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
         return is_same
 
-    def _keep(self, race: Race, basis: Basis, result: UnitResult) -> None:
+    def _keep(self, race: Race, basis: Basis, result: UnitResult, input_salt: bytes) -> None:
         """A result is in the journal before anybody hears of it."""
         assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
-        self.parts.journal.append(WorkCounted(*race.key, basis, result))
+        self.parts.journal.append(WorkSalted(*race.key, basis, result, input_salt))
         forget(self.parts.batches, race.unit_id)
         cost, ms = result.usage.work_units, result.usage.wall_ms
         self.parts.workshop.times.note_tokens(race.racer.device, result.totals.tokens_out)

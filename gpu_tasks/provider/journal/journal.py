@@ -28,6 +28,7 @@ from gpu_tasks.provider.journal.records import (
     WorkBound,
     WorkCounted,
     WorkDone,
+    WorkSalted,
 )
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, records_of, taken
 from runtime.encoding.codec import DecodeError
@@ -137,6 +138,9 @@ class Journal:
                 pass  # of an older release: no chain takes its result any more
             case WorkCounted(unit, attempt, basis, result):
                 self.races[unit, attempt].result, self.races[unit, attempt].basis = result, basis
+            case WorkSalted(unit, attempt, basis, result, salt):
+                self.races[unit, attempt].result, self.races[unit, attempt].basis = result, basis
+                self.races[unit, attempt].input_salt = salt
             case Sending(unit, attempt, sent):
                 self.races[unit, attempt].sent.add(sent)
             case Ended(unit, attempt, end, paid):
@@ -176,7 +180,12 @@ class Journal:
         for (unit, attempt), entry in self.races.items():
             yield Assigned(unit, attempt, entry.device)
             if entry.result is not None and entry.basis is not None and entry.end is None:
-                yield WorkCounted(unit, attempt, entry.basis, entry.result)
+                salt = entry.input_salt
+                yield (
+                    WorkCounted(unit, attempt, entry.basis, entry.result)
+                    if salt is None
+                    else WorkSalted(unit, attempt, entry.basis, entry.result, salt)
+                )
             for sent in sorted(entry.sent):
                 yield Sending(unit, attempt, sent)
             if entry.end is not None:

@@ -150,12 +150,23 @@ class WorkBound:
 
 @variant(14)
 class WorkCounted:
-    """Work on a race is done, on what, and the tokens that it took."""
+    """Work on a race is done, on what, and the tokens that it took; as older journals have it, without a salt."""
 
     unit: Hash
     attempt: U32
     basis: Basis
     result: UnitResult
+
+
+@variant(15)
+class WorkSalted:
+    """Work on a race is done: as `WorkCounted`, with the salt of its input, which makes leaves of its outcomes."""
+
+    unit: Hash
+    attempt: U32
+    basis: Basis
+    result: UnitResult
+    input_salt: Hash
 
 
 JournalRecord = Annotated[
@@ -173,7 +184,8 @@ JournalRecord = Annotated[
     | BidOver
     | ProgramBegun
     | ResultSalted
-    | WorkCounted,
+    | WorkCounted
+    | WorkSalted,
     Tagged("ogpu::Record"),
 ]
 RECORD = codec(JournalRecord)
@@ -190,6 +202,8 @@ class RaceEntry:
     paid: int = 0
     basis: Basis | None = None
     """What the result is of."""
+    input_salt: bytes | None = None
+    """Of the input that the result is of: who has it shows leaves and needs the input no more. None: written before."""
     looks: int = 0
     """In which round of this process its end was last asked for; in no file."""
 

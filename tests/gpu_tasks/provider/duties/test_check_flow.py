@@ -139,6 +139,51 @@ def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leav
     play(tmp_path, scene)
 
 
+def without_salts(village: Village) -> None:
+    """Daemons whose journals were written before salts stood in them."""
+    for miner in village.miners:
+        for entry in miner.daemon.parts.journal.races.values():
+            entry.input_salt = None
+
+
+async def until_settled(village: Village, unit: bytes) -> None:
+    while (status := village.node.api().unit(unit)) is None or status.unit.state is not UnitState.SETTLED:
+        village.node.block()
+        for miner in list(village.miners):
+            await miner.step()
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_leaves_are_shown_from_the_journal_alone(tmp_path: Path, *, is_restarted: bool, is_old: bool) -> None:
+    """The input is nowhere any more, by its customer's will or for want of room; an older journal has no salt."""
+
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        await until_settled(village, unit)
+        for miner in village.miners:
+            miner.daemon.parts.store.sweep(time.time() + 2 * Quota().life_seconds)
+        for miner in racers_of(village, unit) if is_restarted else []:
+            await village.restart(miner)
+        if is_old:
+            without_salts(village)
+        outcome = await until_checked(village, unit)
+        assert outcome is (CheckOutcome.WITHHELD if is_old else CheckOutcome.UNLOOKED), "no auditor has the input"
+        assert len(village.node.chain.happened(LeavesShown)) == (not is_old)
+        assert bool(village.node.chain.happened(ProviderSlashed)) == is_old
+
+    play(tmp_path, scene)
+
+
+def test_an_older_journal_has_the_salt_fetched_with_the_input(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        unit = await village.post(ASKED, tokens_max=128)
+        assert await until_checked(village, unit, lambda: without_salts(village)) is CheckOutcome.PASSED
+        assert len(village.node.chain.happened(LeavesShown)) == 1
+
+    play(tmp_path, scene)
+
+
 def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(tmp_path: Path) -> None:
     """A stranger's dust at a service of its own has every validator called for hundreds, each as long as it likes."""
 

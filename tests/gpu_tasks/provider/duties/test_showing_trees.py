@@ -21,7 +21,7 @@ from gpu_tasks.provider.duties.leaf_work import settled_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.journal.journal import Journal
-from gpu_tasks.provider.journal.records import Assigned, Basis, UnitResult, WorkCounted
+from gpu_tasks.provider.journal.records import Assigned, Basis, UnitResult, WorkSalted
 from provider_chain import INPUT_SALT, Miner, Village
 from runtime.frame.call import Call
 from scripts.chains.market_chain import GENESIS_HASH, MarketChain, named_keys
@@ -191,11 +191,11 @@ def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_
         content, usage, zeros = encode_outcomes(outcomes), Usage(0, 0, 0, 0, 0, 0), bytes(32)
         result = UnitResult(content, output.root, zeros, output.totals, zeros, usage, 20, 21)
         journal.append(Assigned(unit, attempt, b"d" * 32))
-        journal.append(WorkCounted(unit, attempt, Basis(zeros, zeros, zeros, zeros), result))
+        journal.append(WorkSalted(unit, attempt, Basis(zeros, zeros, zeros, zeros), result, INPUT_SALT))
         roots.append(output.root)
     parts = cast("Parts", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
-    shown = [settled_leaves(parts, unit, root, INPUT_SALT) for root in roots]
+    shown = [asyncio.run(settled_leaves(parts, unit, root)) for root in roots]
     assert [batch_root(totals_of(leaves)) for leaves in shown] == roots
     with pytest.raises(ExecutionError, match="no such result"):
-        settled_leaves(parts, unit, bytes(32), INPUT_SALT)
+        asyncio.run(settled_leaves(parts, unit, bytes(32)))
     journal.close()

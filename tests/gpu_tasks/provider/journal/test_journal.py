@@ -31,6 +31,7 @@ from gpu_tasks.provider.journal.records import (
     WorkCounted,
     WorkDone,
     WorkResult,
+    WorkSalted,
 )
 
 UNIT, DEVICE = b"u" * 32, b"d" * 32
@@ -38,10 +39,11 @@ OLD_RESULT = WorkResult(b"output", b"r" * 32, b"b" * 32, b"s" * 32, Usage(6, 0, 
 RESULT = UnitResult(
     b"outcomes", b"r" * 32, b"b" * 32, Totals(2, 3, 4, b"t" * 32), b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11
 )
+SALT = b"i" * 32
 BASIS = Basis(b"i" * 32, b"c" * 32, b"w" * 32, b"m" * 32)
 RACE: list[JournalRecord] = [
     Assigned(UNIT, 1, DEVICE),
-    WorkCounted(UNIT, 1, BASIS, RESULT),
+    WorkSalted(UNIT, 1, BASIS, RESULT, SALT),
     Sending(UNIT, 1, Sent.COMMIT),
     Sending(UNIT, 1, Sent.ATTESTATION),
 ]
@@ -74,6 +76,21 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
     assert not list(journal.open_races())
     assert journal.races[UNIT, 1].paid == 5
     journal.close()
+
+
+@pytest.mark.parametrize("salt", [SALT, None])
+def test_the_salt_of_an_input_is_kept_with_its_result_where_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, salt: bytes | None
+) -> None:
+    """By a rewritten file too, and a file of before is read as it is."""
+    done = WorkCounted(UNIT, 1, BASIS, RESULT) if salt is None else WorkSalted(UNIT, 1, BASIS, RESULT, salt)
+    written(tmp_path / "j", Assigned(UNIT, 1, DEVICE), done)
+    monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 0)
+    for _ in range(2):
+        journal = Journal(tmp_path / "j")
+        entry = journal.races[UNIT, 1]
+        assert (entry.result, entry.basis, entry.input_salt) == (RESULT, BASIS, salt)
+        journal.close()
 
 
 def test_a_file_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None:
