@@ -66,6 +66,14 @@ async def gathered(blob: bytes, fetch: Callable[[bytes], Awaitable[bytes]], cont
     return b"".join(pieces)
 
 
+def pieces_of(blob: bytes) -> tuple[bytes, ...]:
+    """The addresses of the pieces that a blob names; none for one that is no manifest."""
+    try:
+        return _manifest_of(blob).pieces if blob[:1] == bytes([MANIFEST_VERSION]) else ()
+    except PiecesError:
+        return ()
+
+
 def _manifest_of(blob: bytes) -> _Manifest:
     try:
         manifest = _MANIFEST.decode(blob)

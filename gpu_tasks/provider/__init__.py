@@ -4,9 +4,9 @@ In reading order:
 
 * `chain`: the node, as these programs see it
 * `journal`: what must not be forgotten
+* `telemetry`: what a provider tells of its work
 * `blobs`: sealed inputs and outputs: stored, served, fetched, sealed again
 * `open_files`: how many connections this process may have
-* `telemetry`: what a provider tells of its work
 * `earnings`: what it has earned
 * `execution`: worker processes on this machine's devices
 * `told_inventory`: what it says that its machine has, at its door

@@ -36,7 +36,7 @@ from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.device_watch import DeviceWatch, WatchedFrom
 from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.provider.duties.differing import DifferingDuty
-from gpu_tasks.provider.duties.endings import note_endings
+from gpu_tasks.provider.duties.endings import let_inputs_go, note_endings
 from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.leaf_judging import LeafJudgeDuty
 from gpu_tasks.provider.duties.offences import Reporter
@@ -116,7 +116,7 @@ class Daemon:
             chain=chain,
             journal=journal,
             workshop=workshop,
-            inputs=Inputs(identity, chain, blobs, store),
+            inputs=Inputs(identity, chain, blobs, store, telemetry),
             store=store,
             blobs=blobs,
             telemetry=telemetry,
@@ -235,6 +235,7 @@ class Daemon:
         is_time = view.height % ENDINGS_EVERY_BLOCKS == 0
         if is_time:
             await self._note_endings(view)
+            await self._let_inputs_go(view)
             await self._report_offences()
         if is_time or not self.device_watch.has_looked:  # who was refuted is known by now, and is not resumed
             await self._look_at_devices(view.height)
@@ -335,6 +336,13 @@ class Daemon:
             await self.reporter.step()
         except ChainError as error:
             LOG.info("offences are reported later: %s", error)
+
+    async def _let_inputs_go(self, view: View) -> None:
+        looked_at = {each.unit for each in view.checks} | {each.unit for each in view.disputes}
+        try:
+            await let_inputs_go(self.parts, looked_at | {duty.id for duty in view.duties})
+        except ChainError as error:
+            LOG.info("which inputs are needed is looked at later: %s", error)
 
     async def _note_endings(self, view: View) -> None:
         try:

@@ -34,6 +34,7 @@ from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audited, side_payments
@@ -271,6 +272,7 @@ class Village:
         self.kinds: dict[str, type[Daemon]] = {}  # by name, of who is no honest one
         self.engines: dict[str, ProgramEngine] = {}  # by name, of who runs containers
         self.chains: dict[str, HereComputer] = {}  # by name, of who answers roll calls in a way of its own
+        self.quota = Quota()
         self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
@@ -299,7 +301,9 @@ class Village:
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
         engine = self.engines.get(keys.name)
         chains, base = self.chains.get(keys.name, HereComputer()).make, self.base / keys.name
-        settings = Settings(base, blob_port=port, machine=self.machine, engine=engine, make_chains=chains)
+        settings = Settings(
+            base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains
+        )
         daemon = self.kinds.get(keys.name, Daemon)(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))

@@ -7,5 +7,6 @@ In reading order:
 * `door`: how many connections at once
 * `reseal`: a racer's output for a judge
 * `server`: the HTTP face of a provider
+* `kept_inputs`: which inputs are kept, for which work, and what goes for want of room
 * `inputs`: from a unit or a task on the chain to what it asks for
 """

@@ -5,7 +5,6 @@ Always: racers and judges refuse the same inputs, so that a wrong one costs its 
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,8 +15,10 @@ from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, Opened, SealError, is_usable
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, decode_input
 from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.blobs.kept_inputs import InputUse, KeptInputs
+from gpu_tasks.provider.blobs.store import BlobStore, StoreFullError
 from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.telemetry import Telemetry
 from runtime.encoding.codec import DecodeError
 
 
@@ -39,30 +40,37 @@ class SealedInput:
     keepers: tuple[bytes, ...] = ()
     content_max: int = CONTENT_BYTES_MAX
     """So many bytes its content may have; more than a blob holds is in pieces."""
+    unit: bytes | None = None
+    """Whose it is, if it is a unit's: it is kept until that is over."""
+    use: InputUse = InputUse.ANSWERED
 
 
 class Inputs:
     """Opens the inputs of units and tasks; keeps a copy of each in the own store, so that judges find it too."""
 
-    def __init__(self, identity: Identity, chain: ChainPort, blobs: BlobClient, store: BlobStore) -> None:
-        """Looks into `store` first, then asks the others."""
+    def __init__(
+        self, identity: Identity, chain: ChainPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
+    ) -> None:
+        """Looks into `store` first, then asks the others; tells which inputs it could not keep."""
         self._identity = identity
         self._chain = chain
         self._blobs = blobs
         self._store = store
+        self._telemetry = telemetry
+        self.kept = KeptInputs(store)
 
-    async def open(self, unit: Unit) -> UnitInput:
+    async def open(self, unit_id: bytes, unit: Unit, use: InputUse) -> UnitInput:
         """The request; UnusableInputError for an unusable one, BlobError and ChainError if it cannot be had now."""
-        return await self.open_sealed(_sealed(unit))
+        return await self.open_sealed(_sealed(unit_id, unit, use))
 
-    async def reopen(self, unit: Unit) -> UnitInput:
+    async def reopen(self, unit_id: bytes, unit: Unit) -> UnitInput:
         """The request of a unit that this provider has answered; errors as `open`.
 
         Who else can read it was looked at then: who was elected since must not make it another input now.
         """
-        return _asked(await self._opened(_sealed(unit)))
+        return _asked(await self._opened(_sealed(unit_id, unit, InputUse.ANSWERED)))
 
-    async def is_shown_unusable(self, unit: Unit) -> bool:
+    async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
         """Whether the own copy of an input shows that it is unusable: whoever has it sees the same. ChainError.
 
         What is not here is not fetched: that it cannot be had shows nothing to anybody else. Nor does a box that does
@@ -74,7 +82,7 @@ class Inputs:
             return False
         try:
             await gathered(self._own(unit.terms.input_root), self._fetch_own, content_max(unit.terms.requests))
-            await self.open(unit)
+            await self.open(unit_id, unit, InputUse.ANSWERED)
         except _NotHereError:
             return False
         except (UnusableInputError, PiecesError):
@@ -90,12 +98,15 @@ class Inputs:
 
     async def _opened(self, sealed: SealedInput) -> Opened:
         """The content that the customer committed to; errors as `open`."""
+        unkept: list[str] = []
         try:
-            named = await self._fetch(sealed.address, sealed)
-            blob = await gathered(named, partial(self._fetch, sealed=sealed), sealed.content_max)
+            named = await self._fetch(sealed.address, sealed, unkept)
+            blob = await gathered(named, partial(self._fetch, sealed=sealed, unkept=unkept), sealed.content_max)
             opened = self._identity.seal_key.opened(blob)
         except (SealError, PiecesError) as error:
             raise UnusableInputError(str(error)) from error
+        if unkept:  # it is worked on all the same, and others have it
+            self._telemetry.tell("input_not_kept", unit=sealed.unit, problem=unkept[0])
         if commitment_of(opened.content) != sealed.commitment:
             raise UnusableInputError("the input is another than the customer committed to")
         return opened
@@ -116,10 +127,11 @@ class Inputs:
             raise _NotHereError
         return blob
 
-    async def _fetch(self, address: bytes, sealed: SealedInput) -> bytes:
+    async def _fetch(self, address: bytes, sealed: SealedInput, unkept: list[str]) -> bytes:
         """From the own store, from those that the customer chose among, or from others at work, who keep copies.
 
         The blob that an input is named by, or a piece of it: what is in the own store already is not fetched again.
+        Why it cannot be kept is added to `unkept`.
         """
         blob = self._store.get(address)
         if blob is None:
@@ -128,17 +140,19 @@ class Inputs:
             ranked = stores_for(address, endpoints_of(known))
             # Where the customer put it, then the others at work, who keep what they fetched; then whoever else may.
             blob = await self._blobs.get(address, [*ranked[:COPIES], *near, *ranked[COPIES:]])
-        # own work from now on, also where a customer brought it: strangers' blobs cannot take its room, and its life is
-        # not over a day after it was brought, which may be amid the work on it
-        with contextlib.suppress(OSError):  # others have it
-            self._store.put(blob, is_own=True)
+        self.kept.name(sealed.address, sealed.use, sealed.unit)
+        try:
+            self.kept.keep(sealed.address, blob)
+        except (StoreFullError, OSError) as error:
+            unkept.append(str(error))
         return blob
 
 
-def _sealed(unit: Unit) -> SealedInput:
+def _sealed(unit_id: bytes, unit: Unit, use: InputUse) -> SealedInput:
     """What the customer of a unit sealed."""
     terms, racers = unit.terms, tuple(racer.owner for racer in unit.racers)
-    return SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers, content_max(terms.requests))
+    most = content_max(terms.requests)
+    return SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers, most, unit_id, use)
 
 
 def _asked(opened: Opened) -> UnitInput:

@@ -157,7 +157,7 @@ async def _own_parts(
                 chain=chain,
                 journal=journal,
                 workshop=workshop,
-                inputs=Inputs(identity, chain, blobs, store),
+                inputs=Inputs(identity, chain, blobs, store, LogTelemetry()),
                 store=store,
                 blobs=blobs,
                 telemetry=LogTelemetry(),

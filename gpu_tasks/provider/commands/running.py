@@ -14,6 +14,7 @@ import click
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.broadcasting import BrokerOptions, broker_options
@@ -36,6 +37,7 @@ from gpu_tasks.provider.commands.options import (
 from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.chain_process import chains_with
+from gpu_tasks.provider.execution.containers.spec import MIB
 from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import is_known, is_possible
@@ -60,6 +62,13 @@ from wallet.verified import Warn
 @click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
 @click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
 @click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
+@click.option(
+    "--input-mib",
+    type=click.IntRange(0),
+    default=Quota().input_bytes_max // MIB,
+    show_default=True,
+    help="MiB of disk for copies of inputs that are worked on.",
+)
 @sandbox_option
 @engine_option
 @broker_options
@@ -67,7 +76,8 @@ from wallet.verified import Warn
 @click.pass_obj
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
-    blob_host: str, blob_port: int | None, wish: str, engine_address: str, keep_paused: bool, broker: BrokerOptions,
+    blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str, keep_paused: bool,
+    broker: BrokerOptions,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
 
@@ -94,8 +104,9 @@ def run(
             if containers.why_not:
                 word = "problem" if offers_containers(offered) else "why"
                 log.tell("no_containers", **{word: containers.why_not})
+            quota = Quota(input_bytes_max=input_mib * MIB)
             settings = Settings(
-                options.base_path, blob_host, port, keep_paused=keep_paused, engine=containers.engine,
+                options.base_path, blob_host, port, quota, keep_paused=keep_paused, engine=containers.engine,
                 why_no_engine=containers.why_not, make_chains=chains_with(backend),
             )  # fmt: skip
             broadcast = broker.broadcast(identity, workshop, partial(_tell_broker, log), private=chain.is_development)

@@ -45,6 +45,11 @@ class Case:
         """How the journal names it: a unit has one case an attempt, and that each kind of bench once."""
         return self.unit_id, case_number(self.unit.attempt, self.seat.bench)
 
+    @property
+    def posted_as(self) -> bytes:
+        """The unit whose input is looked at."""
+        return self.unit_id
+
 
 @dataclass(frozen=True, slots=True)
 class DisputedLeaf(Case):

@@ -7,15 +7,17 @@ an auditor that cannot have the input says nothing, which costs a fee at most. W
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.market.leaf_checks.checks import LeafStage
+from gpu_tasks.market.leaf_checks.checks import LeafStage, ShownLeaf
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.leaf_work import (
@@ -42,6 +44,14 @@ class CheckStep(Enum):
     """Where a verdict says that this provider has lied: it knows what it computed."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundByAudit:
+    """What an auditor says of the leaves that were shown."""
+
+    shown: tuple[ShownLeaf, ...]
+    message: StepMessage
+
+
 class CheckDuty:
     """Takes the steps of all checks."""
 
@@ -51,19 +61,21 @@ class CheckDuty:
         self.book: StepBook[CheckStep] = StepBook(parts)
         # apart: hundreds of audits that wait for a device must not keep the own leaves from being shown
         self.audits: StepBook[CheckStep] = StepBook(parts)
+        self._found: dict[StepKey, FoundByAudit] = {}
         self._keys: set[StepKey] = set()
 
     async def step(self, view: View) -> None:
         """Do what all checks ask for now."""
         for book in self.books:
             book.look(view)
-        keys = {(status.unit, len(status.check.drawn)): status for status in view.checks}
+        keys = {_key_of(status): status for status in view.checks}
         for key, status in keys.items():
             step = self._next(status, view.newest)
             book = self.audits if step is CheckStep.SAY else self.book
             if step is not None and book.is_due(key, step):
                 book.tasks.start(key, self._work(step, status))
         for key in self._keys - keys.keys():
+            self._found.pop(key, None)
             for book in self.books:
                 book.forget(key)
         self._keys = set(keys)
@@ -100,24 +112,32 @@ class CheckDuty:
             tell("leaves_not_shown", unit=unit, problem=str(error))
 
     async def _audit(self, status: CheckStatus) -> None:
+        """Say what was found; what this process has found of these leaves is said again, not computed again."""
+        key = _key_of(status)
+        try:
+            found = self._found.get(key)
+            if found is None or found.shown != status.check.shown:
+                found = FoundByAudit(status.check.shown, await self._looked_at(status))
+                self._found[key] = found
+            await self.audits.send(found.message)
+            self.audits.note_sent(key, CheckStep.SAY)
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
+            self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, problem=str(error))
+
+    async def _looked_at(self, status: CheckStatus) -> StepMessage:
         """Compute the leaves that were shown; doubt the first that is another one, else pass."""
         unit, check, identity = status.unit, status.check, self.parts.identity
-        try:
-            posted = await self._posted(unit)
-            form = await self.parts.form_of(posted)
-            asked = await self.parts.inputs.open(posted)
-            indices = [leaf.index for leaf in check.shown]
-            found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
-            wrong = wrong_leaf(check, found)
-            if wrong is None:
-                proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
-                message = StepMessage(LeafChecks.pass_leaves(unit=unit, proof=proof), "leaves_passed", {"unit": unit})
-            else:
-                call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.claim)
-                message = StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
-            await self.audits.send(message)
-        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
-            self.parts.telemetry.tell("leaves_not_computed", unit=unit, problem=str(error))
+        posted = await self._posted(unit)
+        form = await self.parts.form_of(posted)
+        asked = await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
+        indices = [leaf.index for leaf in check.shown]
+        found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
+        wrong = wrong_leaf(check, found)
+        if wrong is None:
+            proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
+            return StepMessage(LeafChecks.pass_leaves(unit=unit, proof=proof), "leaves_passed", {"unit": unit})
+        call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.claim)
+        return StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
 
     async def _appeal(self, status: CheckStatus) -> None:
         unit, case_id = status.unit, status.check.case
@@ -134,3 +154,8 @@ class CheckDuty:
         if status is None:
             raise ChainError("the final chain does not know the unit yet")
         return status.unit
+
+
+def _key_of(status: CheckStatus) -> StepKey:
+    """A check asks for other things from each auditor on."""
+    return status.unit, len(status.check.drawn)

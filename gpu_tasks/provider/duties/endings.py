@@ -80,7 +80,7 @@ async def _declined_well(parts: Parts, status: UnitStatus | None, key: RaceKey) 
     if status is None or status.case is None or status.unit.attempt != key[1]:
         return False
     is_charged = is_found_declining(status.case, parts.identity.stash)
-    return is_charged and await parts.inputs.is_shown_unusable(status.unit)
+    return is_charged and await parts.inputs.is_shown_unusable(key[0], status.unit)
 
 
 def _in_turn(parts: Parts) -> list[tuple[RaceKey, RaceEntry]]:
@@ -163,3 +163,21 @@ def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:
         gross = witness_pay(unit.rules, price)
         return End.WITNESSED, gross - fee(unit.rules, gross)
     return End.UNPAID, 0
+
+
+async def let_inputs_go(parts: Parts, under_way: Collection[bytes]) -> None:
+    """Remove the copies of inputs that no unit of the final chain needs any more; ChainError.
+
+    A unit may be drawn again, judged or checked until then. `under_way` are units of which the newest view has duties.
+    """
+    kept = parts.inputs.kept
+    units = kept.units_in_turn(READS_PER_ROUND_MAX, under_way)
+    kept.release([unit for unit in units if is_over(await parts.chain.final_unit(unit))])
+
+
+def is_over(status: UnitStatus | None) -> bool:
+    """Whether nobody can be asked for anything about a unit any more."""
+    if status is None:
+        return True
+    is_ended = status.unit.state in (UnitState.SETTLED, UnitState.REFUNDED)
+    return is_ended and not status.unit.is_watched and status.case is None

@@ -16,6 +16,7 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.cases import (
@@ -126,7 +127,7 @@ class JudgeDuty:
 
     async def _found(self, case: Case, form: WorkloadForm) -> Statement:
         try:
-            asked = await self.parts.inputs.open(case.unit)
+            asked = await self.parts.inputs.open(case.posted_as, case.unit, InputUse.LOOKED_AT)
             self._without_input.discard(case.key)
             return await self._verdict(case, form, asked)
         except (UnusableInputError, BadRequestError) as error:

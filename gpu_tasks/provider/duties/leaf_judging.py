@@ -33,6 +33,11 @@ class LeafCase(Case):
         """How the journal names it: a case of its own, which has each kind of bench once."""
         return self.unit_id, TASK_CASES + self.seat.bench
 
+    @property
+    def posted_as(self) -> bytes:
+        """The batch whose input is looked at."""
+        return self.batch
+
 
 class LeafJudgeDuty(JudgeDuty):
     """Takes the steps of all cases of checks."""

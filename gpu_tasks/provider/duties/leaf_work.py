@@ -117,4 +117,4 @@ async def _salt_of_input(parts: Parts, unit: bytes) -> bytes:
     posted = await parts.chain.final_unit(unit)
     if posted is None:
         raise ChainError("the final chain does not know the unit yet")
-    return (await parts.inputs.reopen(posted.unit)).salt
+    return (await parts.inputs.reopen(unit, posted.unit)).salt

@@ -17,6 +17,7 @@ from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.parts import Parts
@@ -40,6 +41,9 @@ class RaceDuty:
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
         forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
+        for (unit, _), entry in parts.journal.open_races():
+            if entry.basis is not None:
+                parts.inputs.kept.recall(entry.basis.input_root, InputUse.ANSWERED, unit)
         self._without_input: set[RaceKey] = set()
         self._seen_final: set[RaceKey] = set()
         self.hindered: set[RaceKey] = set()
@@ -124,7 +128,7 @@ class RaceDuty:
         try:
             form = await self.parts.form_of(race.unit)
             self._without_input.add(race.key)
-            asked = await self.parts.inputs.open(race.unit)
+            asked = await self.parts.inputs.open(unit, race.unit, InputUse.ANSWERED)
             self._without_input.discard(race.key)
             result = await self.compute(race, form, asked)
             self._keep(race, basis_of(race.unit, form), result, asked.salt)

@@ -63,6 +63,10 @@ class StepBook(Generic[S]):
         sent_at[step] = self.newest
         return True
 
+    def note_sent(self, key: StepKey, step: S) -> None:
+        """A step that took long to prepare was sent now: it is repeated by that, not by when the work on it began."""
+        self._sent_at.setdefault(key, {})[step] = self.newest
+
     async def send(self, message: StepMessage) -> None:
         """Write down what is about to happen, and hand it to the node; ChainError if it does not take it."""
         if message.intent is not None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
-from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
+from gpu_tasks.provider.blobs.store import BlobKind, BlobStore, Quota, StoreFullError
 
 
 def test_a_blob_is_found_by_its_hash_and_survives_a_restart(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_whatever_comes_the_quota_and_each_share_hold_and_every_byte_is_counted(
         now += later
         with suppress(StoreFullError):
             store.put(bytes(size), is_own=is_own, stranger=stranger, now=now)
-        strangers = [stored for stored in store._blobs.values() if not stored.is_own]
+        strangers = [stored for stored in store._blobs.values() if stored.kind is BlobKind.STRANGERS]
         assert store.bytes_stored == sum(stored.size for stored in strangers) <= 100
         assert len(strangers) <= 8
         for who in ("1.2.3.4", "5.6.7.8"):

@@ -1,6 +1,5 @@
 """Checks of batches by daemons: leaves are shown and audited without anybody's help, and a liar loses."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checked_village import ASKED, play, racers_of, until_checked
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import leaves_of
 from gpu_tasks.batches.sum_tree import leaf_path, totals_of
@@ -20,7 +20,6 @@ from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import LEAF_FEE, CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import (
     AuditorDrawn,
-    LeafCheckEnded,
     LeafDoubted,
     LeavesPassed,
     LeavesShown,
@@ -34,33 +33,7 @@ from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.outcomes import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
 from runtime.pallets.staking.trust_lock import Paid
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
-
-SIZE = 8
-ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]
-NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
-
-
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]], size: int = SIZE, **numbers: Any) -> None:
-    async def main() -> None:
-        chain = MarketChain(named_keys(size), [], {**NUMBERS, **numbers})
-        async with Village(folder, size, chain=chain) as village:
-            await scene(village)
-
-    asyncio.run(asyncio.wait_for(main(), 120))
-
-
-async def until_checked(village: Village, unit: bytes, each_block: Callable[[], None] = lambda: None) -> CheckOutcome:
-    """Blocks, and a step of everybody after each, until the check of a batch is over."""
-    for _ in range(300):
-        village.node.block()
-        each_block()
-        for miner in list(village.miners):
-            await miner.step()
-        ended = [event for event in village.node.chain.happened(LeafCheckEnded) if event.unit == unit]
-        if ended:
-            return CheckOutcome(ended[0].outcome)
-    raise AssertionError("a check without end")
+from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH
 
 
 class FullTasks(KeyedTasks):
@@ -69,12 +42,6 @@ class FullTasks(KeyedTasks):
     def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
         """Nothing more."""
         work.close()
-
-
-def racers_of(village: Village, unit: bytes) -> list[Miner]:
-    status = village.node.api().unit(unit)
-    assert status is not None
-    return [village.miner(racer.owner) for racer in status.unit.racers]
 
 
 def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_answered(tmp_path: Path) -> None:
@@ -135,51 +102,6 @@ def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leav
         assert await until_checked(village, unit, sweep) is CheckOutcome.PASSED
         assert settled
         assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, scene)
-
-
-def without_salts(village: Village) -> None:
-    """Daemons whose journals were written before salts stood in them."""
-    for miner in village.miners:
-        for entry in miner.daemon.parts.journal.races.values():
-            entry.input_salt = None
-
-
-async def until_settled(village: Village, unit: bytes) -> None:
-    while (status := village.node.api().unit(unit)) is None or status.unit.state is not UnitState.SETTLED:
-        village.node.block()
-        for miner in list(village.miners):
-            await miner.step()
-
-
-@pytest.mark.parametrize("is_old", [False, True])
-@pytest.mark.parametrize("is_restarted", [False, True])
-def test_leaves_are_shown_from_the_journal_alone(tmp_path: Path, *, is_restarted: bool, is_old: bool) -> None:
-    """The input is nowhere any more, by its customer's will or for want of room; an older journal has no salt."""
-
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        await until_settled(village, unit)
-        for miner in village.miners:
-            miner.daemon.parts.store.sweep(time.time() + 2 * Quota().life_seconds)
-        for miner in racers_of(village, unit) if is_restarted else []:
-            await village.restart(miner)
-        if is_old:
-            without_salts(village)
-        outcome = await until_checked(village, unit)
-        assert outcome is (CheckOutcome.WITHHELD if is_old else CheckOutcome.UNLOOKED), "no auditor has the input"
-        assert len(village.node.chain.happened(LeavesShown)) == (not is_old)
-        assert bool(village.node.chain.happened(ProviderSlashed)) == is_old
-
-    play(tmp_path, scene)
-
-
-def test_an_older_journal_has_the_salt_fetched_with_the_input(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        assert await until_checked(village, unit, lambda: without_salts(village)) is CheckOutcome.PASSED
-        assert len(village.node.chain.happened(LeavesShown)) == 1
 
     play(tmp_path, scene)
 

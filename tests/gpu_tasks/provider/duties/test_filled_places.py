@@ -12,7 +12,7 @@ from gpu_tasks.provider.journal.records import End
 from provider_chain import Miner, Village, play
 
 
-async def cannot_open(_: object) -> None:
+async def cannot_open(*_: object) -> None:
     """Its disk gave another key back than was registered, say."""
     raise UnusableInputError("no box of this input opens with this key")
 

@@ -13,7 +13,7 @@ from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, LARGE_CONTENT_BYTES_MAX, a
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.inference.events import RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.units import Refund, UnitState
-from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.blobs.store import BlobKind, BlobStore
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village, play
 
 BIG = b"no request".ljust(60_000)
@@ -102,5 +102,5 @@ async def _stored(village: Village, blobs: Sequence[bytes]) -> None:
 
 
 def _own(store: BlobStore) -> list[str]:
-    """What a provider keeps as its own."""
-    return [name for name, stored in store._blobs.items() if stored.is_own]
+    """What a provider keeps that nobody brought to it."""
+    return [name for name, stored in store._blobs.items() if stored.kind is not BlobKind.STRANGERS]

@@ -37,6 +37,18 @@ def test_a_step_is_not_repeated_while_the_final_block_is_older_than_it() -> None
     assert due == [10, 10 + 6 + RESEND_BLOCKS]
 
 
+def test_a_step_that_took_long_to_prepare_is_repeated_by_when_it_was_sent() -> None:
+    book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
+    due = []
+    for height in range(10, 24):
+        book.look(View(height, ()))
+        if book.is_due(KEY, RaceStep.COMMIT):
+            due.append(height)
+        if height == 15:
+            book.note_sent(KEY, RaceStep.COMMIT)
+    assert due == [10, 13, 15 + RESEND_BLOCKS, 15 + 2 * RESEND_BLOCKS]
+
+
 def test_what_an_earlier_process_sent_gets_its_time() -> None:
     book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
     book.look(View(10, ()))
