@@ -77,6 +77,8 @@ class KeptInputs:
 
     def release(self, over: Collection[bytes]) -> None:
         """These units need no input any more."""
+        if not self._kept:
+            return
         there = self._store.inputs
         for root, kept in list(self._kept.items()):
             was_for_units = bool(kept.units)
