@@ -16,6 +16,7 @@ In reading order:
 * `refunds`: why a unit ended without a result
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
+* `leaf_ends`: what became of a check of leaves, or of racers who differed, once that is over
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
 * `picture_record`: which units are the tiles of a picture, on the disk
