@@ -16,7 +16,6 @@ In reading order:
 * `refunds`: why a unit ended without a result
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
-* `leaf_ends`: what became of a check of leaves, or of racers who differed, once that is over
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
 * `picture_record`: which units are the tiles of a picture, on the disk
@@ -32,7 +31,7 @@ In reading order:
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs
-* `events`: the market's events as they become final, in sentences and as rows
+* `events`: the market's events as they become final, in sentences and as rows; what became of a check that is over
 * `commands`: the commands of `ogpu`: about units, about tasks, about services, and how one is sent
 * `cli`: `ogpu`, and the options before its commands
 """

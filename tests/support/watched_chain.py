@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.encoding.types import Finalization
 from runtime.pallets.balances import Balances
-from runtime.pallets.system import EventRecord
+from runtime.pallets.system import EventRecord, System
 from runtime.state.overlay import Memory
 from scripts.chains.market_chain import MarketChain, hash_of
 from wallet.rpc import RpcError
@@ -21,11 +21,16 @@ class WatchedChain(MarketChain):
         super().__post_init__()
         self.states = {0: self.state}
         self.told: dict[int, list[Any]] = {}
+        self.changed: dict[int, dict[bytes, bytes | None]] = {}
+        """What each block wrote, its events among it, as a node keeps it."""
 
     def block(self, *steps: Any, **named: Any) -> Any:
         """One more block."""
         bound = super().block(*steps, **named)
         self.states[self.height], self.told[self.height] = self.state, self.events
+        events = self.runtime.item(System.event_records)
+        records = events.value_codec.encode(tuple(EventRecord(Finalization(), event) for event in self.events))
+        self.changed[self.height] = {**bound.overlay.changes(), events.key(): records}
         return bound
 
     def owned(self, account: bytes, height: int) -> int:

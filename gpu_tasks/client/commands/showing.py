@@ -12,8 +12,8 @@ import click
 from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
 from gpu_tasks.client.costs.spent import SpentMoney
+from gpu_tasks.client.events.leaf_ends import CheckEnd, dispute_ended, leaves_ended, lost_by
 from gpu_tasks.client.hearings import why_heard
-from gpu_tasks.client.leaf_ends import CheckEnd, dispute_ended, leaves_ended, lost_by
 from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import progress

@@ -17,7 +17,7 @@ from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.writing import LineAnswer, UnitPlace
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.file_runs.answers import FileAnswers
-from gpu_tasks.client.file_runs.looking_back import market_reads
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
 from played_node import growing, has_begun, served
 

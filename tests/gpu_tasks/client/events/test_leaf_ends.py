@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.leaf_ends import (
+from gpu_tasks.client.events.leaf_ends import (
     NOT_SHOWN,
     CheckEnd,
     check_end,

@@ -75,7 +75,7 @@ class CheckEnd:
             CheckOutcome.PASSED: self._passed,
             CheckOutcome.UNLOOKED: self._unlooked,
             CheckOutcome.REFUTED: self._refuted,
-            CheckOutcome.WITHHELD: lambda: "who answered did not show the leaves that were drawn",
+            CheckOutcome.WITHHELD: self._withheld,
         }[self.told.outcome]()
         silent = f"{_names(self.check.silent)} said nothing" if self.check.silent else ""
         return "; ".join(
@@ -110,6 +110,9 @@ class CheckEnd:
         assert self.check.doubt is not None, "a leaf was doubted"
         by = "a court" if self.case is not None and self.case.outcome in BY_COURT else "judges"
         return f"leaf {self.check.doubt.shown.index} is wrong, as {by} found after {self._doubter()} had doubted it"
+
+    def _withheld(self) -> str:
+        return "who answered did not show the leaves that were drawn"
 
     def _not_upheld(self) -> str:
         """Of a leaf that was doubted in vain."""
