@@ -174,6 +174,7 @@ class Node:
             self.pools.heartbeats,
             self.pools.evidence,
             self.monitoring.figures,
+            self.monitoring.checks,
             *(() if self.duty is None else self.duty.listeners),
         )
         return Loop(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -28,6 +28,9 @@ FIGURES = {
     "pool": "ready",
     "units": "units",
     "attested": "attested",
+    "checks": "open_checks",
+    "wrong": "found_wrong",
+    "disputes": "open_disputes",
     "stake": "stake",
     "seat": "seat",
     "next": "next_seat",
@@ -35,7 +38,9 @@ FIGURES = {
 """Columns of the table, and what of a node's status they show."""
 PROCESS_COLUMNS, LAST_COLUMNS = ("node", "state", "provider"), ("restarts", "rpc")
 FIRST_FIGURES = ("accepted", "final", "peers")
-"""Beside a node's state where the table is two."""
+"""Beside a node's state where the table is three."""
+CHECK_FIGURES = ("checks", "wrong", "disputes")
+"""In the last of these."""
 WIDTH_MEASURED = 10_000
 
 
@@ -61,6 +66,28 @@ class MemberStatus:
     queue: int  # its place among those that have no seat and none in the next epoch, by stake; 0: it does not wait
     starts_at: int  # Unix time of the process's start; 0 while it does not answer
     rpc: str
+    checks: dict[str, int] = field(default_factory=dict)
+    """Of batches by their leaves, that go on: how many, by what they wait for."""
+    checks_ended: dict[str, int] = field(default_factory=dict)
+    """Since the start of the process, by how."""
+    disputes: dict[str, int] = field(default_factory=dict)
+    """Of racers who differ: the same."""
+    disputes_ended: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def open_checks(self) -> int:
+        """All that go on."""
+        return sum(self.checks.values())
+
+    @property
+    def found_wrong(self) -> int:
+        """Batches whose leaves were found wrong, or were not shown, since the start of the process."""
+        return self.checks_ended.get("refuted", 0) + self.checks_ended.get("withheld", 0)
+
+    @property
+    def open_disputes(self) -> int:
+        """All that go on."""
+        return sum(self.disputes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +137,16 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
         queue=0,
         starts_at=figures.get("substrate_process_start_time_seconds", 0),
         rpc=member.rpc_url,
+        checks=_by_label(figures, "ogpu_leaf_checks"),
+        checks_ended=_by_label(figures, "ogpu_leaf_checks_ended_total"),
+        disputes=_by_label(figures, "ogpu_leaf_disputes"),
+        disputes_ended=_by_label(figures, "ogpu_leaf_disputes_ended_total"),
     )
+
+
+def _by_label(figures: dict[str, int], name: str) -> dict[str, int]:
+    """A figure that has one value for each status, or outcome."""
+    return {key.partition("/")[2]: value for key, value in figures.items() if key.startswith(f"{name}/")}
 
 
 def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
@@ -122,7 +158,7 @@ def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
 
 
 async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[str, int]:
-    """The figures of a node by name, `name/status` where there is a status; empty when it does not answer."""
+    """The figures of a node by name, `name/status` where there is a status or an outcome; empty without an answer."""
     try:
         async with session.get(f"http://127.0.0.1:{member.ports.metrics}/metrics") as answer:
             text = await answer.text()
@@ -131,7 +167,7 @@ async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[s
     found = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            status = sample.labels.get("status")
+            status = sample.labels.get("status") or sample.labels.get("outcome")
             found[f"{sample.name}/{status}" if status else sample.name] = int(sample.value)
     return found
 
@@ -153,7 +189,7 @@ def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) ->
 
 @dataclass(frozen=True, slots=True)
 class StatusTable:
-    """For people: one table where the console is wide enough for it, else two, for a port that is cut off is none."""
+    """For people: one table where the console is wide enough for it, else three, for a port that is cut off is none."""
 
     standing: list[MemberStatus]
     beside: dict[str, MemberProcesses]
@@ -166,7 +202,9 @@ class StatusTable:
             yield whole
             return
         yield self._table(self.title, (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"))
-        yield self._table(None, ("node", *(name for name in FIGURES if name not in FIRST_FIGURES), "restarts"))
+        elsewhere = (*FIRST_FIGURES, *CHECK_FIGURES)
+        yield self._table(None, ("node", *(name for name in FIGURES if name not in elsewhere), "restarts"))
+        yield self._table(None, ("node", *CHECK_FIGURES))
 
     def _table(self, title: str | None, columns: Sequence[str]) -> Table:
         table = Table(title=title, title_justify="left")

@@ -31,7 +31,7 @@ In reading order:
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs
-* `events`: the market's events as they become final, in sentences and as rows
+* `events`: the market's events as they become final, in sentences and as rows; what became of a check that is over
 * `commands`: the commands of `ogpu`: about units, about tasks, about services, and how one is sent
 * `cli`: `ogpu`, and the options before its commands
 """

@@ -58,7 +58,7 @@ async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[
             paid.append(UnitPayment(_unnamed(unit), None, rest, unit.customer))
         return paid, unit.refund in (Refund.CANCELLED, Refund.EXPIRED)
     aside = _for_the_auditor(unit) if paid and ending.case is None else []
-    return [*paid, *aside, *_of_case(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
+    return [*paid, *aside, *case_payments(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
 
 
 def _by_record(unit: Unit) -> list[UnitPayment]:
@@ -94,7 +94,8 @@ def _unnamed(unit: Unit) -> str:
     return "burned" if unit.refund is Refund.CANCELLED else "judges, or burned"
 
 
-def _of_case(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> list[UnitPayment]:
+def case_payments(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> list[UnitPayment]:
+    """What a case about a unit, or about its leaves, moved."""
     roles = {unit.customer: "the customer, its price back"}
     if case is not None and case.appeal is not None:
         roles[case.appeal.appellant] = "appellant"

@@ -136,21 +136,31 @@ async def paid_output(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
 ) -> PaidOutput:
     """The bytes that a settled unit was paid for, fetched, opened and checked; ResultError, with what to do next."""
-    if unit.state is not UnitState.SETTLED or unit.output_root is None:
-        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
-    if unit.is_refuted:
-        raise ResultError("an audit found its result wrong, and the price came back: post it again")
-    if unit.customer != key.account:
-        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
+    _require_result(unit, key)
     providers = await market_reads.providers(client, at)
     asked = await _input(blobs, key, unit, endpoints_of(providers))
     form = await _form_of(client, unit, at)
+    outcomes = await outcomes_served(client, blobs, key, unit_id, unit, asked.salt, providers)
+    return PaidOutput(_requests(asked, unit), outcomes, form, asked.salt)
+
+
+async def salt_of(blobs: BlobClient, key: Keypair, unit: Unit, providers: dict[bytes, Provider]) -> bytes:
+    """Of the input of a settled unit: with it what is served is checked, so the input is fetched once; ResultError."""
+    _require_result(unit, key)
+    return (await _input(blobs, key, unit, endpoints_of(providers))).salt
+
+
+async def outcomes_served(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, salt: bytes,
+    providers: dict[bytes, Provider],
+) -> tuple[BatchOutcome, ...]:  # fmt: skip
+    """What a settled unit was paid for, of whichever of its racers serves it; ResultError where none does now."""
 
     async def served(blob: bytes, endpoint: str) -> UnitOutput | None:
         content = await _fetched(blobs, SealKey.of(key), blob, endpoint)
         if content is None:
             return None
-        output = read_output(client.genesis_hash, unit_id, asked.salt, content, unit.terms.requests)
+        output = read_output(client.genesis_hash, unit_id, salt, content, unit.terms.requests)
         # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
         return output if output is not None and output.root == unit.output_root else None
 
@@ -158,7 +168,17 @@ async def paid_output(
     found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
     if not found:
         raise ResultError("no provider serves the output that was paid for now; try again later")
-    return PaidOutput(_requests(asked, unit), found[0].outcomes, form, asked.salt)
+    return found[0].outcomes
+
+
+def _require_result(unit: Unit, key: Keypair) -> None:
+    """ResultError for a unit that has no result, or none that the key opens."""
+    if unit.state is not UnitState.SETTLED or unit.output_root is None:
+        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
+    if unit.is_refuted:
+        raise ResultError("an audit found its result wrong, and the price came back: post it again")
+    if unit.customer != key.account:
+        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
 
 
 def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from gpu_tasks.client.results import (
 from gpu_tasks.client.waiting import MarketView, look, why_queued
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.side_by_side import all_side_by_side
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
@@ -93,13 +94,11 @@ async def _changes(
         units = await market_reads.units(client, waiting, final)
         view = await look(client, units, final)
         changed = []
-        turn = asyncio.Semaphore(ROWS_AT_ONCE)
-        found = await asyncio.gather(
-            *(
-                _in_turn(turn, partial(row_of, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final))
-                for unit_id, unit in zip(waiting, units, strict=True)
-            )
-        )
+        looks = [
+            partial(row_of, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final)
+            for unit_id, unit in zip(waiting, units, strict=True)
+        ]
+        found = await all_side_by_side(looks, at_once=ROWS_AT_ONCE)
         for unit_id, unit, row in zip(list(waiting), units, found, strict=True):
             if unit is not None and not is_open(unit):
                 ended[unit_id] = await spent.of(unit_id, unit)
@@ -127,11 +126,6 @@ async def moments(client: ChainClient) -> AsyncIterator[None]:
                     await anext(heads)
                 yield
         yield
-
-
-async def _in_turn(turn: asyncio.Semaphore, look_at: Callable[[], Awaitable[Row]]) -> Row:
-    async with turn:
-        return await look_at()
 
 
 async def row_of(

@@ -1,4 +1,4 @@
-"""Trying several at once: whoever is slow is overtaken, and the whole has one deadline."""
+"""Several at once: tries of which whoever is slow is overtaken, with one deadline; and jobs that all have to end."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ AT_ONCE_MAX = 8
 
 T = TypeVar("T")
 Trying = Callable[[], Coroutine[Any, Any, T | None]]
+Job = Callable[[], Coroutine[Any, Any, T]]
 
 
 async def side_by_side(
@@ -37,6 +38,23 @@ async def side_by_side(
             overtaking += not done
             found += [result for task in done if (result := task.result()) is not None]
         return found[:wanted]
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def all_side_by_side(jobs: Iterable[Job[T]], *, at_once: int) -> list[T]:
+    """What each gives, in their order, at most so many at once; where one fails the others are cancelled."""
+    turn = asyncio.Semaphore(at_once)
+
+    async def in_turn(job: Job[T]) -> T:
+        async with turn:
+            return await job()
+
+    running = [asyncio.create_task(in_turn(job)) for job in jobs]
+    try:
+        return await asyncio.gather(*running)
     finally:
         for task in running:
             task.cancel()

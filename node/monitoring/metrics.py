@@ -9,9 +9,17 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gpu_tasks.market.leaf_checks.checks import CheckOutcome
+
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 FULL_NODE = 1  # Substrate's numbers for roles
 AUTHORITY = 4
+CHECK_STATUSES = ("draw", "leaves", "auditor", "audit", "court", "customer")
+"""What a check of a batch waits for: leaves to be drawn, or shown; an auditor; whether the courts look at what that
+passed with; judges of a leaf; whether its customer disputes one."""
+DISPUTE_STATUSES = ("trees", "judges")
+"""What racers who differ wait for: that each side shows its tree, or judges of the leaf in which they differ."""
+DISPUTE_OUTCOMES = ("settled", "redrawn", "refunded")
 
 
 class Metrics:
@@ -29,6 +37,9 @@ class Metrics:
 
         def counter(name_: str, text: str) -> Counter:
             return Counter(name_, text, ["chain"], registry=self.registry).labels(**chain)
+
+        def ends(name_: str, text: str) -> Counter:
+            return Counter(name_, text, ["chain", "outcome"], registry=self.registry)
 
         height = gauge("substrate_block_height", "Height of the best, the final and the highest known block", "status")
         self.best_height = height.labels(status="best", **chain)
@@ -55,6 +66,16 @@ class Metrics:
         self.abstained = gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node").labels(**chain)
         self.penalties = gauge("ogpu_penalties", "Messages that no honest peer sends").labels(**chain)
         self.open_units = gauge("ogpu_open_units", "Inference units in work").labels(**chain)
+        checks = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by what they wait for", "status")
+        self.checks = {status: checks.labels(status=status, **chain) for status in CHECK_STATUSES}
+        disputes = gauge("ogpu_leaf_disputes", "Batches whose racers differ, by what they wait for", "status")
+        self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
+        checks_ended = ends("ogpu_leaf_checks_ended", "Checks that ended since the start, by how")
+        self.checks_ended = {
+            outcome: checks_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in CheckOutcome
+        }
+        disputes_ended = ends("ogpu_leaf_disputes_ended", "Disputes of racers that ended since the start, by how")
+        self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
         self.open_tasks = gauge("ogpu_open_tasks", "Tasks that hold money of their customers").labels(**chain)
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
         self.seat = gauge("ogpu_seat", "What this node's seat weighs, in oGPU; 0 without one").labels(**chain)

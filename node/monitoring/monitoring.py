@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from node.clock import Clock
 from node.config import Config
 from node.feed.view import NodeView
+from node.monitoring.check_figures import CheckFigures
 from node.monitoring.figures import Figures
 from node.monitoring.gauges import read_gauges
 from node.monitoring.metrics import Metrics
@@ -23,6 +24,7 @@ class Monitoring:
     view: NodeView
     metrics: Metrics
     figures: Figures
+    checks: CheckFigures
     status_line: StatusLine
     polls: PollLog
 
@@ -47,5 +49,11 @@ def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitorin
         return {} if epoch is None else view.network.proofs.stashes(epoch.validators)
 
     figures = Figures(view.chain, view.machine, metrics, clock)
-    line = StatusLine(view, clock)
-    return Monitoring(view=view, metrics=metrics, figures=figures, status_line=line, polls=PollLog(stashes))
+    return Monitoring(
+        view=view,
+        metrics=metrics,
+        figures=figures,
+        checks=CheckFigures(view.chain, metrics),
+        status_line=StatusLine(view, clock),
+        polls=PollLog(stashes),
+    )

@@ -17,7 +17,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -89,6 +89,8 @@ class BatchRecord:
     """Grains, for taking units back."""
     written: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The units whose results are in the files: how many of their requests were answered, and how many failed."""
+    refuted: dict[int, int] = field(default_factory=dict)
+    """The units whose answers were written before their result was found wrong: how many these were."""
     ends: FileEnds = field(default_factory=FileEnds)
     stopped: str | None = None
     """Why nothing more is posted: `cancelled` or `expired`."""
@@ -169,6 +171,12 @@ class BatchRecord:
         ended, (paid, returned) = [ends.output, ends.errors], paid_and_returned
         money = {"paid": paid, "returned": returned}
         self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **money, "at": _now()})
+
+    def note_refuted(self, unit: int, ends: FileEnds, paid_and_returned: tuple[int, int]) -> None:
+        """What a unit was answered is found wrong, as the file of errors says now; so much is paid and back in all."""
+        paid, returned = paid_and_returned
+        money = {"paid": paid, "returned": returned}
+        self._add({"refuted": unit, "ends": [ends.output, ends.errors], **money, "at": _now()})
 
     def note_fee(self, fee: int) -> None:
         """So many grains were paid for taking units back."""
@@ -272,6 +280,8 @@ class BatchRecord:
         elif "written" in entry:
             self._apply_written(int(entry["written"]), entry)
             self.times["written"] = at
+        elif "refuted" in entry:
+            self._apply_refuted(int(entry["refuted"]), entry)
         elif "fee" in entry:
             self.fees_beside += int(entry["fee"])
         elif "ended" in entry:
@@ -293,18 +303,28 @@ class BatchRecord:
             int(entry.get("locked", 0)), int(entry.get("prepaid", 0)), None if fees is None else int(fees)
         )
 
-    def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
+    def _apply_refuted(self, unit: int, entry: Mapping[str, Any]) -> None:
+        answered, failed = self.written.get(unit, (0, 0))
+        _check(answered > 0 and unit in self.posted, f"unit {unit} was found wrong, and not answered")
+        self._apply_ends(entry)
+        self.refuted[unit], self.written[unit] = answered, (0, answered + failed)
+        self.sums[unit] = replace(self.sums[unit], paid=int(entry["paid"]), returned=int(entry["returned"]))
+
+    def _apply_ends(self, entry: Mapping[str, Any]) -> None:
         output, errors = (int(end) for end in entry["ends"])
+        _check(output >= self.ends.output and errors >= self.ends.errors, "the files became shorter")
+        self.ends = FileEnds(output, errors)
+
+    def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
         assert self.plan is not None, "looked at by `_apply`"
         is_given_up = self.stopped is not None and 0 <= unit < len(self.plan.units)
         _check(unit in self.posted or is_given_up, f"unit {unit} was written, and not posted")
         _check(unit not in self.written, f"unit {unit} was written twice")
-        _check(output >= self.ends.output and errors >= self.ends.errors, "the files became shorter")
+        self._apply_ends(entry)
         self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
         if unit in self.sums:
             ended = UnitSums(paid=int(entry.get("paid", 0)), returned=int(entry.get("returned", 0)))
             self.sums[unit] += ended
-        self.ends = FileEnds(output, errors)
 
 
 def journal_of(folder: Path, *identity: bytes) -> Path:

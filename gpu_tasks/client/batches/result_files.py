@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -61,10 +61,20 @@ class ResultFiles:
         for descriptor in self._descriptors:
             os.close(descriptor)
 
+    def results(self) -> Iterator[bytes]:
+        """The lines of results so far."""
+        return _read_lines(self._descriptors[0])
+
     def add(self, results: Sequence[bytes], errors: Sequence[bytes]) -> FileEnds:
         """Write lines to both; where they end, once that is on the disk. ResultFilesError: the record keeps the old."""
         output, second = self._descriptors
         return FileEnds(_add(output, self.output, results), _add(second, self.errors, errors))
+
+
+def _read_lines(descriptor: int) -> Iterator[bytes]:
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
+        stream.seek(0)
+        yield from stream
 
 
 def _open(path: Path, end: int | None) -> int:

@@ -4,6 +4,7 @@ Always: a line depends on nothing but what is given, so that writing it again gi
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from runtime.cryptography.hashing import blake2_256
 EXPIRED = "batch_expired"
 CANCELLED = "batch_cancelled"
 FAILED = "request_failed"
+REFUTED = "answer_refuted"
 _STOPPED = {
     EXPIRED: "This request could not be executed before the batch ended.",
     CANCELLED: "This request was cancelled before it was executed.",
@@ -96,6 +98,23 @@ class LineWriter:
     def failed(self, line: BatchLine, place: UnitPlace, why: str) -> bytes:
         """A line of the error file: its unit ended without a result."""
         return self._error(line, place.name("batch_req_"), FAILED, why)
+
+    def refuted(self, line: BatchLine, place: UnitPlace) -> bytes:
+        """A line of the error file: it was answered, and the result of its unit was found wrong after that."""
+        why = (
+            "The result of its unit was found wrong after this was answered, and the price came back: do not rely on "
+            "the answer in the file of results. To ask once more, name another --out."
+        )
+        return self._error(line, place.name("batch_req_"), REFUTED, why)
+
+    def name_of(self, line: BatchLine, place: UnitPlace) -> str:
+        """By what the line of the file of results is told apart that answers it."""
+        return place.name("batch_req_") if self.form is FileForm.OPENAI else str(line.number)
+
+    @staticmethod
+    def name_in(row: Mapping[str, Any]) -> str:
+        """The same, of a line of that file, whichever form it has."""
+        return str(row["index"] if "index" in row else row["id"])
 
     def stopped(self, line: BatchLine, code: str) -> bytes:
         """A line of the error file: the run was cancelled, or its time was up, before an answer came."""

@@ -1,4 +1,7 @@
-"""`show`: what the chain says of a unit, whosever it is: how it stands, who raced, why it ended, who was paid what."""
+"""`show`: what the chain says of a unit, whosever it is: how it stands, who raced, why it ended, who was paid what.
+
+Of a check of its leaves, and of racers who differed, also once that is over.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import click
 from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
 from gpu_tasks.client.costs.spent import SpentMoney
+from gpu_tasks.client.events.leaf_ends import CheckEnd, dispute_ended, leaves_ended, lost_by
 from gpu_tasks.client.hearings import why_heard
 from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.refunds import why_refunded
@@ -20,7 +24,7 @@ from wallet.client import ChainClient
 from wallet.output import Account, Grains
 from wallet.session import WalletSession
 
-RACERS = ("racer", "device", "answer", "collateral")
+RACERS = ("racer", "device", "answer", "collateral", "lost")
 PAYMENTS = ("to", "account", "amount", "out_of")
 NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final blocks only"
 
@@ -29,14 +33,16 @@ NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final b
 @click.argument("unit")
 @click.pass_obj
 def show(session: WalletSession, unit: str) -> None:
-    """Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid what."""
+    """Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid and who lost what."""
 
     async def body(client: ChainClient) -> None:
         unit_id = unit_id_of_text(unit)
         final = await client.finalized()
         found = await known_unit(client, unit_id, final)
-        facts = await _facts(client, unit_id, found, final)
-        racers = [_racer_row(racer) for racer in found.racers]
+        leaves, end = await _leaves(client, unit_id, found, final)
+        facts = await _facts(client, unit_id, found, final, leaves)
+        racers = [_racer_row(found, racer) for racer in found.racers]
+        moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
         paid: list[UnitPayment] = []
         if not is_open(found):
             paid, is_all = await payments_of(client, unit_id, found)
@@ -44,23 +50,27 @@ def show(session: WalletSession, unit: str) -> None:
         rows = [_payment_row(payment) for payment in paid]
         output = session.output
         if output.as_json:
-            output.facts(facts | {"race": racers, "payments": rows})
+            check = None if end is None else end.facts() | {"payments": moved}
+            output.facts(facts | {"race": racers, "payments": rows, "check": check})
             return
         output.facts({name: value for name, value in facts.items() if value is not None})
         if racers:
             output.rows("Racers", RACERS, racers)
         if rows:
             output.rows("Who was paid", PAYMENTS, rows)
+        if moved:
+            output.rows("What the end of its check moved", PAYMENTS, moved)
 
     session.run(body)
 
 
-async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> dict[str, Any]:
+async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, leaves: str | None) -> dict[str, Any]:
     return {
         "unit": unit_id,
         "state": progress(unit),
         "why": await _why(client, unit_id, unit, final),
-        "leaves": await _leaves(client, unit_id, unit, final),
+        "dispute": await dispute_ended(client, unit_id, unit),
+        "leaves": leaves,
         "refund": None if unit.refund is None else unit.refund.name.lower(),
         "customer": Account(unit.customer),
         "service": unit.service,
@@ -85,13 +95,17 @@ async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) ->
     return None if view is None else why_queued(unit, view)
 
 
-async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
-    """How far the check of a settled batch is."""
-    check = await market_reads.check(client, unit_id, final) if unit.is_watched and unit.leaf_audit_ppm else None
-    return None if check is None else why_checked(check)
+async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str | None, CheckEnd | None]:
+    """How far the check of a settled batch is, or what became of it."""
+    if unit.state is not UnitState.SETTLED or not unit.leaf_audit_ppm:
+        return None, None
+    if not unit.is_watched:
+        return await leaves_ended(client, unit_id, unit, final)
+    check = await market_reads.check(client, unit_id, final)
+    return None if check is None else why_checked(check), None
 
 
-def _racer_row(racer: Racer) -> dict[str, Any]:
+def _racer_row(unit: Unit, racer: Racer) -> dict[str, Any]:
     said = "committed" if racer.commitment is not None else "nothing yet"
     said = "declined" if racer.has_declined else said
     answer = said if racer.reveal is None else "0x" + racer.reveal.output_root.hex()
@@ -100,6 +114,7 @@ def _racer_row(racer: Racer) -> dict[str, Any]:
         "device": racer.device,
         "answer": answer,
         "collateral": Grains(racer.collateral),
+        "lost": Grains(lost_by(unit, racer)),
     }
 
 

@@ -6,4 +6,5 @@ In reading order:
 * `telling`: an event as a sentence and as a row
 * `concerning`: whose events they are
 * `following`: block after block, over connections that break
+* `leaf_ends`: what became of a check of leaves, or of racers who differed, once that is over
 """

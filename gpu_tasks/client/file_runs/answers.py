@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gpu_tasks.batches.outcomes import Completed
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
+from gpu_tasks.client.file_runs.fetching import FETCHED_AT_ONCE, PaidOutcomes
 from gpu_tasks.client.file_runs.plan import FilePlan
 from gpu_tasks.client.file_runs.standing import standing_of
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
-from gpu_tasks.client.results import ResultError, paid_output
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.side_by_side import all_side_by_side
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
-TRIES = 20
-"""How many final blocks an output is asked for, before it is left for the next run."""
 FORGOTTEN = "the chain has forgotten this unit: its answers were not fetched in time"
 REFUTED = "an audit found its result wrong, and the price came back"
 
@@ -51,15 +52,15 @@ class FileAnswers:
         writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None],
     ) -> None:  # fmt: skip
         """`tell` hears of each look at the chain what came, and what the open units are at."""
-        self._client, self._key, self._plan, self._stop = client, key, plan, stop
+        self._client, self._plan, self._stop = client, plan, stop
         self._record, self._files, self._writer, self._tell = record, files, writer, tell
-        self._tries: dict[int, int] = {}
+        self._outcomes = PaidOutcomes(client, key)
         self.found = AnswersSoFar()
 
     @property
     def unserved(self) -> set[int]:
         """The units that are paid for, and whose answers nobody serves now."""
-        return {place for place, tries in self._tries.items() if tries >= TRIES and place not in self._record.written}
+        return self._outcomes.given_up - self._record.written.keys()
 
     async def follow(self, enough: int = 0) -> list[int]:
         """Write the answers of each unit when it has ended, until at most `enough` are open; those that are left."""
@@ -83,29 +84,31 @@ class FileAnswers:
             await self._stop.take_back(list(zip(ids, units, strict=True)))
         if not self._record.to_post() and not any(unit is not None and is_open(unit) for unit in units):
             self._record.note_ended()
-        left = []
+        self._outcomes.begin_look()
+        paid = []
         for place, unit_id, unit in zip(waiting, ids, units, strict=True):
-            if unit is not None and is_open(unit):
-                left.append(place)
-            elif unit is None or unit.state is not UnitState.SETTLED or unit.is_refuted:
+            if unit is None or (not is_open(unit) and (unit.state is not UnitState.SETTLED or unit.is_refuted)):
                 self._write_failed(place, unit_id, unit)
-            elif not await self._write_paid(blobs, place, unit_id, unit, final):
-                left.append(place)
+            elif not is_open(unit) and self._outcomes.is_due(place):
+                paid.append((place, unit_id, unit))
+        if paid:
+            providers = await market_reads.providers(self._client, final)
+            writes = [partial(self._write_paid, blobs, *each, providers) for each in paid]
+            await all_side_by_side(writes, at_once=FETCHED_AT_ONCE)
         standing = [unit for unit in units if unit is not None and is_open(unit)]
         self._tell(self.found, await standing_of(self._client, standing, len(self._record.to_post()), final))
-        return left
+        return [place for place in waiting if place not in self._record.written]
 
-    async def _write_paid(self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, final: bytes) -> bool:
-        if self._tries.get(place, 0) >= TRIES:
-            return False
-        try:
-            paid = await paid_output(self._client, blobs, self._key, unit_id, unit, final)
-        except ResultError:
-            self._tries[place] = self._tries.get(place, 0) + 1
-            return False
+    async def _write_paid(
+        self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
+    ) -> None:
+        """Fetch and write the answers of a unit, unless nobody serves them now."""
+        outcomes = await self._outcomes.of(blobs, place, unit_id, unit, providers)
+        if outcomes is None:
+            return
         lines = self._plan.lines_of(place)
         answers, errors = [], []
-        for index, (line, outcome) in enumerate(zip(lines, paid.outcomes, strict=True)):
+        for index, (line, outcome) in enumerate(zip(lines, outcomes, strict=True)):
             where = UnitPlace(unit_id, index)
             if isinstance(outcome, Completed):
                 answers.append(self._writer.answered(line, _answer(outcome, self._plan), where))
@@ -113,7 +116,6 @@ class FileAnswers:
             else:
                 errors.append(self._writer.rejected(line, where))
         self._write(place, answers, errors, unit)
-        return True
 
     def _write_failed(self, place: int, unit_id: bytes, unit: Unit | None) -> None:
         code, lines = self._stop.code_of(unit), self._plan.lines_of(place)

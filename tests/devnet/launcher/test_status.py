@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import aiohttp
 from rich.console import Console
 
-from devnet.launcher.status import MemberProcesses, MemberStatus, StatusTable, _queued, _state, as_json
+from devnet.launcher.free_ports import one_free_port
+from devnet.launcher.status import MemberProcesses, MemberStatus, StatusTable, _ask, _queued, _state, as_json
+from gpu_tasks.market.leaf_checks.checks import CheckOutcome
+from node.monitoring.metrics import CHECK_STATUSES, Metrics
+from node.monitoring.metrics_server import MetricsServer
 from standing_member import ALICE
 
 WAITING = replace(ALICE, name="Bob", seat=0, next_seat=0)
@@ -55,6 +63,50 @@ def test_the_table_and_the_json_show_stake_and_seats() -> None:
     assert (shown["stash"], shown["stake"], shown["is_jailed"], shown["queue"]) == ("5alice", 100, False, 0)
 
 
+def test_checks_and_disputes_are_shown_and_counted() -> None:
+    busy = replace(
+        ALICE, checks={"leaves": 11, "court": 2}, checks_ended={"passed": 400, "refuted": 51, "withheld": 6},
+        disputes={"trees": 17}, disputes_ended={"settled": 9},
+    )  # fmt: skip
+    for width in (200, 80):
+        text = shown_at(width, [busy])
+        assert all(word in text for word in ("checks", "wrong", "disputes", " 13 ", " 57 ", " 17 "))
+    (shown,) = as_json([busy], {"Alice": MemberProcesses(0, None)})
+    assert (shown["checks"], shown["disputes"]) == ({"leaves": 11, "court": 2}, {"trees": 17})
+    assert (shown["checks_ended"]["refuted"], shown["disputes_ended"]) == (51, {"settled": 9})
+
+
+def test_figures_with_a_status_or_an_outcome_are_read_as_a_node_tells_them() -> None:
+    metrics = Metrics("test", "node", "0", is_validator=True)
+    metrics.checks["court"].set(2)
+    metrics.checks_ended[CheckOutcome.REFUTED].inc(5)
+    metrics.disputes["trees"].set(3)
+    metrics.disputes_ended["settled"].inc(4)
+
+    async def asked() -> MemberStatus:
+        port = one_free_port()
+        server = MetricsServer(metrics.registry, port, external=False)
+        try:
+            async with aiohttp.ClientSession() as session:
+                layout: Any = SimpleNamespace(
+                    name="Alice",
+                    is_validator=True,
+                    rpc_url="",
+                    ports=SimpleNamespace(metrics=port, rpc=one_free_port()),
+                )
+                return await _ask(session, layout)
+        finally:
+            server.close()
+
+    status = asyncio.run(asked())
+    assert status.is_up
+    assert status.checks == dict.fromkeys(CHECK_STATUSES, 0) | {"court": 2}
+    assert status.checks_ended == {"passed": 0, "unlooked": 0, "refuted": 5, "withheld": 0}
+    assert status.disputes == {"trees": 3, "judges": 0}
+    assert status.disputes_ended == {"settled": 4, "redrawn": 0, "refunded": 0}
+    assert (status.open_checks, status.found_wrong, status.open_disputes) == (2, 5, 3)
+
+
 def test_a_narrow_console_cuts_nothing_off() -> None:
     waits = replace(
         ALICE, name="Charlie", seat=0, next_seat=0, queue=12, stake=123_456, attested=123_456, accepted=123_456,
@@ -64,4 +116,4 @@ def test_a_narrow_console_cuts_nothing_off() -> None:
     assert "\u2026" not in text
     for value in ("waits, no. 12", "19944", "restarts", "attested", *map(str, (123_456, 123_450, 5_000, 4_096, 40))):
         assert value in text
-    assert text.count("Charlie") == 2
+    assert text.count("Charlie") == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -15,107 +14,59 @@ from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import check_fee
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
-from runtime.encoding.types import Finalization
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
-from runtime.pallets.system import EventRecord
-from runtime.state.overlay import Memory
 from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of, named_keys, signed, terms
+from scripts.chains.market_chain import CUSTOMER, OGPU, named_keys, signed, terms
 from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
-from wallet.rpc import RpcError
+from watched_chain import KeptNode, WatchedChain
 
 FEW = 5
 """Validators: two race and three judge, so that nobody is left for a court."""
 
 
-class Watched(MarketChain):
-    """A chain that keeps the state and the events of every block, as a node does; a block's id is its number."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.states = {0: self.state}
-        self.told: dict[int, list[Any]] = {}
-
-    def block(self, *steps: Any, **named: Any) -> Any:
-        bound = super().block(*steps, **named)
-        self.states[self.height], self.told[self.height] = self.state, self.events
-        return bound
-
-    def owned(self, account: bytes, height: int) -> int:
-        balances = self.runtime.at(self.states[height])[Balances]
-        return balances.free_balance(account) + balances.reserved_balance(account)
-
-
-class Node:
-    """A client of a node that keeps everything, or nothing before a block."""
-
-    def __init__(self, chain: Watched, oldest: int = 0) -> None:
-        self._chain, self._oldest = chain, oldest
-        self.runtime, self.genesis_hash = chain.runtime, hash_of(0)
-
-    def _state(self, block: bytes) -> Memory:
-        height = int.from_bytes(block, "big")
-        if height < self._oldest:
-            raise RpcError(4003, "State already discarded")
-        return self._chain.states[height]
-
-    async def block_id(self, height: int) -> bytes:
-        return height.to_bytes(32, "big")
-
-    async def events(self, block: bytes) -> tuple[EventRecord, ...]:
-        self._state(block)
-        return tuple(EventRecord(Finalization(), event) for event in self._chain.told[int.from_bytes(block, "big")])
-
-    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
-        return {key: self._state(at).get(key) for key in keys}
-
-    async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
-        return list(self._state(at).keys(prefix))[: most + 1]
-
-
-def new_chain(validators: int = 9) -> Watched:
+def new_chain(validators: int = 9) -> WatchedChain:
     """With an audit pot and an emission that have something."""
-    chain = Watched(named_keys(validators))
+    chain = WatchedChain(named_keys(validators))
     chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, OGPU))
     chain.block(lambda bound: bound[Balances].transfer(CUSTOMER.stash, PROVIDER_REWARDS, OGPU))
     return chain
 
 
-def to_the_end(chain: Watched, unit_id: bytes) -> Unit:
+def to_the_end(chain: WatchedChain, unit_id: bytes) -> Unit:
     while is_open(chain.unit(unit_id)):
         chain.block()
     return chain.unit(unit_id)
 
 
-def payments(chain: Watched, unit_id: bytes, oldest: int = 0) -> tuple[list[UnitPayment], bool]:
-    return asyncio.run(payments_of(cast("Any", Node(chain, oldest)), unit_id, chain.unit(unit_id)))
+def payments(chain: WatchedChain, unit_id: bytes, oldest: int = 0) -> tuple[list[UnitPayment], bool]:
+    return asyncio.run(payments_of(cast("Any", KeptNode(chain, oldest)), unit_id, chain.unit(unit_id)))
 
 
-def agreed(chain: Watched) -> bytes:
+def agreed(chain: WatchedChain) -> bytes:
     unit_id, *_ = raced(chain, {0: RIGHT, 1: RIGHT})
     return unit_id
 
 
-def lied(chain: Watched) -> bytes:
+def lied(chain: WatchedChain) -> bytes:
     unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
     judged(chain, unit_id, [Answered(RIGHT)] * 3)
     return unit_id
 
 
-def silent_judge(chain: Watched) -> bytes:
+def silent_judge(chain: WatchedChain) -> bytes:
     unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
     judged(chain, unit_id, [Answered(RIGHT), None, Answered(RIGHT)])
     return unit_id
 
 
-def alone(chain: Watched) -> bytes:
+def alone(chain: WatchedChain) -> bytes:
     unit_id, *_ = raced(chain, {0: RIGHT})
     judged(chain, unit_id, [Answered(RIGHT)] * 2)
     return unit_id
 
 
-def appealed(chain: Watched) -> bytes:
+def appealed(chain: WatchedChain) -> bytes:
     unit_id, _, (_, honest) = raced(chain, {0: WRONG, 1: RIGHT})
     judged(chain, unit_id, [Answered(WRONG), Answered(WRONG), Answered(RIGHT)])
     chain.block(signed(honest.stash, Courts.appeal(case=unit_id)))
@@ -123,19 +74,19 @@ def appealed(chain: Watched) -> bytes:
     return unit_id
 
 
-def unusable(chain: Watched) -> bytes:
+def unusable(chain: WatchedChain) -> bytes:
     unit_id, _ = declined_twice(chain)
     judged(chain, unit_id, [Unanswerable()] * 3)
     return unit_id
 
 
-def unheard(chain: Watched) -> bytes:
+def unheard(chain: WatchedChain) -> bytes:
     unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
     judged(chain, unit_id, [None] * 3)
     return unit_id
 
 
-def cancelled(chain: Watched) -> bytes:
+def cancelled(chain: WatchedChain) -> bytes:
     chain.blocks(3)
     (unit_id,) = chain.post(terms(racers=8))
     chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
@@ -213,9 +164,9 @@ def test_another_block_than_that_of_the_end_says_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("oldest", [0, 1_000])
 def test_of_a_batch_that_is_checked_by_its_leaves_the_auditor_is_named(oldest: int) -> None:
-    stage = LeafChain(kind=Watched)
+    stage = LeafChain(kind=WatchedChain)
     unit_id = stage.settled()
-    assert isinstance(stage.chain, Watched)
+    assert isinstance(stage.chain, WatchedChain)
     shown, is_all = payments(stage.chain, unit_id, oldest)
     unit = stage.unit(unit_id)
     assert sum(payment.grains for payment in shown if payment.source == OF_CUSTOMER) == unit.paid

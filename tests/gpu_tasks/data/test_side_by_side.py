@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from gpu_tasks.data.side_by_side import AT_ONCE_MAX, side_by_side
+import pytest
+
+from gpu_tasks.data.side_by_side import AT_ONCE_MAX, all_side_by_side, side_by_side
 from gpu_tasks.data.slow_stores import SLOW_FOR_SECONDS, STORES_KEPT, SlowStores
 
 
@@ -73,3 +75,34 @@ def test_a_slow_store_is_asked_last_for_a_while() -> None:
     for number in range(STORES_KEPT + 5):
         stores.note_slow(str(number), now=1.0)
     assert len(stores._until) == STORES_KEPT
+
+
+def test_all_jobs_end_in_their_order_so_many_at_once() -> None:
+    at_work, most = 0, 0
+
+    def job(number: int) -> Callable[[], Coroutine[Any, Any, int]]:
+        async def work() -> int:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            await asyncio.sleep(0.001 * (5 - number))
+            at_work -= 1
+            return number
+
+        return work
+
+    assert asyncio.run(all_side_by_side(map(job, range(5)), at_once=3)) == list(range(5))
+    assert most == 3
+    assert asyncio.run(all_side_by_side([], at_once=3)) == []
+
+
+def test_a_job_that_fails_stops_the_others() -> None:
+    scene = Scene()
+
+    async def fails() -> str | None:
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        asyncio.run(all_side_by_side([scene.hanging("a"), fails, scene.hanging("b")], at_once=2))
+    assert "a" in scene.ended
+    assert sorted(scene.begun) == sorted(scene.ended)

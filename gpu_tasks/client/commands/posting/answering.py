@@ -143,4 +143,6 @@ def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
         )
     failed = sum(failed for _, failed in end.record.written.values()) + plan.file.plan.lines_refused
     if failed:
-        raise CallFailedError(f"{failed:,} requests have no answer: {wanted.errors} says why")
+        found_wrong = sum(end.record.refuted.values())
+        besides = f", or one that was found wrong later ({found_wrong:,})" if found_wrong else ""
+        raise CallFailedError(f"{failed:,} requests have no answer{besides}: {wanted.errors} says why")

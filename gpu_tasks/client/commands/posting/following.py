@@ -23,6 +23,7 @@ from gpu_tasks.client.commands.posting.once import Selling, post_once
 from gpu_tasks.client.commands.units import counted
 from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.file_runs.answers import AnswersSoFar, FileAnswers
+from gpu_tasks.client.file_runs.looking_back import LookedBack, look_back
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, wish_of
 from gpu_tasks.client.file_runs.stopping import RunStop, SendCall
 from gpu_tasks.client.posting import AskedUnit, Prompt
@@ -62,6 +63,8 @@ class FollowedFile:
     left: Sequence[int]
     not_posted: int
     """Units that were neither posted nor given up: their service takes no more."""
+    looked_back: LookedBack
+    """What became of the answers that are written."""
 
 
 async def follow_file(
@@ -93,7 +96,8 @@ async def follow_file(
                 left = await answers.follow(at_once // 2 if wants_more else 0)
             if not wants_more:
                 break
-        return FollowedFile(record, answers.found, left, len(record.to_post()))
+        looked_back = await look_back(client, file, record, files, writer)
+        return FollowedFile(record, answers.found, left, len(record.to_post()), looked_back)
 
 
 async def post_units(
@@ -153,7 +157,18 @@ def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) 
 
 
 def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
-    """What came of a file, to programs in OpenAI's words where it asks in these."""
+    """What came of a file, to programs in OpenAI's words where it asks in these; and what may yet come."""
+    looked_back = end.looked_back
+    if looked_back.found_wrong:
+        note(
+            f"{looked_back.found_wrong:,} answers in {file.plan.output} were found wrong since they were written, and "
+            f"their price came back: {file.plan.errors} names them"
+        )
+    if looked_back.still_checked:
+        note(
+            f"the answers of {counted(looked_back.still_checked)} may yet be found wrong: repeat the same command "
+            "later, which says so then"
+        )
     state, counts = state_of(end.record, file.read.refused), counts_of(end.record)
     refused = len(file.read.refused)
     if session.output.as_json and file.read.form is FileForm.OPENAI:
@@ -168,6 +183,8 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
             "answered": counts.completed,
             "failed": counts.failed - refused,
             "refused": refused,
+            "found_wrong": sum(end.record.refuted.values()),
+            "still_checked": looked_back.still_checked,
             "tokens_now": end.found.tokens,
             **end.record.total.facts(),
             "results": file.plan.output,

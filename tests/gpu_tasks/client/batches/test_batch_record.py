@@ -34,6 +34,7 @@ def story(folder: Path) -> None:
         record.note_posted(1, "11")
         record.note_posted(0, "00")
         record.note_written(1, 1, 0, FileEnds(10, 0))
+        record.note_refuted(1, FileEnds(10, 5), (2, 3))
         record.note_stopped("expired")
 
 
@@ -43,8 +44,10 @@ def test_a_run_is_as_it_was_left(tmp_path: Path) -> None:
         assert record.plan == PLAN
         assert record.plan.unit_lines() == [UnitLines(0, 2), UnitLines(2, 1), UnitLines(3, 4)]
         assert record.posted == {1: "11", 0: "00"}
-        assert record.written == {1: (1, 0)}
-        assert (record.ends, record.stopped) == (FileEnds(10, 0), "expired")
+        assert record.written == {1: (0, 1)}
+        assert record.refuted == {1: 1}
+        assert (record.sums[1].paid, record.sums[1].returned) == (2, 3)
+        assert (record.ends, record.stopped) == (FileEnds(10, 5), "expired")
         assert record.to_write() == [0]
         assert record.to_post() == []
     assert journal(tmp_path).stat().st_mode & 0o777 == 0o600
@@ -78,7 +81,7 @@ def test_a_torn_entry_never_was(tmp_path: Path) -> None:
     story(tmp_path)
     data = journal(tmp_path).read_bytes()
     ends = [0, *[place + 1 for place, byte in enumerate(data) if byte == ord("\n")]]
-    assert len(ends) == 6
+    assert len(ends) == 7
     for size in range(len(data) + 1):
         journal(tmp_path).write_bytes(data[:size])
         with opened(tmp_path) as record:
@@ -125,6 +128,19 @@ def test_a_record_that_was_changed_is_refused(tmp_path_factory: pytest.TempPathF
             {"posted": 1, "id": "01"},
             {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
             {"written": 1, "answered": 1, "failed": 0, "ends": [1, 0]},
+        ],
+        ["plan", {"posted": 0, "id": "00"}, {"refuted": 0, "ends": [0, 0], "paid": 0, "returned": 0}],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            *[{"refuted": 0, "ends": [1, 2], "paid": 0, "returned": 0}] * 2,
+        ],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            {"refuted": 0, "ends": [1, 0], "paid": 0, "returned": 0},
         ],
         ["plan", {"stopped": "otherwise"}],
         ["plan", {}],

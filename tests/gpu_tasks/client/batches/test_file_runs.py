@@ -8,10 +8,11 @@ import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,12 +28,15 @@ from gpu_tasks.client.batches.runs import state_of
 from gpu_tasks.client.batches.sums import UnitSums
 from gpu_tasks.client.batches.writing import LineWriter
 from gpu_tasks.client.file_runs import answers as answering
-from gpu_tasks.client.file_runs.answers import TRIES, FileAnswers
+from gpu_tasks.client.file_runs import fetching
+from gpu_tasks.client.file_runs.answers import FileAnswers
+from gpu_tasks.client.file_runs.fetching import FETCHED_AT_ONCE, INPUTS_AT_ONCE, TRIES, PaidOutcomes
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file, room_of
 from gpu_tasks.client.file_runs.stopping import TRIES_MAX, RunStop
 from gpu_tasks.client.posting import PostError, Wish
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.side_by_side import all_side_by_side
 from gpu_tasks.market.inference.services import UNIT_LEASE_MAX, ServiceTerms, lease_of
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.workloads.registry import form_named
@@ -122,6 +126,7 @@ def test_a_unit_has_no_longer_lease_than_the_chain_gives() -> None:
     assert room_of(WISH, replace(SOLD, pace=0), 7).bond_free == 7
 
 
+LOOKS_MAX = 2**TRIES
 QUEUED = SimpleNamespace(state=UnitState.QUEUED, refund=None)
 REFUNDED = SimpleNamespace(state=UnitState.REFUNDED, is_refuted=False, refund=Refund.CANCELLED, ended_at=9)
 
@@ -134,7 +139,9 @@ class Ends:
     ) -> None:
         self.states: dict[bytes, Any] = dict.fromkeys(UNITS, SimpleNamespace(state=UnitState.RACING))
         self.served: set[bytes] = set(UNITS)
-        self.looks = 0
+        self.looks = self.inputs = 0
+        self.asked: list[tuple[int, int]] = []
+        """In which look which unit was asked for."""
         self.heard: list[tuple[int, str]] = []
         self.calls: list[list[bytes]] = []
         """The units that were taken back, call by call."""
@@ -147,14 +154,16 @@ class Ends:
             for place, unit in enumerate(UNITS[:posted]):
                 record.note_posted(place, unit.hex(), UnitSums(10, 1, 3))
         monkeypatch.setattr(answering, "moments", self._moments)
-        monkeypatch.setattr(answering, "paid_output", self._paid)
+        monkeypatch.setattr(fetching, "salt_of", self._salt)
+        monkeypatch.setattr(fetching, "outcomes_served", self._paid)
+        monkeypatch.setattr(market_reads, "providers", self._providers)
         monkeypatch.setattr(answering, "paid_and_returned", lambda _: (5, 2))
         monkeypatch.setattr(answering, "standing_of", self._standing)
         monkeypatch.setattr(market_reads, "units", self._units)
         monkeypatch.setattr(market_reads, "is_development", lambda _: True)
 
     async def _moments(self, client: object) -> AsyncIterator[None]:
-        for _ in range(3 * TRIES):
+        for _ in range(3 * LOOKS_MAX):
             self.looks += 1
             yield
         raise AssertionError("it would look for ever")
@@ -162,11 +171,22 @@ class Ends:
     async def _units(self, client: object, ids: list[bytes], at: bytes) -> list[Any]:
         return [self.states[unit] for unit in ids]
 
-    async def _paid(self, client: object, blobs: object, key: object, unit_id: bytes, *_: object) -> Any:
+    async def _providers(self, client: object, at: bytes) -> dict[bytes, Any]:
+        return {}
+
+    async def _salt(self, blobs: object, key: object, unit: object, providers: object) -> bytes:
+        self.inputs += 1
+        return b"s" * 32
+
+    async def _paid(
+        self, client: object, blobs: object, key: object, unit_id: bytes, unit: object, salt: bytes, *_: object
+    ) -> Any:
+        assert salt == b"s" * 32
+        self.asked.append((self.looks, UNITS.index(unit_id)))
         if unit_id not in self.served:
             raise ResultError("no provider serves it")
         count = len(self.plan.lines_of(UNITS.index(unit_id)))
-        return SimpleNamespace(outcomes=[Completed(b"text", 1, 8), RefusedRequest()][:count])
+        return (Completed(b"text", 1, 8), RefusedRequest())[:count]
 
     def settle(self, *places: int) -> None:
         for place in places:
@@ -248,10 +268,105 @@ def test_what_no_store_serves_is_left_for_the_next_run(tmp_path: Path, monkeypat
     ends.settle(0, 1, 2)
     ends.served.discard(UNITS[1])
     assert ends.follow() == ([1], [(1, 1), (1, 0)])
-    assert ends.looks == TRIES
+    assert [look for look, place in ends.asked if place == 1] == [1, 2, 4, 8, 16, 32], "more and more seldom"
+    assert [look for look, place in ends.asked if place != 1] == [1, 1]
+    assert ends.inputs == 3, "an input is fetched once"
     ends.served.add(UNITS[1])
     assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
     assert sorted(line["index"] for line in (*ends.lines("out"), *ends.lines("errors"))) == [1, 2, 3, 4, 5]
+
+
+def test_a_unit_that_ends_later_is_asked_for_at_once_beside_one_that_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Ends(monkeypatch, tmp_path)
+    ends.settle(0, 1)
+    ends.served.discard(UNITS[0])
+    real = ends._units
+
+    async def units(client: object, ids: list[bytes], at: bytes) -> list[Any]:
+        if ends.looks == 5:
+            ends.settle(2)
+        if ends.looks == 11:
+            ends.served.add(UNITS[0])
+        return await real(client, ids, at)
+
+    monkeypatch.setattr(market_reads, "units", units)
+    assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
+    assert ends.asked == [(1, 0), (1, 1), (2, 0), (4, 0), (5, 2), (8, 0), (16, 0)]
+
+
+def test_who_does_not_answer_holds_nobody_up_and_so_many_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty units: of one the store drips, of one there is no input."""
+    drips, places = asyncio.Event(), range(20)
+    at_work = {"inputs": 0, "outputs": 0}
+    most = dict(at_work)
+
+    async def busy(what: str) -> None:
+        at_work[what] += 1
+        most[what] = max(most[what], at_work[what])
+        await asyncio.sleep(0)
+        at_work[what] -= 1
+
+    async def salt_of(blobs: object, key: object, unit: int, providers: object) -> bytes:
+        await busy("inputs")
+        if unit == 7:
+            raise ResultError("the input is gone")
+        return bytes(32)
+
+    async def served(client: object, blobs: object, key: object, unit_id: bytes, unit: int, *_: object) -> Any:
+        await busy("outputs")
+        if unit == 0:
+            await drips.wait()
+        return (RefusedRequest(),)
+
+    async def main() -> dict[int, Any]:
+        outcomes, found = PaidOutcomes(cast("Any", None), cast("Any", None)), {}
+
+        async def fetch(place: int) -> None:
+            found[place] = await outcomes.of(cast("Any", None), place, b"", cast("Any", place), {})
+            if len(found) == len(places) - 1:
+                drips.set()
+
+        async with asyncio.timeout(10):
+            await all_side_by_side([partial(fetch, place) for place in places], at_once=FETCHED_AT_ONCE)
+        assert not outcomes.is_due(7)
+        assert outcomes.is_due(0)
+        return found
+
+    monkeypatch.setattr(fetching, "salt_of", salt_of)
+    monkeypatch.setattr(fetching, "outcomes_served", served)
+    found = asyncio.run(main())
+    assert list(found)[-1] == 0
+    assert [place for place, outcomes in found.items() if outcomes is None] == [7]
+    assert most["inputs"] == INPUTS_AT_ONCE
+    assert most["outputs"] <= FETCHED_AT_ONCE
+
+
+def test_a_disk_that_is_full_ends_the_run_whatever_else_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Ends(monkeypatch, tmp_path)
+    ends.settle(0, 1, 2)
+    cancelled = []
+    real = ends._paid
+
+    async def paid(client: object, blobs: object, key: object, unit_id: bytes, *rest: Any) -> Any:
+        if unit_id != UNITS[1]:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.append(unit_id)
+        return await real(client, blobs, key, unit_id, *rest)
+
+    def full(*_: object) -> None:
+        raise result_files.ResultFilesError("no room")
+
+    monkeypatch.setattr(fetching, "outcomes_served", paid)
+    monkeypatch.setattr(result_files, "_add", full)
+    with pytest.raises(result_files.ResultFilesError, match="no room"):
+        ends.follow()
+    assert sorted(cancelled) == [UNITS[0], UNITS[2]]
 
 
 def test_a_cancelled_run_takes_back_what_waits_and_keeps_what_was_answered(

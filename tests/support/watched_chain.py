@@ -1,0 +1,87 @@
+"""A chain of the market that keeps what every block was and told, and a client of a node that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.encoding.types import Finalization
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import EventRecord, System
+from runtime.state.overlay import Memory
+from scripts.chains.market_chain import MarketChain, hash_of
+from wallet.rpc import RpcError
+
+
+class WatchedChain(MarketChain):
+    """A chain that keeps the state and the events of every block, as a node does; a block's id is its number."""
+
+    def __post_init__(self) -> None:
+        """Block 0 is there."""
+        super().__post_init__()
+        self.states = {0: self.state}
+        self.told: dict[int, list[Any]] = {}
+        self.changed: dict[int, dict[bytes, bytes | None]] = {}
+        """What each block wrote, its events among it, as a node keeps it."""
+
+    def block(self, *steps: Any, **named: Any) -> Any:
+        """One more block."""
+        bound = super().block(*steps, **named)
+        self.states[self.height], self.told[self.height] = self.state, self.events
+        events = self.runtime.item(System.event_records)
+        records = events.value_codec.encode(tuple(EventRecord(Finalization(), event) for event in self.events))
+        self.changed[self.height] = {**bound.overlay.changes(), events.key(): records}
+        return bound
+
+    def owned(self, account: bytes, height: int) -> int:
+        """What an account had after a block, free and held."""
+        balances = self.runtime.at(self.states[height])[Balances]
+        return balances.free_balance(account) + balances.reserved_balance(account)
+
+
+class KeptNode:
+    """A client of a node that keeps everything, or nothing before a block."""
+
+    def __init__(self, chain: WatchedChain, oldest: int = 0) -> None:
+        """Of this chain."""
+        self.reads = 0
+        self._chain, self._oldest = chain, oldest
+        self.runtime, self.genesis_hash = chain.runtime, hash_of(0)
+
+    def _state(self, block: bytes) -> Memory:
+        height = int.from_bytes(block, "big")
+        if height < self._oldest:
+            raise RpcError(4003, "State already discarded")
+        return self._chain.states[height]
+
+    async def finalized(self) -> bytes:
+        """The newest block."""
+        return self._chain.height.to_bytes(32, "big")
+
+    async def height(self, block: bytes) -> int:
+        """Of a block."""
+        return int.from_bytes(block, "big")
+
+    async def block_id(self, height: int) -> bytes:
+        """Of a height."""
+        return height.to_bytes(32, "big")
+
+    async def read(self, item: Any, *keys: Any, at: bytes) -> Any:
+        """A value of a pallet's storage."""
+        self.reads += 1
+        found = self.runtime.item(item)
+        raw = self._state(at).get(found.key(*keys))
+        return None if raw is None else found.decode(raw)
+
+    async def events(self, block: bytes) -> tuple[EventRecord, ...]:
+        """Of a block."""
+        self._state(block)
+        return tuple(EventRecord(Finalization(), event) for event in self._chain.told[int.from_bytes(block, "big")])
+
+    async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
+        """Values, as they are stored."""
+        return {key: self._state(at).get(key) for key in keys}
+
+    async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
+        """Keys under a prefix."""
+        return list(self._state(at).keys(prefix))[: most + 1]
