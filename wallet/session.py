@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genesis.preset_names import DEV_NAMES
+from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from runtime.cryptography import ss58
 from wallet.asking import typed_secret
 from wallet.complaints import complain
@@ -124,7 +124,7 @@ class WalletSession:
             return ss58.account_from_text(text)
         except ValueError as error:
             names = ", ".join(self.keyring.names()) or "none yet"
-            hint = f"; of a development chain's accounts one is //{text}" if text in DEV_NAMES else ""
+            hint = f"; of a development chain's accounts one is //{text}" if text in (*DEV_NAMES, *CUSTOMER_NAMES) else ""
             raise WalletError(
                 f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
                 f"or a name from the keyring ({names}){hint}"

@@ -39,10 +39,9 @@ from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import CallFailedError, WalletSession
 
-
 STOPPED = (
-    "the run stays stopped: nothing more is posted, what was taken back stays so, and what is worked on is answered and "
-    "paid for; only its answers are not written yet"
+    "the run stays stopped: nothing more is posted, what was taken back stays so, and what is worked on is answered "
+    "and paid for; only its answers are not written yet"
 )
 AT_WORK = "providers are at work on these units, or have answered: they cannot be taken back, and are paid"
 
