@@ -124,7 +124,8 @@ class WalletSession:
             return ss58.account_from_text(text)
         except ValueError as error:
             names = ", ".join(self.keyring.names()) or "none yet"
-            hint = f"; of a development chain's accounts one is //{text}" if text in (*DEV_NAMES, *CUSTOMER_NAMES) else ""
+            known = (*DEV_NAMES, *CUSTOMER_NAMES)
+            hint = f"; of a development chain's accounts one is //{text}" if text in known else ""
             raise WalletError(
                 f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
                 f"or a name from the keyring ({names}){hint}"

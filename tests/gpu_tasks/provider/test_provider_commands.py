@@ -259,6 +259,15 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
     assert waiting["free_from_epoch"] > waiting["epoch"]
+    assert waiting["free_from"].startswith("about ")
+
+    assert "is no provider key on" in eve.refusal("status")
+    assert "`status --stash STASH` says what of its bond is not free" in eve.refusal("status")
+    left = eve.answer("status", "--stash", "//Eve")
+    assert (left["stash"], left["provider"], left["bonded"]["ogpu"]) == (EVE, False, "0")
+    assert (left["unlocking"]["ogpu"], left["free_now"]["ogpu"]) == ("1000", "0")
+    assert left["free_from"] == left["all_free_from"]
+    assert "nothing of" in eve.refusal("status", "--stash", "//Ferdie")
 
 
 def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:
