@@ -22,6 +22,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import format_amount
 from wallet.calls.node_keys import NodeKeys
 from wallet.client import ChainClient
+from wallet.commands.chain_time import read_time
 from wallet.errors import WalletError
 from wallet.output import Grains
 
@@ -173,3 +174,23 @@ async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
     if any(chunk.until_epoch <= epoch for chunk in unlocking):
         calls.append(TrustStake.withdraw_unbonded())
     return calls
+
+
+async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
+    """What of a stash's bond is on its way out, in the final state, and when it is free; nothing where none is."""
+    at = await client.finalized()
+    unlocking = await client.read(TrustStake.unlocking, stash, at=at)
+    if not unlocking:
+        return {}
+    time, epochs = await read_time(client, at), sorted(chunk.until_epoch for chunk in unlocking)
+    free = sum(chunk.value for chunk in unlocking if chunk.until_epoch <= time.epoch)
+    return {
+        "unlocking": Grains(sum(chunk.value for chunk in unlocking)),
+        "free_now": Grains(free),
+        "epoch": time.epoch,
+        "free_from_epoch": epochs[0],
+        "free_from": time.date_of(epochs[0]),
+        "all_free_from_epoch": epochs[-1],
+        "all_free_from": time.date_of(epochs[-1]),
+        "then": "`ogpu-provider withdraw-bond`, or `ogpu-wallet withdraw`, frees what is due",
+    }

@@ -18,8 +18,8 @@ In reading order:
 * `auctioning`: `auctions`, `policy`, `drain`
 * `earning`: `earnings`
 * `utilising`: `utilisation`, and what devices are at now
-* `leaving`: `unregister`, `withdraw-bond`, and what of a bond is on its way out
 * `showing`: `devices`, `status`
 * `appealing`: `appeal`
 * `proving`: `prove`
+* `leaving`: `unregister`, `withdraw-bond`
 """

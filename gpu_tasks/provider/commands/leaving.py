@@ -9,13 +9,10 @@ import click
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
-from gpu_tasks.provider.registering import Planned, unregistration_calls, withdrawal_calls
-from runtime.pallets.staking.trust_stake import TrustStake
+from gpu_tasks.provider.registering import Planned, unbonding_facts, unregistration_calls, withdrawal_calls
 from wallet.client import ChainClient
-from wallet.commands.chain_time import read_time
 from wallet.commands.options import dry_run_option
 from wallet.keypair import Keypair
-from wallet.output import Grains
 
 
 @click.command()
@@ -71,23 +68,3 @@ async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:
     """What is left to wait for when there is no call to make: the bond that is on its way out, and until when."""
     found = await unbonding_facts(client, stash)
     return {"left": False, **found} if found else {"left": True, "calls": "none was missing"}
-
-
-async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
-    """What of a stash's bond is on its way out, in the final state, and when it is free; nothing where none is."""
-    at = await client.finalized()
-    unlocking = await client.read(TrustStake.unlocking, stash, at=at)
-    if not unlocking:
-        return {}
-    time, epochs = await read_time(client, at), sorted(chunk.until_epoch for chunk in unlocking)
-    free = sum(chunk.value for chunk in unlocking if chunk.until_epoch <= time.epoch)
-    return {
-        "unlocking": Grains(sum(chunk.value for chunk in unlocking)),
-        "free_now": Grains(free),
-        "epoch": time.epoch,
-        "free_from_epoch": epochs[0],
-        "free_from": time.date_of(epochs[0]),
-        "all_free_from_epoch": epochs[-1],
-        "all_free_from": time.date_of(epochs[-1]),
-        "then": "`ogpu-provider withdraw-bond`, or `ogpu-wallet withdraw`, frees what is due",
-    }

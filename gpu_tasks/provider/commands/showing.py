@@ -18,7 +18,6 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import NobodyError
-from gpu_tasks.provider.commands.leaving import unbonding_facts
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
@@ -34,6 +33,7 @@ from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.registering import unbonding_facts
 from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
