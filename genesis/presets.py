@@ -10,7 +10,7 @@ from typing import Any
 
 from genesis import dev_accounts
 from genesis.chain import genesis_state
-from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
+from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES, VALIDATORS_MAX
 from genesis.spec import ChainSpec, Patch, from_json
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.devices.records import device_id
@@ -65,6 +65,11 @@ def validator_names(count: int, apart: tuple[str, ...] = ()) -> tuple[str, ...]:
     return names[:count]
 
 
+def customer_names(validators: tuple[str, ...]) -> tuple[str, ...]:
+    """The well-known accounts that have `ENDOWMENT` grains in a preset of these validators, and validate nothing."""
+    return tuple(name for name in DEV_NAMES if name not in validators) or CUSTOMER_NAMES
+
+
 def preset(
     name: str,
     chain_id: str,
@@ -103,7 +108,7 @@ def all_names() -> tuple[str, ...]:
 
 def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Patch:
     sitting = len(validators) if seats is None else seats
-    names = tuple(dict.fromkeys((*validators, *DEV_NAMES)))
+    names = tuple(dict.fromkeys((*validators, *DEV_NAMES, *customer_names(validators))))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
     balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # no premium of a cheap unit opens it

@@ -7,15 +7,16 @@ a terminal would take for a command, whoever wrote it (`complaints`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from genesis.preset_names import DEV_NAMES
+from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from runtime.cryptography import ss58
 from wallet.asking import typed_secret
 from wallet.complaints import complain
@@ -54,6 +55,19 @@ class WalletSession:
     password_file: Path | None
     trust: Trust | None = None
     """What a node has to prove; None: nothing."""
+    _doings: list[str | None] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @contextmanager
+    def doing(self, what: str | None) -> Iterator[None]:
+        """Meanwhile a note about a long wait says `what` goes on, and not that a node is slow.
+
+        None: nothing is said, because the command itself shows how far it is.
+        """
+        self._doings.append(what)
+        try:
+            yield
+        finally:
+            self._doings.remove(what)
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]], *, tells: bool = False) -> None:
         """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence.
@@ -75,12 +89,15 @@ class WalletSession:
         """Do it; now and then say that it is not done yet, and what it waits for."""
 
         async def tell() -> None:
+            awaited = (
+                f"{self.url} is slow to answer, or no new block has become final; nothing is lost by ending this (what "
+                "was sent stays sent)"
+            )
             for turn in count(1):
                 await asyncio.sleep(WAIT_SECONDS)
-                note(
-                    f"not done after {turn * WAIT_SECONDS:.0f} s: {self.url} is slow to answer, or no new block has "
-                    "become final; nothing is lost by ending this (what was sent stays sent)"
-                )
+                what = self._doings[-1] if self._doings else awaited
+                if what is not None:
+                    note(f"not done after {turn * WAIT_SECONDS:.0f} s: {what}")
 
         telling = asyncio.create_task(tell())
         try:
@@ -107,7 +124,8 @@ class WalletSession:
             return ss58.account_from_text(text)
         except ValueError as error:
             names = ", ".join(self.keyring.names()) or "none yet"
-            hint = f"; of a development chain's accounts one is //{text}" if text in DEV_NAMES else ""
+            known = (*DEV_NAMES, *CUSTOMER_NAMES)
+            hint = f"; of a development chain's accounts one is //{text}" if text in known else ""
             raise WalletError(
                 f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
                 f"or a name from the keyring ({names}){hint}"

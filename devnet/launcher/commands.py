@@ -25,6 +25,8 @@ from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberProcesses, StatusTable
 from genesis.preset_names import VALIDATORS_MAX
+from genesis.presets import ENDOWMENT, customer_names
+from wallet.amounts import format_amount
 
 REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2
@@ -78,6 +80,7 @@ def up(  # one for each option
         )
     missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
     click.echo(f"starting {missing} nodes in {net.folder}" if missing else f"all nodes in {net.folder} run already")
+    click.echo(_customers(net))
     network.up(net, detach=detach)
     if detach:
         _show(net)
@@ -158,6 +161,14 @@ def down(folder: Path, purge: bool) -> None:
     if purge:
         shutil.rmtree(net.folder)
         click.echo(f"removed {net.folder}")
+
+
+def _customers(net: Devnet) -> str:
+    """Whose key may buy without racing for its own units."""
+    names = customer_names(tuple(member.name for member in net.members if member.is_validator))
+    keys = ", ".join(f"//{name}" for name in names)
+    example = f"`ogpu post ... --key //{names[-1]}`"
+    return f"accounts for customers, with {format_amount(ENDOWMENT)} oGPU each: {keys} ({example})"
 
 
 def _process(folder: Path, name: str) -> Process:

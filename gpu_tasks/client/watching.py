@@ -7,7 +7,6 @@ one that was refunded or whose completion cannot be shown.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -42,6 +41,7 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Output, harmless, plain
+from wallet.session import note
 
 UNITS_WATCHED_MAX = 1_024
 SILENCE_SECONDS = 30.0
@@ -120,11 +120,13 @@ async def moments(client: ChainClient) -> AsyncIterator[None]:
     """
     while True:
         heads = await client.finalized_heads()
-        with contextlib.suppress(TimeoutError):
+        try:
             while True:
                 async with asyncio.timeout(SILENCE_SECONDS):
                     await anext(heads)
                 yield
+        except TimeoutError:
+            note(f"no block is final for {SILENCE_SECONDS:.0f} s: the chain stands still, or {client.rpc.url} does")
         yield
 
 

@@ -12,15 +12,19 @@ from typing import Any
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.devices.records import Provider, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.gpu import Hardware
+from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.amounts import format_amount
 from wallet.calls.node_keys import NodeKeys
 from wallet.client import ChainClient
+from wallet.commands.chain_time import read_time
 from wallet.errors import WalletError
+from wallet.output import Grains
 
 PROVIDER_KEY_BALANCE = 100_000_000
 """Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
@@ -54,19 +58,32 @@ class Planned:
     """Whose grains they are; None: the signer's."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What else is shown of it before it is sent."""
+    alters: bool = False
+    """Whether it changes what stands on the chain already: that is asked too."""
 
 
 async def registration_calls(client: ChainClient, wanted: Registration) -> list[Planned]:
     """The calls that are still missing, in order; WalletError if a key or a bond is needed and not given."""
     planned: list[Planned] = []
-    if await client.read(TrustStake.candidates, wanted.stash) is None:
+    candidate = await client.read(TrustStake.candidates, wanted.stash)
+    if candidate is None:
         planned += await _candidacy(client, wanted)
+    elif candidate.provider_key != wanted.provider_key:
+        raise WalletError(
+            f"the stash has the provider key {ss58.encode(candidate.provider_key)}, and --key is "
+            f"{ss58.encode(wanted.provider_key)}: give that one's file, or change it first with `ogpu-wallet validate`"
+        )
+    else:
+        planned += await _bonding(client, wanted)
     provider = await client.read(Devices.providers, wanted.stash)
     endpoint = wanted.endpoint.encode()
-    if provider is None or (provider.seal_key, provider.endpoint) != (wanted.seal_key, endpoint):
+    if provider is None:
         call = Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)
-        deposit = await client.read(Devices.provider_deposit.item) if provider is None else 0
+        deposit = await client.read(Devices.provider_deposit.item)
         planned.append(Planned(call, deposit, "provider_deposit" if deposit else ""))
+    elif (provider.seal_key, provider.endpoint) != (wanted.seal_key, endpoint):
+        call = Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)
+        planned.append(Planned(call, facts=_changes(provider, wanted), alters=True))
     device = device_id(wanted.stash, wanted.hardware.uuid_hash)
     if await client.read(Devices.devices, device) is None:
         uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
@@ -74,9 +91,23 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
     if offer is None or offer.ask != wanted.ask:
         call = InferenceMarket.offer(device=device, service=wanted.service, ask=wanted.ask)
-        deposit = await client.read(InferenceMarket.offer_deposit.item) if offer is None else 0
-        planned.append(Planned(call, deposit, "offer_deposit"))
+        if offer is None:
+            planned.append(Planned(call, await client.read(InferenceMarket.offer_deposit.item), "offer_deposit"))
+        else:
+            change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(wanted.ask)} oGPU"
+            planned.append(Planned(call, facts={"ask": change}, alters=True))
     return planned
+
+
+def _changes(provider: Provider, wanted: Registration) -> dict[str, Any]:
+    """What of a provider's record becomes something else."""
+    changes: dict[str, Any] = {}
+    before = provider.endpoint.decode("utf-8", "replace")
+    if before != wanted.endpoint:
+        changes["endpoint"] = f"{before} until now, then {wanted.endpoint}"
+    if provider.seal_key != wanted.seal_key:
+        changes["seal_key"] = "another one: inputs that are sealed to the one until now cannot be opened any more"
+    return changes
 
 
 async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]:
@@ -85,17 +116,37 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
             "the stash is no candidate yet: give --node-keys, a file with what `ogpu-node key rotate` prints, and "
             "--bond if nothing is bonded"
         )
-    planned: list[Planned] = []
-    bonded = await client.read(TrustStake.bonds, wanted.stash)
-    if wanted.bond is not None and wanted.bond > bonded:
-        more = wanted.bond - bonded
-        call = TrustStake.bond_extra(value=more) if bonded else TrustStake.bond(value=more)
-        planned.append(Planned(call, more, "stash_bond"))
+    planned = await _bonding(client, wanted)
     keys, proof = wanted.node_keys.keys, wanted.node_keys.proof
     planned.append(Planned(TrustStake.validate(keys, proof, wanted.provider_key, wanted.commission_ppm)))
     gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
     planned.append(Planned(gift, PROVIDER_KEY_BALANCE, "to_the_provider_key"))
     return planned
+
+
+async def _bonding(client: ChainClient, wanted: Registration) -> list[Planned]:
+    """What the stash's bond lacks of the one that is wanted."""
+    bonded = await client.read(TrustStake.bonds, wanted.stash)
+    if wanted.bond is None or wanted.bond <= bonded:
+        return []
+    more = wanted.bond - bonded
+    call = TrustStake.bond_extra(value=more) if bonded else TrustStake.bond(value=more)
+    return [Planned(call, more, "stash_bond", facts={"bonded_until_now": Grains(bonded)} if bonded else {})]
+
+
+async def what_is_there(client: ChainClient, wanted: Registration) -> dict[str, Any]:
+    """What of a stash stands on the chain already, whatever is wanted; nothing of one that is no provider yet."""
+    candidate = await client.read(TrustStake.candidates, wanted.stash)
+    provider = await client.read(Devices.providers, wanted.stash)
+    if candidate is None or provider is None:
+        return {}
+    device = await client.read(Devices.devices, device_id(wanted.stash, wanted.hardware.uuid_hash))
+    return {
+        "bonded": Grains(await client.read(TrustStake.bonds, wanted.stash)),
+        "commission": f"{candidate.commission_ppm // 10_000} %",
+        "endpoint": provider.endpoint.decode("utf-8", "replace"),
+        "device_bond": None if device is None else Grains(device.bond),
+    }
 
 
 def unregistration_calls(status: DeviceStatus) -> list[Call]:
@@ -123,3 +174,23 @@ async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
     if any(chunk.until_epoch <= epoch for chunk in unlocking):
         calls.append(TrustStake.withdraw_unbonded())
     return calls
+
+
+async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
+    """What of a stash's bond is on its way out, in the final state, and when it is free; nothing where none is."""
+    at = await client.finalized()
+    unlocking = await client.read(TrustStake.unlocking, stash, at=at)
+    if not unlocking:
+        return {}
+    time, epochs = await read_time(client, at), sorted(chunk.until_epoch for chunk in unlocking)
+    free = sum(chunk.value for chunk in unlocking if chunk.until_epoch <= time.epoch)
+    return {
+        "unlocking": Grains(sum(chunk.value for chunk in unlocking)),
+        "free_now": Grains(free),
+        "epoch": time.epoch,
+        "free_from_epoch": epochs[0],
+        "free_from": time.date_of(epochs[0]),
+        "all_free_from_epoch": epochs[-1],
+        "all_free_from": time.date_of(epochs[-1]),
+        "then": "`ogpu-provider withdraw-bond`, or `ogpu-wallet withdraw`, frees what is due",
+    }

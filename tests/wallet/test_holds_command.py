@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from genesis import dev_accounts
 from runtime.pallets.staking.stakers import STAKE
+from wallet.amounts import format_amount
 from wallet.cli import main
 from wallet.commands import money
 from wallet.suri import keypair_from_suri
@@ -35,6 +36,22 @@ def test_what_a_provider_holds_is_told_apart(tmp_path: Path) -> None:
         assert "Devices.FreeBond" in reasons
         kinds = [row["kind"] for row in answer(wallet(tmp_path, url, "stakes", ALICE))]
         assert "held: Devices.FreeBond" in kinds
+
+
+def test_people_see_sums_by_reason_and_in_all(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        found = answer(wallet(tmp_path, url, "holds", ALICE))
+        shown = CliRunner().invoke(main, ["--url", url, "holds", ALICE]).stdout
+        none = CliRunner().invoke(main, ["--url", url, "holds", "//Bob"]).stdout
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    sums = {row[0]: (int(row[1]), row[2]) for row in rows if len(row) == 3}
+    total = sum(int(held["amount"]["grains"]) for held in found)
+    assert sums.pop("total") == (len(found), f"{format_amount(total)} oGPU")
+    assert sums.keys() == {held["reason"] for held in found}
+    bonds = [int(held["amount"]["grains"]) for held in found if held["reason"] == "Devices.FreeBond"]
+    assert sums["Devices.FreeBond"] == (len(bonds), f"{format_amount(sum(bonds))} oGPU")
+    assert len(sums) > 1
+    assert "total" in none
 
 
 def test_where_delegations_lie_is_said(tmp_path: Path) -> None:

@@ -28,3 +28,37 @@ def test_waits_are_told(
     said = capsys.readouterr().err
     assert said.count("not done after") >= told
     assert ("ws://slow is slow to answer" in said) is bool(told)
+
+
+@pytest.mark.parametrize("what", ["this machine computes", None])
+def test_what_a_command_does_itself_is_not_blamed_on_a_node(
+    what: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With None nothing is said: the command shows how far it is."""
+    monkeypatch.setattr(of_commands, "WAIT_SECONDS", 0.1)
+    slow = session(tmp_path)
+
+    async def body() -> None:
+        with slow.doing("another thing"), slow.doing(what):
+            await asyncio.sleep(0.35)
+
+    slow.run_connecting(body)
+    said = capsys.readouterr().err
+    assert "slow to answer" not in said
+    assert "another thing" not in said
+    assert ("not done after 0 s: this machine computes\n" in said) is (what is not None)
+
+
+def test_a_wait_for_the_node_is_told_again_after_a_command_did_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(of_commands, "WAIT_SECONDS", 0.1)
+    slow = session(tmp_path)
+
+    async def body() -> None:
+        with slow.doing(None):
+            pass
+        await asyncio.sleep(0.35)
+
+    slow.run_connecting(body)
+    assert "ws://slow is slow to answer" in capsys.readouterr().err

@@ -48,7 +48,14 @@ class PlannedCall:
     """What is shown, beside where it is, of the call once it did what it asked for."""
 
 
-Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall]]
+@dataclass(frozen=True, slots=True)
+class NothingToSend:
+    """What was found out instead of a reason for a call: it is shown, nobody is asked, and all is well."""
+
+    facts: Mapping[str, Any]
+
+
+Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall | NothingToSend]]
 
 
 def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,6 +76,9 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
     async def look(client: ChainClient) -> None:
         payer = session.payer(sender)
         planned = await plan(client, payer)
+        if isinstance(planned, NothingToSend):
+            facts.update(planned.facts)
+            return
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
         plans.append(planned)
         facts.update(await _facts(client, planned, payer, sending.tip, as_json=session.output.as_json))
@@ -78,6 +88,9 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
         await session.make(client, planned.call, session.key(sender), tip=sending.tip, result=planned.result)
 
     session.run(look)
+    if not plans:
+        session.output.facts({**facts, "sent": False})
+        return
     is_refused = facts["refused"] is not None
     if sending.dry_run or (is_refused and not sending.is_forced):
         session.output.facts({**facts, "sent": False})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from runtime.interface.staking_api import HELD_CASES_MAX, HeldCase
@@ -16,6 +19,9 @@ from wallet.session import WalletSession, note
 ELSEWHERE = (
     "what the account has delegated lies with everybody's in an account of the chain: `stakes` and `locks` show it"
 )
+
+
+HOLDS, SUMS = ("reason", "case", "amount", "what"), ("reason", "holds", "amount")
 
 
 @click.command()
@@ -64,12 +70,28 @@ def holds(session: WalletSession, account: str) -> None:
             }
             for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
         ]
-        session.output.rows("Holds", ("reason", "case", "amount", "what"), rows)
+        session.output.rows("Holds", HOLDS, rows)
+        if not session.output.as_json:  # a program adds them up itself
+            session.output.rows("Holds by reason", SUMS, _sums(cases))
         note(ELSEWHERE)
         if len(cases) == HELD_CASES_MAX:
             note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
 
     session.run(show)
+
+
+def _sums(cases: Sequence[HeldCase]) -> list[dict[str, Any]]:
+    """What is held for each reason, and in all."""
+    reasons = dict.fromkeys(str(held.hold.reason) for held in cases)
+    rows = [
+        {
+            "reason": reason,
+            "holds": sum(str(held.hold.reason) == reason for held in cases),
+            "amount": Grains(sum(held.amount for held in cases if str(held.hold.reason) == reason)),
+        }
+        for reason in sorted(reasons)
+    ]
+    return [*rows, {"reason": "total", "holds": len(cases), "amount": Grains(sum(held.amount for held in cases))}]
 
 
 @click.command()

@@ -91,15 +91,22 @@ class BatchState:
         )
 
 
-def status_of(counts: RequestCounts, stopped: str | None, is_running: bool, are_files_whole: bool) -> BatchStatus:
-    """Where a run stands. `stopped`: why nothing more is posted; `is_running`: whether units are still open."""
-    if stopped == "cancelled":
-        return BatchStatus.CANCELLING if is_running or not are_files_whole else BatchStatus.CANCELLED
+def status_of(
+    counts: RequestCounts, stopped: str | None, is_running: bool, are_files_whole: bool, given_up: int = 0
+) -> BatchStatus:
+    """Where a run stands. `stopped`: why nothing more is posted; `is_running`: whether units are still open.
+
+    `given_up`: requests without an answer for that reason. Where there are none, it was stopped too late.
+    """
+    if stopped == "cancelled" and (is_running or not are_files_whole):
+        return BatchStatus.CANCELLING
+    if stopped == "cancelled" and given_up:
+        return BatchStatus.CANCELLED
     if is_running:
         return BatchStatus.IN_PROGRESS
     if not are_files_whole:
         return BatchStatus.FINALIZING
-    if stopped == "expired":
+    if stopped == "expired" and given_up:
         return BatchStatus.EXPIRED
     return BatchStatus.COMPLETED if counts.completed + counts.failed == counts.total else BatchStatus.IN_PROGRESS
 

@@ -20,6 +20,8 @@ CHAT_COMPLETIONS = "/v1/chat/completions"
 ENDPOINTS = (COMPLETIONS, CHAT_COMPLETIONS)
 SEED_LEAST, SEED_MOST = -(2**63), 2**63 - 1
 _COST_NAMES = ("max_tokens", "max_completion_tokens")
+_TAKEN_FOR = {"custom_id": "id"}
+"""What people write in place of a field of OpenAI's form: the other form here has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,9 @@ def _only(found: Mapping[str, Any], names: Collection[str], above: str) -> None:
 
 def _needed(found: Mapping[str, Any], name: str, above: str) -> Any:
     if found.get(name) is None:
-        raise LineRefusal("missing_required_parameter", f"{above}{name} is missing", f"{above}{name}")
+        other = _TAKEN_FOR.get(name)
+        wrote = f": you wrote {other}; the format wants {name}" if other is not None and other in found else ""
+        raise LineRefusal("missing_required_parameter", f"{above}{name} is missing{wrote}", f"{above}{name}")
     return found[name]
 
 

@@ -17,6 +17,7 @@ class BatchProgress:
     """All that were posted or will be."""
     answered: int
     failed: int
+    """Those that were given up among them."""
     tokens: int
     """Out, of the answers so far."""
     units_ended: int
@@ -29,6 +30,8 @@ class BatchProgress:
     """Seconds from `began_at` that all of it was said to take, before anything had ended."""
     standing: str = ""
     """What the units that have not ended are at."""
+    given_up: int = 0
+    """Requests without an answer because the run was stopped."""
 
     @property
     def done(self) -> int:
@@ -59,19 +62,28 @@ class BatchProgress:
     def sentence(self, unit: str) -> str:
         """For people, such as `1,200 of 5,000 done (24 %), 3 failed, 38,400 tokens; about 12 minutes left`."""
         said = f"{self.done:,} of {self.requests:,} done ({self.permille // 10} %)"
-        said += f", {self.failed:,} failed" if self.failed else ""
+        failed = self.failed - self.given_up
+        said += f", {failed:,} failed" if failed else ""
+        said += f", {self.given_up:,} given up" if self.given_up else ""
         said += f", {self.tokens:,} {unit}s" if self.tokens != 1 else f", 1 {unit}"
         if self.seconds_left == 0:
             return said
         said += f"; {self.standing}" if self.standing else ""
-        return f"{said}; {_time_left(self.seconds_left)}"
+        return f"{said}; {self._end()}"
+
+    def _end(self) -> str:
+        """When it ends, or why nobody says."""
+        if self.seconds_left is not None:
+            return f"{_rough(self.seconds_left)} left"
+        over = None if self.foretold is None else self.now - self.began_at - self.foretold
+        if over is not None and over >= 0:
+            return f"{_rough(over)} longer than was foretold; its end is told again once two units have ended"
+        return "too early to say when it ends: two units have to end first"
 
 
-def _time_left(seconds: int | None) -> str:
-    if seconds is None:
-        return "too early to say when it ends"
+def _rough(seconds: int) -> str:
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= 2 * size or (name == "minute" and seconds >= size):
             count = -(-seconds // size)
-            return f"about {count:,} {name}{'' if count == 1 else 's'} left"
-    return "less than a minute left"
+            return f"about {count:,} {name}{'' if count == 1 else 's'}"
+    return "less than a minute"

@@ -92,6 +92,8 @@ class BatchRecord:
     refuted: dict[int, int] = field(default_factory=dict)
     """The units whose answers were written before their result was found wrong: how many these were."""
     ends: FileEnds = field(default_factory=FileEnds)
+    given_up: int = 0
+    """Requests that have no answer because the run was stopped."""
     stopped: str | None = None
     """Why nothing more is posted: `cancelled` or `expired`."""
     times: dict[str, int] = field(default_factory=dict)
@@ -165,12 +167,13 @@ class BatchRecord:
         self._add({"posted": unit, "id": unit_id, **money, "at": _now()})
 
     def note_written(
-        self, unit: int, answered: int, failed: int, ends: FileEnds, paid_and_returned: tuple[int, int] = (0, 0)
-    ) -> None:
+        self, unit: int, answered: int, failed: int, ends: FileEnds, paid_and_returned: tuple[int, int] = (0, 0), *,
+        is_given_up: bool = False,
+    ) -> None:  # fmt: skip
         """The results of a unit are on the disk, and the files end so; of what it locked so much is paid and back."""
         ended, (paid, returned) = [ends.output, ends.errors], paid_and_returned
-        money = {"paid": paid, "returned": returned}
-        self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **money, "at": _now()})
+        more = {"paid": paid, "returned": returned, "given_up": is_given_up}
+        self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **more, "at": _now()})
 
     def note_refuted(self, unit: int, ends: FileEnds, paid_and_returned: tuple[int, int]) -> None:
         """What a unit was answered is found wrong, as the file of errors says now; so much is paid and back in all."""
@@ -322,6 +325,7 @@ class BatchRecord:
         _check(unit not in self.written, f"unit {unit} was written twice")
         self._apply_ends(entry)
         self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
+        self.given_up += int(entry["failed"]) if entry.get("given_up", self.stopped is not None) else 0
         if unit in self.sums:
             ended = UnitSums(paid=int(entry.get("paid", 0)), returned=int(entry.get("returned", 0)))
             self.sums[unit] += ended

@@ -72,7 +72,7 @@ def state_of(record: BatchRecord, refused: Sequence[LineError] = ()) -> BatchSta
     plan, counts = _plan_of(record), counts_of(record)
     stopped = record.stopped or ("cancelled" if record.is_cancel_asked and not record.is_whole else None)
     is_running = not record.is_whole and "ended" not in record.times
-    status = status_of(counts, stopped, is_running=is_running, are_files_whole=record.is_whole)
+    status = status_of(counts, stopped, is_running, record.is_whole, record.given_up)
     return BatchState(
         batch_id=run_id(record.path),
         endpoint=plan.endpoint or "",

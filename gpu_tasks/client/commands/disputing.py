@@ -20,7 +20,14 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
+from wallet.commands.making import (
+    NothingToSend,
+    PlannedCall,
+    SendingOptions,
+    make,
+    require_somebody_to_ask,
+    sending_options,
+)
 from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import WalletSession, note
@@ -71,12 +78,12 @@ def dispute(
 
     Of a UNIT an answer is computed on this machine first, the one of --leaf or with --compute all of them: judges
     compute the first that is another one here. It waits until its check is through: that time is short as well. With
-    --dry-run nothing is sent: it is only said.
+    --dry-run nothing is sent: it is only said. Nor is anything where --compute finds all of it right.
     """
     if sum((segment is not None, is_computed, leaf is not None)) > 1:
         raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
 
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
         named = task_id_of_text(task)
         final = await client.finalized()
         unit = await market_reads.unit(client, named, final)
@@ -90,13 +97,15 @@ def dispute(
             raise click.UsageError("it is a task: --leaf is for units")
         return await draft(client, payer, named, await known_task(client, named, final))
 
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall | NothingToSend:
         require_customer(found, payer.account)
         named = segment
         if is_computed:
             # now, and not after hours of computing
             require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-            found, named = await _computed(client, session.key(key_text), task_id, found, backend)
+            found, named = await _computed(session, client, session.key(key_text), task_id, found, backend)
+            if named is None:
+                return _all_right(task_id, found)
         require_result(found)
         last = found.finished_at + found.windows.dispute
         if await client.height(await client.finalized()) >= last:
@@ -141,20 +150,32 @@ def _require_trace(task: Task) -> None:
         raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
 
 
-async def _computed(client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str) -> tuple[Task, int]:
-    """A task with its result, and the first wrong segment of that, computed here; TaskError where all is right."""
+async def _computed(
+    session: WalletSession, client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str
+) -> tuple[Task, int | None]:
+    """A task with its result, and the first wrong segment of that, computed here; no segment where all is right."""
     _require_trace(task)
     if task.state not in NO_RESULT_YET:
         require_result(task)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         providers = await market_reads.providers(client, await client.finalized())
-        right = await right_digests(blobs, key, task, providers, backend, _Computed())
-        task = await _with_result(client, task_id, task)
-        providers = await market_reads.providers(client, await client.finalized())
-        found = first_wrong(task, right, await stated_digests(blobs, key, task, providers))
-    if found is None:
-        raise TaskError("the whole trace is right, as this machine computes it: a dispute would be lost")
-    return task, found
+        with session.doing(f"this machine computes the run again, on {backend}; ending this loses what it computed"):
+            right = await right_digests(blobs, key, task, providers, backend, _Computed())
+        with session.doing("all is computed here; the result of the task is awaited, and its trace fetched"):
+            task = await _with_result(client, task_id, task)
+            providers = await market_reads.providers(client, await client.finalized())
+            return task, first_wrong(task, right, await stated_digests(blobs, key, task, providers))
+
+
+def _all_right(task_id: bytes, task: Task) -> NothingToSend:
+    return NothingToSend(
+        {
+            **facts(task_id, task),
+            "computed": task.order.segments,
+            "agree": task.order.segments,
+            "result": "every segment is the one that this machine computes: there is nothing to dispute",
+        }
+    )
 
 
 async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from gpu_tasks.client.batches.leaf_looks import WrongLeaf, first_wrong, is_early, require_disputable, why_checked
@@ -14,7 +15,7 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from wallet.client import ChainClient
-from wallet.commands.making import PlannedCall
+from wallet.commands.making import NothingToSend, PlannedCall
 from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import WalletSession, note
@@ -28,16 +29,23 @@ async def leaf_dispute(
     unit: Unit,
     leaf: int | None,
     backend: str,
-) -> PlannedCall:
-    """The call that disputes a leaf, or the first wrong one of all; ResultError where none can be, or all are right."""
+) -> PlannedCall | NothingToSend:
+    """The call that disputes a leaf, or the first wrong one of all, if there is one; ResultError where none can be.
+
+    ResultError as well for a leaf that was named and is right: whoever names one calls it wrong.
+    """
     final = await client.finalized()
     check = await market_reads.check(client, unit_id, final)
     if not is_early(check):
         require_disputable(unit, check, await client.height(final))
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        paid = await paid_output(client, blobs, key, unit_id, unit, final)
-    wrong = _looked_at(client.genesis_hash, unit_id, paid, leaf, backend)
-    check = await _opened(client, unit_id, unit)
+    with session.doing("what was asked and answered is fetched from the stores"):
+        async with BlobClient(private=market_reads.is_development(client)) as blobs:
+            paid = await paid_output(client, blobs, key, unit_id, unit, final)
+    wrong = await _looked_at(session, client.genesis_hash, unit_id, paid, leaf, backend)
+    if wrong is None:
+        return _all_right(unit_id, unit, len(paid.requests))
+    with session.doing("a wrong answer is found; its check has to be through before it can be disputed"):
+        check = await _opened(client, unit_id, unit)
     bond = dispute_bond(check.terms.judge_fee)
     facts: dict[str, Any] = {
         "unit": unit_id,
@@ -66,13 +74,35 @@ async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
         await anext(ticks)
 
 
-def _looked_at(genesis: bytes, unit_id: bytes, paid: PaidOutput, leaf: int | None, backend: str) -> WrongLeaf:
+async def _looked_at(
+    session: WalletSession, genesis: bytes, unit_id: bytes, paid: PaidOutput, leaf: int | None, backend: str
+) -> WrongLeaf | None:
+    """What is wrong of all, or of the one leaf that is named; ResultError if that one is right.
+
+    It is computed beside the loop that talks to the node: a connection that is silent for long is closed.
+    """
     indices = range(len(paid.requests)) if leaf is None else (leaf,)
-    wrong = first_wrong(genesis, unit_id, paid, indices, backend, _Tenths(len(indices)))
-    if wrong is None:
-        what = f"leaf {leaf} is" if leaf is not None else f"all {len(paid.requests)} answers are"
-        raise ResultError(f"{what} right, as this machine computes it: a dispute would be lost")
+    tenths, counted = _Tenths(len(indices)), f"{len(indices):,} request{'' if len(indices) == 1 else 's'}"
+    with session.doing(f"this machine computes {counted} again, on {backend}; ending this loses what it computed"):
+        try:
+            wrong = await asyncio.to_thread(first_wrong, genesis, unit_id, paid, indices, backend, tenths)
+        finally:
+            tenths.is_over = True
+    if wrong is None and leaf is not None:
+        raise ResultError(f"leaf {leaf} is right, as this machine computes it: a dispute would be lost")
     return wrong
+
+
+def _all_right(unit_id: bytes, unit: Unit, count: int) -> NothingToSend:
+    return NothingToSend(
+        {
+            "unit": unit_id,
+            "state": progress(unit),
+            "computed": count,
+            "agree": count,
+            "result": "every answer is the one that this machine computes: there is nothing to dispute",
+        }
+    )
 
 
 class _Tenths:
@@ -80,8 +110,12 @@ class _Tenths:
 
     def __init__(self, count: int) -> None:
         self._count, self._said = count, -1
+        self.is_over = False
+        """Whether nobody waits for it any more: then computing ends with the next request."""
 
     def __call__(self, done: int) -> None:
+        if self.is_over:
+            raise ResultError("it was interrupted")
         tenths = 10 * done // self._count
         if tenths != self._said:
             self._said = tenths

@@ -138,7 +138,8 @@ def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Mul
             raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it gets in")
         try:
             async with entered(client, key, task_id, found, final) as tunnel:
-                await work(tunnel)
+                with session.doing(None):
+                    await work(tunnel)
         except (TunnelError, OSError) as error:
             raise TaskError(str(error)) from None
 

@@ -73,9 +73,10 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
             raise TaskError(NOT_KEPT)
         heard = 0
         async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
-            async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
-                heard += hearing.note is not None
-                _print(session.output, hearing)
+            with session.doing(None):
+                async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
+                    heard += hearing.note is not None
+                    _print(session.output, hearing)
         if not heard and not follow:
             raise CallFailedError(NOTHING)
 
@@ -102,7 +103,9 @@ def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str
             raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
         table = ProgressTable()
         async with hearings_of(client, SealKey.of(key), named, mqtt, table.see) as hearings:
-            await _show(session.output, table, for_a_while(hearings, HEARD_SECONDS) if once else hearings, once=once)
+            heard = for_a_while(hearings, HEARD_SECONDS) if once else hearings
+            with session.doing(None):
+                await _show(session.output, table, heard, once=once)
 
     session.run(body)
 

@@ -141,7 +141,8 @@ def picture(
             if len(record.rounds) - (record.begun is not None) != plan.earlier_rounds:
                 raise PictureSaleError("tiles were posted meanwhile: give the same command again")
             await _post(session.output, client, key, order, plan, record, postings, tip, is_anew=again)
-            collector = await _collected(session.output, client, key, order, record, check)
+            with session.doing(None):
+                collector = await _collected(session.output, client, key, order, record, check)
         _finish(session.output, order, collector, place)
 
     session.run(look)

@@ -13,6 +13,7 @@ from gpu_tasks.client.commands.naming import require_market
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.submitting import TaskSubmission
 from gpu_tasks.client.commands.task_runs import (
+    OTHER_AWAITED,
     after_options,
     file_name_of,
     follow_task,
@@ -105,7 +106,8 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry)
 
     async def send(client: ChainClient) -> None:
-        await wait(client)
+        with session.doing(OTHER_AWAITED):
+            await wait(client)
         key = session.key(given["key_text"])
         posted = await submission.send(client, key, is_followed=True)
         if given["detach"]:

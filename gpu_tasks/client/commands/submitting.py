@@ -16,6 +16,7 @@ from gpu_tasks.client.commands.handing import named_secrets, secret_option
 from gpu_tasks.client.commands.naming import require_market
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.task_runs import (
+    OTHER_AWAITED,
     WaitForTask,
     accept_option,
     after_options,
@@ -120,7 +121,8 @@ def submit(
 
     async def send(client: ChainClient) -> None:
         key = session.key(key_text)
-        await wait(client)
+        with session.doing(OTHER_AWAITED):
+            await wait(client)
 
         async def run() -> Task:
             if submission.is_sent:  # its auction is another one, and so is what it costs
@@ -287,7 +289,8 @@ class ArraySubmission:
                 require(available, member.cost.needed * len(missing), f"submitting {len(missing)} tasks")
 
         async def send(client: ChainClient) -> None:
-            await wait(client)
+            with self.file.session.doing(OTHER_AWAITED):
+                await wait(client)
             await self._send(client, session.key(self.file.key_text))
 
         session.run(look)

@@ -45,6 +45,7 @@ checkpoints_option = click.option(
 accept_option = click.option(
     "--accept", "accepts", is_flag=True, help="Accept the result of a task once it was fetched and checked."
 )
+OTHER_AWAITED = "the task that is waited for has not ended; nothing is submitted before"
 WaitForTask = Callable[[ChainClient], Awaitable[None]]
 _AFTER = (
     click.option("--after-ok", metavar="TASK", help="Wait here until TASK (0x..) has ended well; else submit nothing."),
@@ -96,7 +97,8 @@ async def follow_task(
             note(f"the task is {ss58.encode(found.customer)}'s: its checkpoints are not held with this key")
         hand = handing(client, key, task_id, secrets) if secrets else None
         follower = TaskFollower(client, task_id, keeper, send, accepts, hand)
-        last = await (show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet))
+        with session.doing(None):
+            last = await (show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet))
     if last is None:
         raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):

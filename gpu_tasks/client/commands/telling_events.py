@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import click
 
@@ -53,7 +54,8 @@ def events(
             note(f"nothing of the kind has happened in these blocks, up to {streams[0].next_block - 1}")
 
     try:
-        session.run_connecting(body)
+        with session.doing(None) if is_followed else nullcontext():  # for hours nothing may happen
+            session.run_connecting(body)
     finally:
         if streams and streams[0].next_block >= 0:
             note(f"--from {streams[0].next_block} goes on here")

@@ -90,15 +90,19 @@ def watch(
         ids = ids or await open_units(client, key.account)
         if not ids:
             raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
-        await show_until_ended(session.output, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
+        await show_until_ended(session, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
 
     with told_when_interrupted(lambda: f"{STAYS}. Go on with `{this_command()}`"):
         session.run(body)
 
 
-async def show_until_ended(output: Output, client: ChainClient, key: Keypair, prompts: dict[bytes, str]) -> None:
+async def show_until_ended(
+    session: WalletSession, client: ChainClient, key: Keypair, prompts: dict[bytes, str]
+) -> None:
     """Follow units; CallFailedError if some end without a result."""
-    rows = await follow(client, key, list(prompts), output, {unit: text for unit, text in prompts.items() if text})
+    named = {unit: text for unit, text in prompts.items() if text}
+    with session.doing(None):
+        rows = await follow(client, key, list(prompts), session.output, named)
     failed = [row["unit"] for row in rows.values() if row["state"] != "settled"]
     if failed:
         ended = f"{len(failed)} of {counted(len(rows))} ended without a result"

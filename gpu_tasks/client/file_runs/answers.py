@@ -18,7 +18,7 @@ from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
 from gpu_tasks.client.file_runs.fetching import FETCHED_AT_ONCE, PaidOutcomes
 from gpu_tasks.client.file_runs.plan import FilePlan
-from gpu_tasks.client.file_runs.standing import standing_of
+from gpu_tasks.client.file_runs.standing import standing_of, stopped_standing
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.watching import moments
@@ -40,6 +40,8 @@ class AnswersSoFar:
 
     answered: int = 0
     failed: int = 0
+    given_up: int = 0
+    """Of those that failed: because the run was stopped."""
     tokens: int = 0
     units: int = 0
 
@@ -96,7 +98,8 @@ class FileAnswers:
             writes = [partial(self._write_paid, blobs, *each, providers) for each in paid]
             await all_side_by_side(writes, at_once=FETCHED_AT_ONCE)
         standing = [unit for unit in units if unit is not None and is_open(unit)]
-        self._tell(self.found, await standing_of(self._client, standing, len(self._record.to_post()), final))
+        said = await standing_of(self._client, standing, len(self._record.to_post()), final)
+        self._tell(self.found, stopped_standing(said) if is_stopped else said)
         return [place for place in waiting if place not in self._record.written]
 
     async def _write_paid(
@@ -120,7 +123,7 @@ class FileAnswers:
     def _write_failed(self, place: int, unit_id: bytes, unit: Unit | None) -> None:
         code, lines = self._stop.code_of(unit), self._plan.lines_of(place)
         if code is not None:
-            self._write(place, [], [self._writer.stopped(line, code) for line in lines], unit)
+            self._write(place, [], [self._writer.stopped(line, code) for line in lines], unit, is_given_up=True)
             return
         why = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
         errors = [self._writer.failed(line, UnitPlace(unit_id, index), why) for index, line in enumerate(lines)]
@@ -130,12 +133,17 @@ class FileAnswers:
         """The lines of a unit that was never posted, and will not be."""
         assert self._record.stopped is not None, "of a run that was stopped"
         code = CODES[self._record.stopped]
-        self._write(place, [], [self._writer.stopped(line, code) for line in self._plan.lines_of(place)], None)
+        errors = [self._writer.stopped(line, code) for line in self._plan.lines_of(place)]
+        self._write(place, [], errors, None, is_given_up=True)
 
-    def _write(self, place: int, answers: Sequence[bytes], errors: Sequence[bytes], unit: Unit | None) -> None:
+    def _write(
+        self, place: int, answers: Sequence[bytes], errors: Sequence[bytes], unit: Unit | None, *,
+        is_given_up: bool = False,
+    ) -> None:  # fmt: skip
         """Of a unit that was never posted, or that the chain has forgotten, nothing is known to be paid or back."""
         ends, money = self._files.add(answers, errors), (0, 0) if unit is None else paid_and_returned(unit)
-        self._record.note_written(place, len(answers), len(errors), ends, money)
+        self._record.note_written(place, len(answers), len(errors), ends, money, is_given_up=is_given_up)
+        self.found.given_up += len(errors) if is_given_up else 0
         self.found.answered += len(answers)
         self.found.failed += len(errors)
         self.found.units += 1

@@ -25,6 +25,11 @@ async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: in
     return f"units: {', '.join(said)}" if said else ""
 
 
+def stopped_standing(said: str) -> str:
+    """The same of a run that was stopped: why it has not ended by that."""
+    return f"what waits is taken back; what is worked on cannot be, is paid, and is waited for; {said}" if said else ""
+
+
 def _at_work(units: Sequence[Unit]) -> list[str]:
     racing = [unit for unit in units if unit.state is UnitState.RACING]
     opening = [unit for unit in racing if unit.round is not None and unit.round.closed_at]

@@ -18,7 +18,8 @@ from gpu_tasks.market.inference.units import Refund, Unit, UnitState
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 
-CANCELS_PER_CALL = 64
+CANCELS_PER_CALL = 256
+"""A fourth of what a block may weigh."""
 TRIES_MAX = 3
 """For each unit: whatever the chain has against it, no fee is paid for it without end."""
 CODES = {"cancelled": CANCELLED, "expired": EXPIRED}

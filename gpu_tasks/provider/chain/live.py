@@ -30,7 +30,7 @@ from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
 from gpu_tasks.provider.chain.known_providers import KnownProviders
 from gpu_tasks.provider.chain.offences import offences
-from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, RollCallView, SeenOffence, View
+from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.seldom import Seldom, warn
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.frame.call import Call
@@ -98,7 +98,7 @@ class LiveChain:
             raise
         if stash is None:
             await client.rpc.close()
-            raise ChainError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+            raise NobodyError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
         client.rpc.patience = ANSWER_SECONDS[0]  # connecting takes many answers, some of them long
         return cls(url, client, key, stash, trust, tell)
 

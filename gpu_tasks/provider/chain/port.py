@@ -36,6 +36,10 @@ class ChainError(Exception):
     """The node refused something, or cannot be reached now. Trying again later is right."""
 
 
+class NobodyError(ChainError):
+    """The key is no stash's provider key: it is not registered, or its stash has left."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """The newest block that counts, as far as it concerns one provider.

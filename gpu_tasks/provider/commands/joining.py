@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -20,12 +21,14 @@ from gpu_tasks.provider.commands.options import (
     stash_option,
 )
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
-from gpu_tasks.provider.registering import Planned, Registration, registration_calls
+from gpu_tasks.provider.registering import Planned, Registration, registration_calls, what_is_there
 from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
+from wallet.output import as_text
+from wallet.session import note
 
 PPM_PER_PERCENT = 10_000
 
@@ -47,7 +50,7 @@ PPM_PER_PERCENT = 10_000
     default=GRAINS_PER_OGPU // 100,
     help="Lowest price of a thousand output tokens, in oGPU.  [default: 0.01]",
 )
-@click.option("--bond", type=AMOUNT, help="oGPU that the stash bonds, if it is no candidate yet.")
+@click.option("--bond", type=AMOUNT, help="oGPU that the stash has bonded then, if it has less.")
 @click.option(
     "--node-keys",
     metavar="FILE",
@@ -88,14 +91,27 @@ def register(
 
     async def plan(client: ChainClient, key: Keypair) -> Sequence[Planned]:
         _check_endpoint(endpoint, private=market_reads.is_development(client))
-        planned = await registration_calls(client, wanted(client, key))
+        registration = wanted(client, key)
+        planned = await registration_calls(client, registration)
+        there = await what_is_there(client, registration)
+        if there:
+            note(_unchanged(there))
         if planned:
             await check_service(client, service)
         else:
-            session.output.facts({"registered": True, "calls": "none was missing"})
+            session.output.facts({"registered": True, "calls": "none was missing", **there})
         return planned
 
     make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+
+
+def _unchanged(there: Mapping[str, Any]) -> str:
+    """Of a stash that is a provider already: what it has, and what changes that."""
+    said = ", ".join(f"{name.replace('_', ' ')} {as_text(value)}" for name, value in there.items() if value is not None)
+    return (
+        f"the stash is a provider already, with {said}. Only what is listed below changes: for less bond, or for the "
+        "commission and the node's keys, see `ogpu-wallet unbond`, `commission` and `set-keys`; a device keeps its bond"
+    )
 
 
 async def check_service(client: ChainClient, number: int) -> None:

@@ -9,12 +9,10 @@ import click
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
-from gpu_tasks.provider.registering import Planned, unregistration_calls, withdrawal_calls
-from runtime.pallets.staking.trust_stake import TrustStake
+from gpu_tasks.provider.registering import Planned, unbonding_facts, unregistration_calls, withdrawal_calls
 from wallet.client import ChainClient
 from wallet.commands.options import dry_run_option
 from wallet.keypair import Keypair
-from wallet.output import Grains
 
 
 @click.command()
@@ -68,12 +66,5 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) 
 
 async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:
     """What is left to wait for when there is no call to make: the bond that is on its way out, and until when."""
-    unlocking = await client.read(TrustStake.unlocking, stash)
-    if not unlocking:
-        return {"left": True, "calls": "none was missing"}
-    return {
-        "left": False,
-        "unlocking": Grains(sum(chunk.value for chunk in unlocking)),
-        "epoch": await client.query("OgpuApi_epoch"),
-        "free_from_epoch": min(chunk.until_epoch for chunk in unlocking),
-    }
+    found = await unbonding_facts(client, stash)
+    return {"left": False, **found} if found else {"left": True, "calls": "none was missing"}

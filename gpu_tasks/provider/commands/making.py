@@ -45,7 +45,7 @@ def make(
         await session.make(client, _one_call(planned), signers[0])
 
     def is_asked() -> bool:
-        return any(step.grains for step in planned) and not (dry_run or is_agreed)
+        return any(step.grains or step.alters for step in planned) and not (dry_run or is_agreed)
 
     session.run(lambda client: told(lambda: look(client)))
     if not planned:

@@ -17,7 +17,15 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.commands.options import ProviderOptions, hardware_of, told
+from gpu_tasks.provider.chain.port import NobodyError
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    hardware_of,
+    stash_option,
+    told,
+)
 from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect
 from gpu_tasks.provider.commands.utilising import NOW, now_rows
@@ -25,10 +33,12 @@ from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.registering import unbonding_facts
 from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
 from runtime.cryptography import ss58
+from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import format_amount
 from wallet.output import Grains
 from wallet.session import explained, note
@@ -65,18 +75,40 @@ def devices(options: ProviderOptions) -> None:
 
 
 @click.command()
+@stash_option
 @click.pass_obj
-def status(options: ProviderOptions) -> None:
-    """Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned."""
+def status(options: ProviderOptions, stash: StashOptions) -> None:
+    """Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned.
+
+    Of a provider that has left, whose stash --stash names: what of its bond is not free yet, and until when.
+    """
 
     async def show() -> None:
-        chain, _ = await connect(options, tell=note)
+        try:
+            chain, _ = await connect(options, stash.account(options), tell=note)
+        except NobodyError as error:
+            await _show_left(options, stash, error)
+            return
         try:
             await _show_status(options, chain)
         finally:
             await chain.close()
 
     explained(lambda: asyncio.run(told(show)))
+
+
+async def _show_left(options: ProviderOptions, stash: StashOptions, error: NobodyError) -> None:
+    """What a provider that has left waits for; ProviderError for one that is not known, or waits for nothing."""
+    account = stash.account(options)
+    if account is None:
+        raise ProviderError(f"{error}; of one that has left, `status --stash STASH` says what of its bond is not free")
+    async with await options.session.connect() as client:
+        unbonding = await unbonding_facts(client, account)
+        bonded = await client.read(TrustStake.bonds, account, at=await client.finalized())
+    if not unbonding and not bonded:
+        raise ProviderError(f"{error}; nothing of {ss58.encode(account)} is bonded, and nothing is on its way out")
+    facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded), **unbonding}
+    options.output.facts({**facts, **earned_facts(options.base_path / EARNINGS_FILE)})
 
 
 async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:

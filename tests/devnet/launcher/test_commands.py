@@ -94,6 +94,20 @@ def test_status_says_whether_the_provider_beside_a_node_runs(net: Devnet, monkey
     assert json.loads(run(without, "status", "--json").stdout)[0]["provider"] is None
 
 
+@pytest.mark.parametrize(
+    ("validators", "said"),
+    [(2, "//Eve, //Ferdie (`ogpu post ... --key //Ferdie`)"), (6, "//Grace, //Heidi (`ogpu post ... --key //Heidi`)")],
+)
+def test_up_says_whose_money_customers_may_spend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validators: int, said: str
+) -> None:
+    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: None)
+    found = layout.create(tmp_path / "other", validators, any_ports=True)
+    shown = run(found, "up", "--detach").output
+    assert "accounts for customers, with 1000000 oGPU each: " in shown
+    assert said in shown
+
+
 def test_who_watches_what_somebody_else_ended_is_told_and_ends(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
     left = iter([True, True, False])
 

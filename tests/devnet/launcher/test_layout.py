@@ -9,8 +9,9 @@ from devnet.launcher import layout, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.lifecycle import provider_process
 from genesis import dev_accounts
-from genesis.presets import load_spec
+from genesis.presets import ENDOWMENT, customer_names, load_spec
 from runtime.cryptography import ss58
+from runtime.encoding.types import CAP_GRAINS
 
 
 def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
@@ -62,6 +63,23 @@ def test_who_is_to_be_something_else_is_no_validator_and_has_money_all_the_same(
     assert {ss58.encode(dev_accounts.stash(name)) for name in ("Eve", "Ferdie")} <= rich
     with pytest.raises(ValueError, match="1 to 14"):
         layout.create(tmp_path / "more", 15, apart=("Eve", "Ferdie"))
+
+
+@pytest.mark.parametrize(
+    ("validators", "customers"),
+    [(4, ("Eve", "Ferdie")), (5, ("Ferdie",)), (6, ("Grace", "Heidi")), (16, ("Grace", "Heidi"))],
+)
+def test_somebody_has_money_who_validates_nothing(tmp_path: Path, validators: int, customers: tuple[str, ...]) -> None:
+    net = layout.create(tmp_path / "net", validators, any_ports=True)
+    names = tuple(member.name for member in net.members)
+    assert customer_names(names) == customers
+    patch = load_spec(net.chain_spec.read_bytes()).patch
+    assert patch is not None
+    balances = dict(patch["balances"]["balances"])
+    assert {balances[ss58.encode(dev_accounts.stash(name))] for name in customers} == {ENDOWMENT}
+    stashes = {each["stash"] for each in patch["trustStake"]["validators"]}
+    assert not stashes & {ss58.encode(dev_accounts.stash(name)) for name in customers}
+    assert sum(balances.values()) == CAP_GRAINS, "whatever is given is the reserve's no more"
 
 
 def test_a_seventh_validator_has_its_keys_in_its_keystore(tmp_path: Path) -> None:

@@ -74,7 +74,9 @@ def test_no_dispute_names_what_is_not_there_or_is_right(
     dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
     beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))
     assert f"computed segments 0 to {len(STATES) - 2}: name one of these" in beyond
-    assert "the whole trace is right" in refusal(ogpu(tmp_path, url, *dispute, "--compute"))
+    right = answer(ogpu(tmp_path, url, *dispute, "--compute"))
+    assert (right["computed"], right["agree"], right["sent"]) == (len(STATES) - 1, len(STATES) - 1, False)
+    assert "there is nothing to dispute" in right["result"]
     assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
     both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
     assert both.exit_code == 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
 from task_customer import OF_BOB, ogpu, refusal
+from wallet import session as of_commands
 from wallet_runner import answer
 
 GENESIS, UNIT_ID, SALT = blake2_256(b"genesis"), blake2_256(b"unit"), b"s" * 32
@@ -166,6 +168,43 @@ def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path:
     assert "leaf 3 is right, as this machine computes it: a dispute would be lost" in right
     for words in ([], ["--segment", "3"], ["--leaf", "3", "--compute"]):
         assert ogpu(tmp_path, url, "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
+
+
+def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks and finds nothing wrong has nothing to set right."""
+
+    async def right(*_: object) -> PaidOutput:
+        return paid(None)
+
+    monkeypatch.setattr(disputing_leaves, "paid_output", right)
+    for words in (["--yes"], ["--dry-run"]):
+        found = answer(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", *words))
+        assert (found["computed"], found["agree"], found["sent"]) == (20, 20, False)
+        assert "there is nothing to dispute" in found["result"]
+        assert "call" not in found
+
+
+def test_while_it_computes_no_node_is_blamed(
+    tmp_path: Path, url: str, computer: Computer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_commands, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(Computer, "run_many", slowly(Computer.run_many))
+    found = ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
+    assert answer(found)["leaf"] == WRONG
+    assert "this machine computes 20 requests again, on numpy" in found.stderr
+    assert computer.asked
+
+
+def slowly(run: Callable[..., Any]) -> Callable[..., Any]:
+    """As `run`, for longer than a command is silent; it blocks, as computing does."""
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.35)
+        return run(*given)
+
+    return slow
 
 
 def test_who_computes_while_a_check_goes_on_waits_until_leaves_can_be_disputed(

@@ -170,6 +170,7 @@ def test_a_node_that_tells_of_no_final_block_is_looked_at_all_the_same(
             watched = ogpu(tmp_path, url, "watch", unit, "--key", "//Bob")
         assert watched.exit_code == 1
         assert "1 of 1 unit ended without a result" in watched.stderr
+        assert f"no block is final for 0 s: the chain stands still, or {url} does" in watched.stderr
 
 
 @pytest.mark.parametrize("spoil", [lose_after_submit, lose_before_submit])

@@ -259,6 +259,39 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
     assert waiting["free_from_epoch"] > waiting["epoch"]
+    assert waiting["free_from"].startswith("about ")
+
+    assert "is no provider key on" in eve.refusal("status")
+    assert "`status --stash STASH` says what of its bond is not free" in eve.refusal("status")
+    left = eve.answer("status", "--stash", "//Eve")
+    assert (left["stash"], left["provider"], left["bonded"]["ogpu"]) == (EVE, False, "0")
+    assert (left["unlocking"]["ogpu"], left["free_now"]["ogpu"]) == ("1000", "0")
+    assert left["free_from"] == left["all_free_from"]
+    assert "nothing of" in eve.refusal("status", "--stash", "//Ferdie")
+
+
+def test_what_a_provider_has_is_said_and_what_changes_is_asked(eve: Operator) -> None:
+    eve.answer(*JOIN)
+    again = eve.run(*JOIN)
+    assert json.loads(again.stdout)["bonded"]["ogpu"] == "1000"
+    assert "the stash is a provider already, with bonded 1000 oGPU, commission 5 %, endpoint http" in again.stderr
+    moved = [*JOIN, "--endpoint", "http://127.0.0.1:9999", "--ask", "0.5"]
+    assert "a program that sends adds --yes" in eve.refusal(*[word for word in moved if word != "--yes"])
+    shown = eve.answer(*moved, "--dry-run")
+    assert shown["calls"] == "Devices.register_provider, InferenceMarket.offer"
+    assert shown["endpoint"].endswith(" until now, then http://127.0.0.1:9999")
+    assert shown["ask"] == "0.01 oGPU until now, then 0.5 oGPU"
+    assert "seal_key" not in shown
+
+
+def test_more_bond_is_bonded_and_another_provider_key_is_refused(eve: Operator) -> None:
+    eve.answer(*JOIN)
+    shown = eve.answer(*JOIN, "--bond", "1200", "--dry-run")
+    assert (shown["calls"], shown["stash_bond"]["ogpu"]) == ("TrustStake.bond_extra", "200")
+    assert shown["bonded_until_now"]["ogpu"] == "1000"
+    assert eve.answer(*JOIN, "--bond", "1")["calls"] == "none was missing"
+    dave = Operator(eve.folder, eve.options[1], "Dave")
+    assert "the stash has the provider key " in dave.refusal(*JOIN)
 
 
 def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:

@@ -141,8 +141,27 @@ def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
             f"{counted(end.not_posted)} of the file could not be posted: {plan.unsold}. The answers of the others are "
             f"written. Repeat the same command when that has changed, or end the run with `ogpu cancel {wanted.output}`"
         )
-    failed = sum(failed for _, failed in end.record.written.values()) + plan.file.plan.lines_refused
+    missing = _missing(end.record, plan.file.plan.lines_refused)
+    if missing:
+        raise CallFailedError(f"{missing}: {wanted.errors} says why")
+
+
+def _missing(record: BatchRecord, refused: int) -> str:
+    """What of a file was not answered: lines that were never asked apart from requests that were."""
+    given_up = record.given_up
+    failed = sum(failed for _, failed in record.written.values()) - given_up
+    said = []
     if failed:
-        found_wrong = sum(end.record.refuted.values())
+        found_wrong = sum(record.refuted.values())
         besides = f", or one that was found wrong later ({found_wrong:,})" if found_wrong else ""
-        raise CallFailedError(f"{failed:,} requests have no answer{besides}: {wanted.errors} says why")
+        said.append(f"{failed:,} request{_have(failed)} no answer{besides}")
+    if given_up:
+        said.append(f"{given_up:,} request{' was' if given_up == 1 else 's were'} given up when the run was stopped")
+    if refused:
+        rest = "" if failed or given_up else "; every request has its answer"
+        said.append(f"{refused:,} line{' was' if refused == 1 else 's were'} refused, and never asked{rest}")
+    return "; ".join(said)
+
+
+def _have(count: int) -> str:
+    return " has" if count == 1 else "s have"

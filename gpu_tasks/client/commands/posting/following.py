@@ -158,7 +158,7 @@ def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) 
 
 def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
     """What came of a file, to programs in OpenAI's words where it asks in these; and what may yet come."""
-    looked_back = end.looked_back
+    record, looked_back = end.record, end.looked_back
     if looked_back.found_wrong:
         note(
             f"{looked_back.found_wrong:,} answers in {file.plan.output} were found wrong since they were written, and "
@@ -169,24 +169,24 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
             f"the answers of {counted(looked_back.still_checked)} may yet be found wrong: repeat the same command "
             "later, which says so then"
         )
-    state, counts = state_of(end.record, file.read.refused), counts_of(end.record)
-    refused = len(file.read.refused)
+    state, counts, refused = state_of(record, file.read.refused), counts_of(record), len(file.read.refused)
     if session.output.as_json and file.read.form is FileForm.OPENAI:
         click.echo(state.json())
         return
     session.output.facts(
         {
-            "run": run_id(end.record.path),
+            "run": run_id(record.path),
             "status": state.status.value,
             "requests": counts.total,
             "units": len(file.plan.units),
             "answered": counts.completed,
-            "failed": counts.failed - refused,
+            "failed": counts.failed - refused - record.given_up,
+            **({record.stopped: record.given_up} if record.stopped else {}),
             "refused": refused,
-            "found_wrong": sum(end.record.refuted.values()),
+            "found_wrong": sum(record.refuted.values()),
             "still_checked": looked_back.still_checked,
             "tokens_now": end.found.tokens,
-            **end.record.total.facts(),
+            **record.total.facts(),
             "results": file.plan.output,
             "errors": file.plan.errors,
         }
@@ -228,6 +228,7 @@ class _FollowedBar:
             requests=self._total,
             answered=self._before + found.answered,
             failed=found.failed,
+            given_up=found.given_up,
             tokens=found.tokens,
             units_ended=found.units,
             began_at=self._began_at,

@@ -193,7 +193,7 @@ def _post_lines(
             followed.extend(posted)
             record.forget()
         if is_watched:
-            await show_until_ended(session.output, client, key, {unit.unit: unit.prompt for unit in posted})
+            await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
 
     with told_nothing_was_sent():
         session.run(look)

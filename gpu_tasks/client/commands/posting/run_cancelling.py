@@ -24,6 +24,7 @@ from gpu_tasks.client.commands.posting.following import (
     show_end,
 )
 from gpu_tasks.client.commands.posting.once import Selling
+from gpu_tasks.client.commands.sending import this_command, told_when_interrupted
 from gpu_tasks.client.file_runs.plan import ACCOUNT, FORM, FileWish, identity, plan_file, postings_of, wish_of
 from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop, cancel_call
 from gpu_tasks.client.posting import PostError, Prompt, Wish
@@ -37,6 +38,12 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import CallFailedError, WalletSession
+
+STOPPED = (
+    "the run stays stopped: nothing more is posted, what was taken back stays so, and what is worked on is answered "
+    "and paid for; only its answers are not written yet"
+)
+AT_WORK = "providers are at work on these units, or have answered: they cannot be taken back, and are paid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +111,8 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
     if not sending.is_agreed:
         click.confirm(f"Cancel {facts['run']}?", abort=True, err=True)
     # A second connection: the first would be closed as dead while a person takes time to answer.
-    session.run(send, tells=True)
+    with told_when_interrupted(lambda: f"{STOPPED}. Go on with the same command: `{this_command()}`"):
+        session.run(send, tells=True)
 
 
 def _require_cancellable(run: _Run, account: bytes) -> None:
@@ -120,14 +128,17 @@ async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict
     ids = [bytes.fromhex(run.record.posted[place]) for place in run.record.to_write()]
     found = [unit for unit in await market_reads.units(client, ids, await client.finalized()) if unit is not None]
     queued = [unit for unit in found if unit.state is UnitState.QUEUED]
+    at_work = sum(is_open(unit) for unit in found) - len(queued)
     burned = sum(money.cancel_burn(unit) for unit in queued)
     sizes = [min(CANCELS_PER_CALL, len(queued) - first) for first in range(0, len(queued), CANCELS_PER_CALL)]
     fees = {size: await client.fee(cancel_call([bytes(32)] * size), payer, tip) for size in set(sizes)}
     return {
         "run": run_id(run.record.path),
         "status": state_of(run.record).status.value,
+        "answered": sum(answered for answered, _ in run.record.written.values()),
         "taken_back": len(queued),
-        "waited_for": sum(is_open(unit) for unit in found) - len(queued),
+        "waited_for": at_work,
+        **({"waited_for_because": AT_WORK} if at_work else {}),
         "not_posted": len(run.record.to_post()),
         "burned": Grains(burned),
         "comes_back": Grains(sum(unit.escrow + unit.bond for unit in queued) - burned),

@@ -386,7 +386,7 @@ def test_a_cancelled_run_takes_back_what_waits_and_keeps_what_was_answered(
     assert (state["status"], state["request_counts"]) == ("cancelled", {"total": 5, "completed": 1, "failed": 4})
     assert 0 < state["created_at"] <= state["cancelling_at"] <= state["cancelled_at"]
     assert not list((tmp_path / "records").glob("*.cancel"))
-    assert ends.record().total == UnitSums(20, 2, 6 + 4, 10, 4), "taking back has its fee"
+    assert (ends.record().given_up, ends.record().total) == (3, UnitSums(20, 2, 6 + 4, 10, 4)), "with a fee"
     assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)]), "nothing is left to do"
 
 
@@ -408,6 +408,7 @@ def test_what_races_when_its_time_is_over_is_waited_for_and_kept(
 
     monkeypatch.setattr(market_reads, "units", units)
     assert ends.follow() == ([], [(1, 1), (1, 1), (0, 1)])
+    assert any("cannot be, is paid, and is waited for; 1 open" in said for _, said in ends.heard), "why it goes on"
     assert [unit for call in ends.calls for unit in call].count(UNITS[1]) == TRIES_MAX, "no fee without end"
     assert [line["index"] for line in ends.lines("out")] == [1, 3]
     assert {line["index"]: line["error"]["code"] for line in ends.lines("errors")}[5] == "batch_expired"

@@ -54,6 +54,17 @@ def refusal(data: bytes | dict[str, Any], form: FileForm | None = None) -> tuple
     return found.code, found.param
 
 
+def test_an_id_of_the_other_form_is_named() -> None:
+    named = {"id": "x", **{name: value for name, value in OPENAI.items() if name != "custom_id"}}
+    found = one(named)
+    assert isinstance(found, LineError)
+    assert (found.code, found.param) == ("missing_required_parameter", "custom_id")
+    assert found.message == "custom_id is missing: you wrote id; the format wants custom_id"
+    unnamed = one({name: value for name, value in OPENAI.items() if name != "custom_id"})
+    assert isinstance(unnamed, LineError)
+    assert unnamed.message == "custom_id is missing"
+
+
 def body(**fields: Any) -> dict[str, Any]:
     return {**OPENAI, "body": {**OPENAI["body"], **fields}}
 

@@ -83,10 +83,22 @@ def test_a_run_that_is_stopped(tmp_path: Path, why: str, first: str, last: str) 
         record.note_posted(0, "00")
         record.note_stopped(why)
         assert (record.to_post(), record.to_give_up(), stands(record)["status"]) == ([], [1], first)
-        record.note_written(1, 0, 1, FileEnds(0, 1))
+        record.note_written(1, 0, 1, FileEnds(0, 1), is_given_up=True)
         record.note_written(0, 2, 0, FileEnds(1, 1))
         assert (record.to_give_up(), stands(record)["status"]) == ([], last)
         with pytest.raises(ValueError, match="written twice"):
             record.note_written(1, 0, 1, FileEnds(0, 1))
         with pytest.raises(ValueError, match="stopped twice"):
             record.note_stopped(why)
+
+
+@pytest.mark.parametrize("why", ["cancelled", "expired"])
+def test_a_run_that_is_stopped_when_all_is_worked_on_completes(tmp_path: Path, why: str) -> None:
+    """Nothing of it was cancelled: one request failed, as one may of any run."""
+    with begun(tmp_path, "a") as record:
+        record.note_posted(0, "00")
+        record.note_posted(1, "01")
+        record.note_stopped(why)
+        record.note_written(1, 0, 1, FileEnds(0, 1))
+        record.note_written(0, 2, 0, FileEnds(1, 1))
+        assert (record.given_up, stands(record)["status"]) == (0, "completed")

@@ -137,6 +137,7 @@ def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
         done = stopped.cancel(ogpu, "--yes", name=row["run"])
         assert done.exit_code == 0, done.output
         batch = json.loads(done.stdout)
+        assert (dry["answered"], "waited_for_because" in dry) == (0, False)
         assert (batch["status"], batch["completion_window"]) == ("cancelled", "24h")
         assert batch["request_counts"] == {"total": 5, "completed": 0, "failed": 5}
         assert batch["in_progress_at"] <= batch["cancelling_at"] <= batch["cancelled_at"] < batch["expires_at"]
@@ -146,6 +147,8 @@ def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
         assert "the run is cancelled: there is nothing to cancel" in stopped.cancel(ogpu, "--yes").stderr
         again = stopped.post(ogpu)
         assert (again.exit_code, json.loads(again.stdout)) == (1, batch)
+        missing = "4 requests were given up when the run was stopped; 1 line was refused, and never asked: "
+        assert missing in again.stderr
         events = json.loads(ogpu("events", "--key", "//Bob", "--from", "1").stdout.splitlines()[-1])
         assert events["event"] == "UnitRefunded"
 

@@ -236,7 +236,8 @@ def test_counts_that_cannot_be(counts: tuple[int, int, int]) -> None:
 def test_where_a_run_stands(
     completed: int, stopped: str | None, is_running: bool, are_files_whole: bool, status: str
 ) -> None:
-    assert status_of(RequestCounts(5, completed, 1), stopped, is_running, are_files_whole) == status
+    given_up = 3 if stopped else 0
+    assert status_of(RequestCounts(5, completed, 1), stopped, is_running, are_files_whole, given_up) == status
 
 
 def progress(**fields: int) -> BatchProgress:
@@ -271,7 +272,7 @@ def test_how_far_a_run_is() -> None:
 )
 def test_nothing_is_said_where_nothing_is_known(fields: dict[str, int]) -> None:
     assert progress(**fields).seconds_left is None
-    assert progress(**fields).sentence("token").endswith("; too early to say when it ends")
+    assert progress(**fields).sentence("token").endswith("; too early to say when it ends: two units have to end first")
 
 
 def test_until_anything_has_ended_what_was_foretold_is_said() -> None:
@@ -284,6 +285,20 @@ def test_until_anything_has_ended_what_was_foretold_is_said() -> None:
         None,
     )
     assert progress(foretold=100_000).seconds_left == 134, "what it does now says more"
+
+
+@pytest.mark.parametrize(("now", "over"), [(200, "less than a minute"), (320, "about 2 minutes")])
+def test_an_end_that_was_foretold_wrongly_is_not_kept_silent(now: int, over: str) -> None:
+    late = progress(answered=0, failed=0, tokens=0, units_ended=1, foretold=100, now=now)
+    assert late.sentence("token").endswith(
+        f"; {over} longer than was foretold; its end is told again once two units have ended"
+    )
+
+
+def test_what_was_given_up_has_not_failed() -> None:
+    said = progress(failed=10, given_up=7).sentence("token")
+    assert said.startswith("310 of 1,000 done (31 %), 3 failed, 7 given up, 9,000 tokens; ")
+    assert progress(failed=7, given_up=7).sentence("token").startswith("307 of 1,000 done (30 %), 7 given up, ")
 
 
 def test_a_run_taken_up_again_goes_by_what_it_does_now() -> None:

@@ -1,6 +1,7 @@
 """`watch` of a task: whose key holds its checkpoints, and which end is one without a result."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -40,7 +41,7 @@ def followed(
     monkeypatch.setattr(training_reads, "task", found)
     monkeypatch.setattr(task_runs, "show_changes", shown)
     monkeypatch.setattr(market_reads, "is_development", lambda _: True)
-    session: Any = SimpleNamespace(keyring=SimpleNamespace(folder=folder), output=None)
+    session: Any = SimpleNamespace(keyring=SimpleNamespace(folder=folder), output=None, doing=lambda _: nullcontext())
     client: Any = SimpleNamespace(genesis_hash=b"g" * 32, finalized=finalized)
     following = task_runs.follow_task(
         cast(WalletSession, session), cast(ChainClient, client), BOB_KEY, TASK, folder, accepts=False
