@@ -35,11 +35,9 @@ class Metrics:
         def seconds(name_: str, text: str) -> Histogram:
             return Histogram(name_, text, ["chain"], registry=self.registry, buckets=SECONDS_BUCKETS).labels(**chain)
 
-        def counter(name_: str, text: str) -> Counter:
-            return Counter(name_, text, ["chain"], registry=self.registry).labels(**chain)
-
-        def ends(name_: str, text: str) -> Counter:
-            return Counter(name_, text, ["chain", "outcome"], registry=self.registry)
+        def counter(name_: str, text: str, *labels: str) -> Counter:
+            found = Counter(name_, text, ["chain", *labels], registry=self.registry)
+            return found if labels else found.labels(**chain)
 
         height = gauge("substrate_block_height", "Height of the best, the final and the highest known block", "status")
         self.best_height = height.labels(status="best", **chain)
@@ -70,11 +68,11 @@ class Metrics:
         self.checks = {status: checks.labels(status=status, **chain) for status in CHECK_STATUSES}
         disputes = gauge("ogpu_leaf_disputes", "Batches whose racers differ, by what they wait for", "status")
         self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
-        checks_ended = ends("ogpu_leaf_checks_ended", "Checks that ended since the start, by how")
+        checks_ended = counter("ogpu_leaf_checks_ended", "Checks that ended since the start, by how", "outcome")
         self.checks_ended = {
             outcome: checks_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in CheckOutcome
         }
-        disputes_ended = ends("ogpu_leaf_disputes_ended", "Disputes of racers that ended since the start, by how")
+        disputes_ended = counter("ogpu_leaf_disputes_ended", "Disputes of racers that ended since the start", "outcome")
         self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
         self.open_tasks = gauge("ogpu_open_tasks", "Tasks that hold money of their customers").labels(**chain)
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)

@@ -37,8 +37,7 @@ from scripts.economy.seasons import SEASON_STEPS, Part, parts, play_all
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, BY_STASH
 
-SEED, STEPS = 1, 900
-STEPS_EACH_TIME = LIVELY_FROM_STEPS // 5
+SEED, STEPS, STEPS_FEW = 1, 900, LIVELY_FROM_STEPS // 5
 ALICE = ACTORS[0].stash.account
 ELSEWHERE = b"e" * 32
 
@@ -373,7 +372,7 @@ def test_chains_played_side_by_side_show_the_same_in_the_same_order() -> None:
 @pytest.mark.slow
 def test_many_steps_leave_every_grain_in_its_place(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     """So many as must show every call and every event, in `make properties`; a fifth of them each time."""
-    steps = LIVELY_FROM_STEPS if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else STEPS_EACH_TIME
+    steps = LIVELY_FROM_STEPS if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else STEPS_FEW
     assert run(monkeypatch, "--steps", str(steps), "--seed", "2") == 0
     assert json.loads(out.read_text())["total_steps"] >= steps
 

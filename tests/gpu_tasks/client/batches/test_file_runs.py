@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,11 +14,9 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest
-from gpu_tasks.batches.requests import decode_requests
-from gpu_tasks.batches.work import PRICED
 from gpu_tasks.client.batches import record as record_file
 from gpu_tasks.client.batches import result_files
-from gpu_tasks.client.batches.lines import BatchFileError, FileForm
+from gpu_tasks.client.batches.lines import FileForm
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.runs import state_of
@@ -31,101 +26,15 @@ from gpu_tasks.client.file_runs import answers as answering
 from gpu_tasks.client.file_runs import fetching
 from gpu_tasks.client.file_runs.answers import FileAnswers
 from gpu_tasks.client.file_runs.fetching import FETCHED_AT_ONCE, INPUTS_AT_ONCE, TRIES, PaidOutcomes
-from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file, room_of
 from gpu_tasks.client.file_runs.stopping import TRIES_MAX, RunStop
-from gpu_tasks.client.posting import PostError, Wish
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.side_by_side import all_side_by_side
-from gpu_tasks.market.inference.services import UNIT_LEASE_MAX, ServiceTerms, lease_of
 from gpu_tasks.market.inference.units import Refund, UnitState
-from gpu_tasks.workloads.registry import form_named
+from planned_file import FORM, planned, wanted
 from runtime.frame.call import Call
 
-FORM = form_named("textgen-int8")
-SOLD = ServiceTerms(
-    b"writer", FORM.workload_id, FORM.model_id, 1, 10**9, ramp=0, lease=30, tokens_max=256, input_share=250_000, pace=64
-)
-WISH = Wish(0, 8, {}, 1, 1_000_000, 2)
 UNITS = [bytes([number]) * 32 for number in range(3)]
-
-
-def wanted(folder: Path, text: str = "a\nb\nc\nd\ne\n", window: str | None = None) -> FileWish:
-    stream = BytesIO(text.encode())
-    return FileWish(stream, None, folder / "out", folder / "errors", folder / "records", "", window)
-
-
-def planned(wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True) -> FilePlan:
-    async def usual() -> int:
-        assert is_sold
-        return price_max
-
-    async def sold() -> Sold:
-        assert is_sold, "asked for where a record has it"
-        return FORM, SOLD
-
-    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, WISH, wish, sold, usual))
-
-
-def asked(plan: FilePlan) -> list[tuple[bytes, int, int, int, int]]:
-    """What every unit says."""
-    return [(unit.request, unit.count, unit.tokens_in, unit.tokens_max, unit.price_max) for unit in plan.units()]
-
-
-def test_a_file_that_is_taken_up_asks_the_same_with_the_same_chance(tmp_path: Path) -> None:
-    first = planned(wanted(tmp_path))
-    assert [unit.count for unit in first.units()] == [2, 2, 1]
-    assert [decode_requests(unit.request) for unit in first.units()[:2]] == [
-        tuple(first.terms.request(line) for line in first.lines_of(place)) for place in range(2)
-    ]
-    assert [name.text for name in first.names()] == ["2 requests, lines 1 to 2", "2 requests, lines 3 to 4", "line 5"]
-    assert asked(planned(wanted(tmp_path))) != asked(first), "nobody has begun it"
-    assert not (tmp_path / "records").exists(), "and nothing is written for looking"
-    with BatchRecord.open(tmp_path / "records", *first.record_of) as record:
-        record.begin(first.plan)
-    again = planned(wanted(tmp_path), price_max=1, is_sold=False)
-    assert asked(again) == asked(first), "whatever devices have free by now, and whether the service is still there"
-    assert planned(wanted(tmp_path, "a\nb\n")).record_of != first.record_of
-    assert first.postings_of != first.record_of, "each record has a lock of its own"
-
-
-def test_a_file_that_changes_is_not_asked_otherwise(tmp_path: Path) -> None:
-    wish = wanted(tmp_path)
-    plan = planned(wish)
-    wish.stream.seek(2)
-    wish.stream.write(b"B")
-    assert [line.text for line in plan.lines_of(1)] == ["c", "d"]
-    with pytest.raises(BatchFileError, match="changed while it was in use"):
-        plan.lines_of(0)
-
-
-def test_lines_that_share_a_place_are_told_apart(tmp_path: Path) -> None:
-    plan = planned(wanted(tmp_path, "a\u2028b\r\n\nc\rd\n{\ne"))
-    assert [[line.text for line in plan.lines_of(unit)] for unit in range(3)] == [["a", "b"], ["c", "d"], ["{", "e"]]
-    assert [line.number for line in plan.lines_of(2)] == [6, 7]
-
-
-def test_the_time_of_a_run_stays(tmp_path: Path) -> None:
-    first = planned(wanted(tmp_path, window="10m"))
-    with BatchRecord.open(tmp_path / "records", *first.record_of) as record:
-        record.begin(first.plan)
-    assert planned(wanted(tmp_path)).plan == planned(wanted(tmp_path, window="10m")).plan == first.plan
-    with pytest.raises(PostError, match="begun with --completion-window 10m, which stays"):
-        planned(wanted(tmp_path, window="24h"))
-
-
-def test_a_file_of_no_request_is_refused_with_the_first_reason(tmp_path: Path) -> None:
-    with pytest.raises(PostError, match=r"no line of the file is a request; line 1: .*prompt"):
-        planned(wanted(tmp_path, '{"id": "x"}\n'))
-
-
-def test_a_unit_has_no_longer_lease_than_the_chain_gives() -> None:
-    room = room_of(WISH, replace(SOLD, pace=1), 10**18)
-    assert lease_of(replace(SOLD, pace=1), room.work_max) <= UNIT_LEASE_MAX
-    assert lease_of(replace(SOLD, pace=1), room.work_max + 2 * PRICED // WISH.rate_max) >= UNIT_LEASE_MAX
-    assert room_of(WISH, replace(SOLD, pace=0), 7).bond_free == 7
-
-
 LOOKS_MAX = 2**TRIES
 QUEUED = SimpleNamespace(state=UnitState.QUEUED, refund=None)
 REFUNDED = SimpleNamespace(state=UnitState.REFUNDED, is_refuted=False, refund=Refund.CANCELLED, ended_at=9)
@@ -484,32 +393,3 @@ def _torn(monkeypatch: pytest.MonkeyPatch, steps: Iterator[int]) -> None:
 
     monkeypatch.setattr(record_file, "_write_all", around(record_file._write_all))
     monkeypatch.setattr(result_files, "_add", around(result_files._add))
-
-
-def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
-    """12 MB of requests: their places and weights are held, and what one unit asks while it is read."""
-    train, path = form_named("train-int8"), tmp_path / "large"
-    with path.open("wb") as stream:
-        for number in range(3_072):
-            stream.write(f"{number:>10}".encode() + b"text" * 1_000 + b"\n")
-    sold = ServiceTerms(b"teacher", train.workload_id, train.model_id, 1, 10**9, ramp=0, lease=30, tokens_max=256)
-
-    async def taught() -> Sold:
-        return train, sold
-
-    async def usual() -> int:
-        return 10**12
-
-    with path.open("rb") as file:
-        wish = FileWish(file, FileForm.LINES, tmp_path / "out", tmp_path / "errors", tmp_path / "records")
-        tracemalloc.start()
-        try:
-            small = dict.fromkeys(("context", "width", "hidden", "batch"), "1")
-            asked = replace(WISH, batch=256, options=small)
-            plan = asyncio.run(plan_file(b"g" * 32, b"a" * 32, asked, wish, taught, usual))
-            sizes = [len(unit.request) for unit in plan.units()]
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert (len(sizes), sum(sizes) > 12_000_000) == (12, True)
-    assert peak < 6_000_000

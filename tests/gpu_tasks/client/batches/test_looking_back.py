@@ -114,7 +114,7 @@ def test_what_was_found_wrong_since_is_told_and_marked_once(
 
     def story(url: str) -> None:
         first = made.post(url)
-        assert "1 requests have no answer: " in first.stderr
+        assert "1 request has no answer: " in first.stderr
         before = made.out.read_bytes()
         made.watched = {1, 2}
         quiet = made.again(url, monkeypatch)

@@ -1,0 +1,35 @@
+"""A file of five lines, and its plan: without a chain."""
+
+from __future__ import annotations
+
+import asyncio
+from io import BytesIO
+from pathlib import Path
+
+from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file
+from gpu_tasks.client.posting import Wish
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.workloads.registry import form_named
+
+FORM = form_named("textgen-int8")
+SOLD = ServiceTerms(
+    b"writer", FORM.workload_id, FORM.model_id, 1, 10**9, ramp=0, lease=30, tokens_max=256, input_share=250_000, pace=64
+)
+WISH = Wish(0, 8, {}, 1, 1_000_000, 2)
+
+
+def wanted(folder: Path, text: str = "a\nb\nc\nd\ne\n", window: str | None = None) -> FileWish:
+    stream = BytesIO(text.encode())
+    return FileWish(stream, None, folder / "out", folder / "errors", folder / "records", "", window)
+
+
+def planned(wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True) -> FilePlan:
+    async def usual() -> int:
+        assert is_sold
+        return price_max
+
+    async def sold() -> Sold:
+        assert is_sold, "asked for where a record has it"
+        return FORM, SOLD
+
+    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, WISH, wish, sold, usual))
