@@ -6,6 +6,7 @@ an auditor that cannot have the input says nothing, which costs a fee at most. W
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -34,6 +35,11 @@ from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from runtime.encoding.codec import DecodeError
 
+FETCHED_AT_ONCE = 16
+"""Inputs of audits that are on their way: stores that do not answer hold up so many."""
+OPENED_AT_ONCE = 4
+"""Audits whose inputs are in memory while they are computed, or wait for a device: each may have 16 MiB."""
+
 
 class CheckStep(Enum):
     """What to do next about a check."""
@@ -61,6 +67,8 @@ class CheckDuty:
         self.book: StepBook[CheckStep] = StepBook(parts)
         # apart: hundreds of audits that wait for a device must not keep the own leaves from being shown
         self.audits: StepBook[CheckStep] = StepBook(parts)
+        self._fetching = asyncio.Semaphore(FETCHED_AT_ONCE)
+        self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
         self._found: dict[StepKey, FoundByAudit] = {}
         self._keys: set[StepKey] = set()
 
@@ -129,9 +137,12 @@ class CheckDuty:
         unit, check, identity = status.unit, status.check, self.parts.identity
         posted = await self._posted(unit)
         form = await self.parts.form_of(posted)
-        asked = await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
-        indices = [leaf.index for leaf in check.shown]
-        found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
+        async with self._fetching:  # onto the disk: it is opened again when its turn to be computed comes
+            await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
+        async with self._opened:
+            asked = await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
+            indices = [leaf.index for leaf in check.shown]
+            found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
         wrong = wrong_leaf(check, found)
         if wrong is None:
             proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
