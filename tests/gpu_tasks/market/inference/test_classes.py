@@ -10,6 +10,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import ServiceTerms, is_sound, lease_of, pace_of
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
@@ -242,3 +243,42 @@ def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() 
     catalogue = chain.now()[InferenceMarket].state.catalogue
     found = chain.case(unit_id).terms.run_blocks
     assert found == catalogue.longest_lease(chain.unit(unit_id)) > catalogue.lease_of(chain.unit(unit_id))
+
+
+@pytest.mark.parametrize("lag", [4, RAMP + 2])
+def test_finality_that_comes_late_makes_no_slower_class_race_nor_a_lease_longer(lag: int) -> None:
+    """Whoever proposes chooses when a block refers to a final one, and so in which a unit is drawn."""
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER})
+    chain.final_lag = lag
+    chain.blocks(lag)
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    chain.blocks(2 + lag)
+    unit = chain.unit(unit_id)
+    assert racers_of(chain, unit_id) < stashes(chain, 1, 2, 3)
+    catalogue = chain.now()[InferenceMarket].state.catalogue
+    assert catalogue.classes_of(unit) == (CONSUMER,)
+    assert catalogue.lease_of(unit) == 30 + -(-3 * 64 // 40)
+    keys = chain.keys_of(unit.racers[0].owner)
+    chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.blocks(2 + lag)
+    assert racers_of(chain, unit_id) == stashes(chain, 1, 2, 3) - {keys.stash}
+
+
+def test_however_slowly_a_price_rises_any_class_may_race_after_half_the_time_that_a_unit_waits() -> None:
+    """Else a unit that named a class whose owners have left expired beside devices that stood still."""
+    chain = mixed(9, {})
+    chain.block(lambda bound: with_ramp(bound, 10_000))
+    queue_blocks = DEFAULT_RULES.queue_blocks
+    (unit_id,) = chain.post(of_class(DATACENTER, 2))
+    posted_at = chain.height
+    chain.blocks(queue_blocks // 2 - 1)
+    assert chain.unit(unit_id).asleep_since
+    chain.blocks(1 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert chain.unit(unit_id).recorded_at == posted_at + queue_blocks // 2
+
+
+def with_ramp(bound: Bound, ramp: int) -> None:
+    service = bound[InferenceMarket].services[0]
+    assert service is not None
+    bound[InferenceMarket].services[0] = replace(service, terms=replace(service.terms, ramp=ramp))
