@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.proven_rates import unproven
@@ -172,10 +172,23 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
         )
 
 
-async def drawable(
+@dataclass(frozen=True, slots=True)
+class Suiting:
+    """The devices that suit a unit, busy or not, and who of those in office must stay to judge it."""
+
+    devices: list[DeviceStatus]
+    judges: JudgesLeft
+    spare: Spare
+
+    def racing(self, owners: Collection[bytes]) -> int:
+        """How many of the owners may race for one unit."""
+        return self.judges.racing(owners, self.spare)
+
+
+async def suiting(
     client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
-) -> list[DeviceStatus]:
-    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+) -> Suiting:
+    """The devices that work for a unit of this price, if their owners are not too many in office."""
     own = await own_accounts(client, customer, at)
     devices = await market_reads.devices_for(client, number, at)
     lacking = await unproven(client, [status.id for status in devices], at)
@@ -186,8 +199,15 @@ async def drawable(
         and status.device.owner not in own
         and any(ask <= rate_max for ask in asks_of([status], number).values())
     ]
-    judges, spare = await judges_for(client, number, customer, racers, at)
-    return found if judges.racing({status.device.owner for status in found}, spare) >= racers else []
+    return Suiting(found, *await judges_for(client, number, customer, racers, at))
+
+
+async def drawable(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+) -> list[DeviceStatus]:
+    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+    found = await suiting(client, number, customer, racers=racers, rate_max=rate_max, at=at)
+    return found.devices if found.racing({status.device.owner for status in found.devices}) >= racers else []
 
 
 async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
