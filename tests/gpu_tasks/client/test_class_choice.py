@@ -1,17 +1,27 @@
 """Of which class a unit's racers shall be: who fits, what chance says, and what the customer names."""
 
 import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client import class_choice
+from gpu_tasks.client import class_choice, posting
 from gpu_tasks.client.class_choice import ANY, USUAL, ClassWish, chosen, classes_for, fitting_classes
+from gpu_tasks.client.commands.posting.once import Selling
+from gpu_tasks.client.file_runs.plan import WISH, wish_of
 from gpu_tasks.client.offers import Suiting
-from gpu_tasks.market.api import DeviceStatus
-from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.client.posting import Sealer, UnitWish, Wish
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.api import DeviceStatus, InputReader
+from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference.judges_left import JudgesLeft
+from runtime.cryptography.signatures import Scheme
+from wallet.keypair import Keypair
 
 CPU, CONSUMER, DATACENTER = DeviceClass
 NOBODY = Spare(0, 0)
@@ -99,3 +109,49 @@ def test_what_is_named_counts_and_else_several_race_in_one_class(
     wish = ClassWish(named, 70)
     class_of = asyncio.run(classes_for(cast("Any", None), 0, bytes(32), racers, wish, b"block"))
     assert {class_of() for _ in range(9)} == {kind}
+
+
+def test_a_class_is_not_in_what_names_a_posting_and_runs_of_before_had_none() -> None:
+    """These words name the files of postings and runs: another one, and what broke off would be posted twice."""
+    wish = Wish(0, 8, {}, 2, 70, device_class="datacenter")
+    assert repr(wish) == "Wish(service=0, cost_max=8, options={}, racers=2, rate_max=70, batch=1)"
+    before = {"service": 0, "cost_max": 8, "options": {}, "racers": 2, "rate_max": 70, "batch": 1}
+    assert wish_of({WISH: json.dumps(before)}) == replace(wish, device_class=USUAL)
+    assert wish_of({WISH: json.dumps(asdict(wish))}) == wish
+
+
+def test_who_sells_is_told_the_class_that_is_wished_for_and_what_is_paid() -> None:
+    assert Selling.of(Wish(4, 8, {}, 2, 70, device_class="cpu"), 9) == Selling(4, 2, 9, ClassWish("cpu", 70))
+
+
+def test_each_unit_has_a_class_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file of many, all would go to one class, and the others would stand still."""
+    key, wish, at = Keypair.from_seed(Scheme.ED25519, b"k" * 32), ClassWish(USUAL, 70), b"f" * 32
+
+    class Chain:
+        async def finalized(self) -> bytes:
+            return at
+
+        async def height(self, _: bytes) -> int:
+            return 7
+
+    class Stores:
+        async def put(self, *_: object) -> None:
+            pass
+
+    async def readers(*_: object) -> list[InputReader]:
+        return [InputReader(bytes(32), SealKey.of(key).public, 1)]
+
+    async def providers(*_: object) -> dict[bytes, Provider]:
+        return {}
+
+    async def classes(*asked: object) -> Callable[[], DeviceClass]:
+        assert asked[1:] == (0, key.account, 2, wish, at)
+        return iter(DeviceClass).__next__
+
+    monkeypatch.setattr(market_reads, "readers", readers)
+    monkeypatch.setattr(market_reads, "providers", providers)
+    monkeypatch.setattr(posting, "classes_for", classes)
+    who: Any = (Chain(), Stores(), key, 0, 2, wish)
+    terms = asyncio.run(Sealer(*who).terms([UnitWish(b"r", 1, 0, 8, 70)] * 3, lambda: None))
+    assert sorted(unit.device_class for unit in terms if unit.device_class is not None) == list(DeviceClass)

@@ -1,5 +1,6 @@
 """Which classes of devices may race: as functions, and on a chain whose devices are of several."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
-from gpu_tasks.market.inference.services import ServiceTerms, is_sound, lease_of, pace_of
+from gpu_tasks.market.inference.services import Offer, ServiceTerms, is_sound, lease_of, pace_of
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
 from scripts.chains.market_chain import (
@@ -22,6 +23,7 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    per_thousand,
     root_of,
     signed,
     terms,
@@ -276,6 +278,27 @@ def test_however_slowly_a_price_rises_any_class_may_race_after_half_the_time_tha
     chain.blocks(1 + BEACON_AND_FINALITY)
     assert chain.unit(unit_id).state is UnitState.RACING
     assert chain.unit(unit_id).recorded_at == posted_at + queue_blocks // 2
+
+
+@pytest.mark.parametrize(("ask_at", "recorded", "places"), [(4, 3, (1, 2)), (9, RAMP // 2, range(9))])
+def test_a_unit_wakes_for_what_comes_first_its_price_or_more_classes(
+    ask_at: int, recorded: int, places: Sequence[int]
+) -> None:
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER})
+    asked = per_thousand(OGPU // 100 + OGPU * 99 // 100 * ask_at // RAMP)
+
+    def ask(bound: Bound) -> None:
+        for place in (1, 2):
+            bound[InferenceMarket].offers[0, chain.validators[place].device] = Offer(asked, 0)
+
+    chain.block(ask)
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    posted_at = chain.height
+    while chain.unit(unit_id).state is UnitState.QUEUED and chain.height < posted_at + 30:
+        chain.block()
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert chain.unit(unit_id).recorded_at - posted_at == recorded
+    assert racers_of(chain, unit_id) <= stashes(chain, *places)
 
 
 def with_ramp(bound: Bound, ramp: int) -> None:
