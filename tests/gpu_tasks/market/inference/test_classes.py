@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference import inference
 from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, ServiceTerms, is_sound, lease_of, pace_of
+from gpu_tasks.market.inference.slots import draw_weight
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
+from runtime.frame.weights import work
 from scripts.chains.market_chain import (
     OGPU,
     Keys,
@@ -299,6 +302,25 @@ def test_a_unit_wakes_for_what_comes_first_its_price_or_more_classes(
     assert chain.unit(unit_id).state is UnitState.RACING
     assert chain.unit(unit_id).recorded_at - posted_at == recorded
     assert racers_of(chain, unit_id) <= stashes(chain, *places)
+
+
+def test_a_crowd_that_names_a_class_wakes_twice_each_and_a_bounded_number_in_a_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that one block took in are open to more classes in one block; what it may spend is enough for few."""
+    budget = work(microseconds=8_000)
+    monkeypatch.setattr(inference, "WAKE_BUDGET", budget)
+    chain = mixed(3, {})
+    chain.block(lambda bound: with_ramp(bound, 40))
+    crowd = [unit for _ in range(2) for unit in chain.post(*[of_class(DATACENTER, 4)] * 32)]
+    recorded, woken = dict.fromkeys(crowd, 0), list[int]()
+    while chain.height < 70:
+        chain.block()
+        now = {unit_id: chain.unit(unit_id).recorded_at for unit_id in crowd}
+        woken.append(sum(now[unit_id] != recorded[unit_id] > 0 for unit_id in crowd))
+        recorded = now
+    assert sum(woken) == 2 * len(crowd)
+    assert 0 < max(woken) <= budget.ref_time // draw_weight(3, 4).ref_time + 1 < 32
 
 
 def with_ramp(bound: Bound, ramp: int) -> None:
