@@ -1,19 +1,20 @@
 """Of which class of devices the racers of a unit shall be.
 
 Where one device is far slower than the other, it computes in vain: the answer of the faster one stands alone, and two
-judges must look at it, at their customer's cost. So racers are asked for of one class; which, chance says, by how many
-devices each has: if everybody asked for the largest, the others would stand still.
+judges must look at it, at their customer's cost. So racers are asked for of one class; which, chance says, by the bond
+of its devices: if everybody asked for the largest, the others would stand still. By their number, whoever registers
+many tiny devices of a class that nobody else has would be sent nearly everybody.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_tasks.client.offers import drawable
-from gpu_tasks.market.devices.records import CLASS_NAMES, Device, DeviceClass
+from gpu_tasks.client.offers import Suiting, suiting
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from wallet.client import ChainClient
 
 USUAL, ANY = "usual", "any"
@@ -29,6 +30,9 @@ class ClassWish:
 
 
 NO_CLASS = ClassWish()
+OWNERS_PER_RACER = 2
+"""A class is chosen that has so many owners for each racer. Of as many as race everybody knows who they will be; and
+whoever withdraws its devices where that leaves too few, when it knows the beacon, has another draw."""
 
 
 async def classes_for(
@@ -39,29 +43,32 @@ async def classes_for(
         return lambda: CLASS_NAMES[wish.named]
     if wish.named == ANY or racers == 1:
         return lambda: None
-    found = await drawable(client, service, customer, racers=racers, rate_max=wish.rate_max, at=at)
-    fitting = fitting_classes((status.device for status in found), racers)
+    found = await suiting(client, service, customer, racers=racers, rate_max=wish.rate_max, at=at)
+    fitting = fitting_classes(found, racers)
     return lambda: chosen(fitting, secrets.randbelow)
 
 
-def fitting_classes(devices: Iterable[Device], racers: int) -> dict[DeviceClass, int]:
-    """The classes that have so many owners, each with how many devices it has; paused ones do not count."""
+def fitting_classes(found: Suiting, racers: int) -> dict[DeviceClass, int]:
+    """The classes that have owners enough of whom enough may race, each with the bond of its devices in grains."""
     owners: dict[DeviceClass, set[bytes]] = {}
-    counts = Counter[DeviceClass]()
-    for device in devices:
-        if not device.is_paused:
-            owners.setdefault(device.kind, set()).add(device.owner)
-            counts[device.kind] += 1
-    return {kind: counts[kind] for kind in DeviceClass if len(owners.get(kind, ())) >= racers}
+    bonds = Counter[DeviceClass]()
+    for status in found.devices:
+        owners.setdefault(status.device.kind, set()).add(status.device.owner)
+        bonds[status.device.kind] += status.device.bond
+    return {
+        kind: bonds[kind]
+        for kind in DeviceClass
+        if len(owners.get(kind, ())) >= OWNERS_PER_RACER * racers and found.racing(owners[kind]) >= racers
+    }
 
 
 def chosen(fitting: dict[DeviceClass, int], below: Callable[[int], int]) -> DeviceClass | None:
-    """One of the classes, each as likely as it has devices; None where there is none. `below(n)`: a number below n."""
+    """One of the classes, each as likely as it has bond; None where there is none. `below(n)`: a number below n."""
     if not fitting:
         return None
     place = below(sum(fitting.values()))
-    for kind, count in fitting.items():
-        if place < count:
+    for kind, bond in fitting.items():
+        if place < bond:
             return kind
-        place -= count
+        place -= bond
     raise AssertionError("a number below the sum falls into one of the parts")

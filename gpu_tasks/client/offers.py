@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
@@ -146,22 +147,27 @@ async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
     )
 
 
-async def require_owners(client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int) -> None:
+async def require_owners(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, kind: DeviceClass | None = None
+) -> None:
     """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners.
 
-    `rate_max` in grains per thousand output tokens.
+    `rate_max` in grains per thousand output tokens; `kind`: the class of devices that it names, if any.
     """
     own, at = await own_accounts(client, customer), await client.finalized()
     devices = await market_reads.devices_for(client, number, at)
-    lacking = await unproven(client, [status.id for status in devices], at)
-    asks = asks_of((status for status in devices if status.id not in lacking), number)
+    named = [status for status in devices if kind is None or status.device.kind is kind]
+    lacking = await unproven(client, [status.id for status in named], at)
+    asks = asks_of((status for status in named if status.id not in lacking), number)
     offering = [ask for owner, ask in asks.items() if owner not in own]
     taking = sum(ask <= rate_max for ask in offering)
     if taking < racers:
+        having = "" if kind is None else f" with a device of class {kind.name.lower()}"
+        others = "" if kind is None else ", name another --class"
         raise ServiceError(
-            f"a unit with --racers {racers} needs as many owners; service {number} is offered by {len(offering)}, "
-            f"and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less{_lacking(lacking)}: "
-            "ask for fewer racers, raise --price, or post with --anyway and wait for more"
+            f"a unit with --racers {racers} needs as many owners{having}; service {number} is offered by "
+            f"{len(offering)}, and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less"
+            f"{_lacking(lacking)}: ask for fewer racers, raise --price{others}, or post with --anyway and wait for more"
         )
     judges, spare = await judges_for(client, number, customer, racers, at)
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)
@@ -172,10 +178,23 @@ async def require_owners(client: ChainClient, number: int, customer: bytes, *, r
         )
 
 
-async def drawable(
+@dataclass(frozen=True, slots=True)
+class Suiting:
+    """The devices that suit a unit, busy or not, and who of those in office must stay to judge it."""
+
+    devices: list[DeviceStatus]
+    judges: JudgesLeft
+    spare: Spare
+
+    def racing(self, owners: Collection[bytes]) -> int:
+        """How many of the owners may race for one unit."""
+        return self.judges.racing(owners, self.spare)
+
+
+async def suiting(
     client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
-) -> list[DeviceStatus]:
-    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+) -> Suiting:
+    """The devices that work for a unit of this price, if their owners are not too many in office."""
     own = await own_accounts(client, customer, at)
     devices = await market_reads.devices_for(client, number, at)
     lacking = await unproven(client, [status.id for status in devices], at)
@@ -186,8 +205,15 @@ async def drawable(
         and status.device.owner not in own
         and any(ask <= rate_max for ask in asks_of([status], number).values())
     ]
-    judges, spare = await judges_for(client, number, customer, racers, at)
-    return found if judges.racing({status.device.owner for status in found}, spare) >= racers else []
+    return Suiting(found, *await judges_for(client, number, customer, racers, at))
+
+
+async def drawable(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+) -> list[DeviceStatus]:
+    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+    found = await suiting(client, number, customer, racers=racers, rate_max=rate_max, at=at)
+    return found.devices if found.racing({status.device.owner for status in found.devices}) >= racers else []
 
 
 async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:

@@ -17,7 +17,7 @@ from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at, classes_of
+from gpu_tasks.market.inference.classes import ALL_CLASSES, classes_at, classes_of, next_widening, ramp_of_classes
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
@@ -201,10 +201,10 @@ def _either(classes: Iterable[DeviceClass]) -> str:
 def _more_classes(unit: Unit, view: MarketView) -> str:
     """From when on other devices may race as well."""
     ramp = view.services[unit.service].terms.ramp
-    age = age_of_widening(unit.terms.device_class, unit.recorded_at - unit.posted_at, ramp)
+    age = next_widening(unit, ramp)
     if age is None:
         return ""
-    more = _either(classes_at(unit.terms.device_class, age, ramp))
+    more = _either(classes_at(unit.terms.device_class, age, ramp_of_classes(unit, ramp)))
     return f"; from block {unit.posted_at + age} on {more} will do"
 
 

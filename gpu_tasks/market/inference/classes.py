@@ -13,6 +13,9 @@ from gpu_tasks.market.inference.units import Unit
 ALL_CLASSES = tuple(DeviceClass)
 STEPS = len(ALL_CLASSES) - 1
 """So often a unit's classes widen, if it names one at an end."""
+QUEUE_PART = 2
+"""Any class may race for a unit once it has waited for one part in so many of the time that it may, however slowly
+its price rises: else a class whose owners have left let it expire beside devices that stand still."""
 
 
 def classes_at(named: DeviceClass | None, age: int, ramp: int) -> tuple[DeviceClass, ...]:
@@ -33,7 +36,19 @@ def age_of_widening(named: DeviceClass | None, age: int, ramp: int) -> int | Non
     return next((each for each in steps if each > age and classes_at(named, each, ramp) != found), None)
 
 
+def ramp_of_classes(record: Unit, ramp: int) -> int:
+    """In how many blocks the classes of a unit become all: as its price rises in `ramp` blocks, or sooner."""
+    return min(ramp, record.rules.queue_blocks // QUEUE_PART)
+
+
 def classes_of(record: Unit, ramp: int) -> tuple[DeviceClass, ...]:
-    """The classes that may race for a unit: as it was recorded, or as its race was drawn."""
-    since = record.recorded_at if record.round is None else record.round.drawn_at
-    return classes_at(record.terms.device_class, since - record.posted_at, ramp)
+    """The classes that may race for a unit: as it was recorded, or as it was when its race was drawn for."""
+    # not by the draw's own block, which whoever proposes can put off by referring to no newer final one
+    since = record.recorded_at if record.round is None else record.race_recorded_at
+    return classes_at(record.terms.device_class, since - record.posted_at, ramp_of_classes(record, ramp))
+
+
+def next_widening(record: Unit, ramp: int) -> int | None:
+    """The age at which a unit in the queue is open to more classes than as it was recorded; None if it is to all."""
+    age = record.recorded_at - record.posted_at
+    return age_of_widening(record.terms.device_class, age, ramp_of_classes(record, ramp))

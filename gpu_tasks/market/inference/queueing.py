@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gpu_tasks.batches.work import price_of
 from gpu_tasks.market.draws import BEACON_DELAY, Wanted
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.classes import age_of_widening
+from gpu_tasks.market.inference.classes import next_widening
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
 from gpu_tasks.market.inference.refilling import Refilling
@@ -219,6 +219,7 @@ class Queueing:
             price=price,
             round=Round(drawn_at=height),
             racers=racers,
+            race_recorded_at=unit.record.recorded_at,
         )
         self.state.units[unit.id] = racing
         self.state.agenda.once_final(height, unit.id)
@@ -235,5 +236,5 @@ def _age_of_ask(record: Unit, terms: ServiceTerms, ask: int | None) -> int | Non
 
 def _age_of_more_classes(record: Unit, terms: ServiceTerms) -> int | None:
     """The age at which the unit can be drawn from more classes than it was; None if it was from all."""
-    age = age_of_widening(record.terms.device_class, record.recorded_at - record.posted_at, terms.ramp)
+    age = next_widening(record, terms.ramp)
     return None if age is None else age + 1  # it is recorded anew by the block before

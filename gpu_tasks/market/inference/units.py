@@ -156,6 +156,8 @@ class Unit:
     """Why the price went back, once it did."""
     leaf_audit_ppm: U32 = 0
     """Of a batch that is checked by its leaves: the chance that what its auditor passes with is looked at."""
+    race_recorded_at: BlockNumber = 0
+    """The recording that its race was drawn for: `recorded_at` is newer once a place of the race is drawn again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,9 +187,12 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Pa
     on_a_chain(story)
 
 
-def test_a_unit_names_the_class_that_its_racers_are_of(prompts: str) -> None:
+def test_a_unit_names_the_class_that_its_racers_are_of(prompts: str, tmp_path: Path) -> None:
     def story(ogpu: Ogpu) -> None:
         post = ("post", prompts, "--racers", "1", "--key", "//Bob", "--yes")
+        for results in ((), ("--out", str(tmp_path / "results"))):
+            refused = ogpu(*post, *results, "--class", "datacenter").output
+            assert "owners with a device of class datacenter; service 0 is offered by 0" in refused
         units = as_json(ogpu("--json", *post, "--class", "datacenter", "--anyway"))
         shown = as_json(ogpu("--json", "show", units[0]["unit"]))
         assert shown["class"] == "datacenter"

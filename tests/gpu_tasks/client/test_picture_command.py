@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from between import lose_after_submit, spoiled
 from genesis import dev_accounts
-from gpu_tasks.client import picture_tiles
+from gpu_tasks.client import picture_tiles, posting
+from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.posting_once import PostingRun
 from gpu_tasks.client.results import ResultError
@@ -115,6 +116,21 @@ def test_a_picture_is_bought_checked_and_put_together_once(tmp_path: Path, url: 
     assert posted(url) == 4
     answer(picture(url, tmp_path, "--again", "--force"))
     assert posted(url) == 8
+
+
+def test_tiles_are_posted_for_devices_of_a_usual_class(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wishes: list[ClassWish] = []
+
+    async def classes(_client: ChainClient, *asked: Any) -> Callable[[], None]:
+        wishes.append(asked[3])
+        return lambda: None
+
+    monkeypatch.setattr(posting, "classes_for", classes)
+    answer(picture(url, tmp_path))
+    assert [wish.named for wish in wishes] == [USUAL]
+    assert wishes[0].rate_max > 0
 
 
 def test_what_it_costs_is_shown_and_nothing_sent(tmp_path: Path, url: str) -> None:

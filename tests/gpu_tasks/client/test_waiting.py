@@ -187,6 +187,11 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             "needs 2 owners with a consumer or datacenter device, 0 offer the service; from block 200 on cpu or",
         ),
         (
+            of_class(DeviceClass.CONSUMER, rules=replace(DEFAULT_RULES, queue_blocks=60)),
+            view(*TWO),
+            "0 offer the service; from block 115 on cpu or consumer or datacenter will do; refunded at block 160",
+        ),
+        (
             of_class(DeviceClass.CONSUMER),
             view(*TWO, *(offered(owner, MAXIMUM, kind=DeviceClass.CONSUMER) for owner in OWNERS[2:])),
             "the lowest asks of 2 owners go up to 0.1 oGPU",

@@ -1,5 +1,6 @@
 """Which classes of devices may race: as functions, and on a chain whose devices are of several."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,11 +9,15 @@ from hypothesis import strategies as st
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference import inference
 from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import ServiceTerms, is_sound, lease_of, pace_of
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
+from gpu_tasks.market.inference.services import Offer, ServiceTerms, is_sound, lease_of, pace_of
+from gpu_tasks.market.inference.slots import draw_weight
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
+from runtime.frame.weights import work
 from scripts.chains.market_chain import (
     OGPU,
     Keys,
@@ -21,6 +26,7 @@ from scripts.chains.market_chain import (
     attestation,
     commit,
     named_keys,
+    per_thousand,
     root_of,
     signed,
     terms,
@@ -242,3 +248,82 @@ def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() 
     catalogue = chain.now()[InferenceMarket].state.catalogue
     found = chain.case(unit_id).terms.run_blocks
     assert found == catalogue.longest_lease(chain.unit(unit_id)) > catalogue.lease_of(chain.unit(unit_id))
+
+
+@pytest.mark.parametrize("lag", [4, RAMP + 2])
+def test_finality_that_comes_late_makes_no_slower_class_race_nor_a_lease_longer(lag: int) -> None:
+    """Whoever proposes chooses when a block refers to a final one, and so in which a unit is drawn."""
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER})
+    chain.final_lag = lag
+    chain.blocks(lag)
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    chain.blocks(2 + lag)
+    unit = chain.unit(unit_id)
+    assert racers_of(chain, unit_id) < stashes(chain, 1, 2, 3)
+    catalogue = chain.now()[InferenceMarket].state.catalogue
+    assert catalogue.classes_of(unit) == (CONSUMER,)
+    assert catalogue.lease_of(unit) == 30 + -(-3 * 64 // 40)
+    keys = chain.keys_of(unit.racers[0].owner)
+    chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.blocks(2 + lag)
+    assert racers_of(chain, unit_id) == stashes(chain, 1, 2, 3) - {keys.stash}
+
+
+def test_however_slowly_a_price_rises_any_class_may_race_after_half_the_time_that_a_unit_waits() -> None:
+    """Else a unit that named a class whose owners have left expired beside devices that stood still."""
+    chain = mixed(9, {})
+    chain.block(lambda bound: with_ramp(bound, 10_000))
+    queue_blocks = DEFAULT_RULES.queue_blocks
+    (unit_id,) = chain.post(of_class(DATACENTER, 2))
+    posted_at = chain.height
+    chain.blocks(queue_blocks // 2 - 1)
+    assert chain.unit(unit_id).asleep_since
+    chain.blocks(1 + BEACON_AND_FINALITY)
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert chain.unit(unit_id).recorded_at == posted_at + queue_blocks // 2
+
+
+@pytest.mark.parametrize(("ask_at", "recorded", "places"), [(4, 3, (1, 2)), (9, RAMP // 2, range(9))])
+def test_a_unit_wakes_for_what_comes_first_its_price_or_more_classes(
+    ask_at: int, recorded: int, places: Sequence[int]
+) -> None:
+    chain = mixed(9, {1: CONSUMER, 2: CONSUMER})
+    asked = per_thousand(OGPU // 100 + OGPU * 99 // 100 * ask_at // RAMP)
+
+    def ask(bound: Bound) -> None:
+        for place in (1, 2):
+            bound[InferenceMarket].offers[0, chain.validators[place].device] = Offer(asked, 0)
+
+    chain.block(ask)
+    (unit_id,) = chain.post(of_class(CONSUMER, 2))
+    posted_at = chain.height
+    while chain.unit(unit_id).state is UnitState.QUEUED and chain.height < posted_at + 30:
+        chain.block()
+    assert chain.unit(unit_id).state is UnitState.RACING
+    assert chain.unit(unit_id).recorded_at - posted_at == recorded
+    assert racers_of(chain, unit_id) <= stashes(chain, *places)
+
+
+def test_a_crowd_that_names_a_class_wakes_twice_each_and_a_bounded_number_in_a_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that one block took in are open to more classes in one block; what it may spend is enough for few."""
+    budget = work(microseconds=8_000)
+    monkeypatch.setattr(inference, "WAKE_BUDGET", budget)
+    chain = mixed(3, {})
+    chain.block(lambda bound: with_ramp(bound, 40))
+    crowd = [unit for _ in range(2) for unit in chain.post(*[of_class(DATACENTER, 4)] * 32)]
+    recorded, woken = dict.fromkeys(crowd, 0), list[int]()
+    while chain.height < 70:
+        chain.block()
+        now = {unit_id: chain.unit(unit_id).recorded_at for unit_id in crowd}
+        woken.append(sum(now[unit_id] != recorded[unit_id] > 0 for unit_id in crowd))
+        recorded = now
+    assert sum(woken) == 2 * len(crowd)
+    assert 0 < max(woken) <= budget.ref_time // draw_weight(3, 4).ref_time + 1 < 32
+
+
+def with_ramp(bound: Bound, ramp: int) -> None:
+    service = bound[InferenceMarket].services[0]
+    assert service is not None
+    bound[InferenceMarket].services[0] = replace(service, terms=replace(service.terms, ramp=ramp))
