@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "ec5a5a40a5757c0f8cb25d417b596f0de76f5ab21efed0777ae26f31017a69ed"
+KEPT_DIGEST = "e22f6a910441fee966685ae6ff5e08014629d5540e1a43e8b3a6e8c1746f8032"
 
 
 @pytest.fixture(scope="module")

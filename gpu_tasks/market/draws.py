@@ -90,21 +90,15 @@ class Given:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self._units: dict[bytes, int] = {}
-        self._secured: dict[bytes, int] = {}
+        self.units: dict[bytes, int] = {}
+        """How many units a device was given, if any."""
+        self.secured: dict[bytes, int] = {}
+        """What of its bond secures them."""
 
     def give(self, device: bytes, collateral: int) -> None:
         """A unit more, secured by so much."""
-        self._units[device] = self.units(device) + 1
-        self._secured[device] = self.secured(device) + collateral
-
-    def units(self, device: bytes) -> int:
-        """How many units a device was given."""
-        return self._units.get(device, 0)
-
-    def secured(self, device: bytes) -> int:
-        """What of its bond secures them."""
-        return self._secured.get(device, 0)
+        self.units[device] = self.units.get(device, 0) + 1
+        self.secured[device] = self.secured.get(device, 0) + collateral
 
 
 def depth_at(slot: FreeSlot, recorded_at: int) -> int:
@@ -154,10 +148,16 @@ class DrawOrder:
         """Shuffle once; the order of `candidates` does not matter. All its units were recorded at one block."""
         entrants = [(slot.device, slot.bond) for slot in candidates]
         self._given = given
-        self._recorded_at = recorded_at
         shuffled = [candidates[place] for place in lottery(seed, label, entrants, len(entrants))]
-        self._slots = sorted((self._depth(slot), place, slot) for place, slot in enumerate(shuffled))
-        """Depth, then the beacon's order; what has become deeper since is moved when it is come upon."""
+        self._slots = sorted(
+            (before + given.units.get(slot.device, 0), place, before, slot)
+            for place, slot in enumerate(shuffled)
+            for before in (depth_at(slot, recorded_at),)
+        )
+        """Depth, then the beacon's order; what has become deeper since is moved when it is come upon.
+
+        Beside each how many units it had before this block gave it any: asked for every unit, of every slot.
+        """
         self.looks = 0
         """How many slots its draws have looked at."""
 
@@ -171,8 +171,9 @@ class DrawOrder:
         if spare < 0:
             return []
         drawn: dict[bytes, FreeSlot] = {}
+        secured = self._given.secured
         for candidate in self._in_order():
-            if candidate.owner in drawn or not is_eligible(candidate, wanted, self._given.secured(candidate.device)):
+            if candidate.owner in drawn or not is_eligible(candidate, wanted, secured.get(candidate.device, 0)):
                 continue
             stake = wanted.judges.get(candidate.owner)
             if stake is not None:
@@ -186,19 +187,16 @@ class DrawOrder:
 
     def _in_order(self) -> Iterator[FreeSlot]:
         """Every slot that has a place, the one with the fewest units first."""
-        place = 0
-        while place < len(self._slots):
+        place, slots, given = 0, self._slots, self._given.units
+        while place < len(slots):
             self.looks += 1
-            noted, order, slot = self._slots[place]
-            depth = self._depth(slot)
+            noted, order, before, slot = slots[place]
+            depth = before + given.get(slot.device, 0)
             if depth >= slot.places:
-                del self._slots[place]
+                del slots[place]
             elif depth > noted:
-                del self._slots[place]
-                insort(self._slots, (depth, order, slot), lo=place)
+                del slots[place]
+                insort(slots, (depth, order, before, slot), lo=place)
             else:
                 place += 1
                 yield slot
-
-    def _depth(self, slot: FreeSlot) -> int:
-        return depth_at(slot, self._recorded_at) + self._given.units(slot.device)

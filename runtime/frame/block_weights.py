@@ -7,9 +7,9 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "7b3df64d9dd852b13fb6a3aa6614f2be",
+    "829316f801729ceede64364e331352b9",
     {
-        "block": 3_026_821,
+        "block": 4_094_218,
         "extrinsic": 47_635,
     },
 )

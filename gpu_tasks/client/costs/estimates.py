@@ -17,11 +17,12 @@ from gpu_tasks.client.offers import asks_of, drawable
 from gpu_tasks.client.planning import slot_ms
 from gpu_tasks.client.posting import AskedUnit, PostingCost, Wish
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import UnitRules
-from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.services import ServiceTerms, pace_of
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.output import Grains
@@ -145,7 +146,9 @@ async def estimate_of(
     if service is None or not units:
         return None
     terms = service.terms
-    devices = await drawable(client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, at=at)
+    kind = CLASS_NAMES.get(wish.device_class)
+    found = await drawable(client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, at=at)
+    devices = [status for status in found if kind is None or status.device.kind is kind]
     price = rising_price(terms, wish, asks_of(devices, wish.service).values())
     works = [work_of(terms.input_share, unit.tokens_in, unit.tokens_max) for unit in units]
     return Estimate(
@@ -157,7 +160,7 @@ async def estimate_of(
         price=price,
         expected=None if price is None else await _expected(client, terms, wish, units, works, price, cost),
         devices=len(devices),
-        blocks=blocks_of(terms, works, wish.racers, len(devices), price),
+        blocks=blocks_of(pace_of(terms, kind or DeviceClass.CPU), works, wish.racers, len(devices), price),
         slot_ms=slot_ms(client),
         cost_unit=cost_unit,
     )
@@ -173,14 +176,12 @@ def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> Rising
     return RisingPrice(age, at_draw, wish.rate_max, terms.ramp)
 
 
-def blocks_of(
-    terms: ServiceTerms, works: Sequence[int], racers: int, devices: int, price: RisingPrice | None
-) -> int | None:
-    """Until these units are paid, shared by so many devices that have the pace of the service; None without one."""
-    if price is None or not terms.pace or not devices:
+def blocks_of(pace: int, works: Sequence[int], racers: int, devices: int, price: RisingPrice | None) -> int | None:
+    """Until these units are paid, shared by so many devices of such a pace; None without one."""
+    if price is None or not pace or not devices:
         return None
     longest = max(-(-sum(works) * racers // devices), *works)
-    return price.drawn_after + -(-longest // (terms.pace * TOKEN)) + SETTLED_AFTER
+    return price.drawn_after + -(-longest // (pace * TOKEN)) + SETTLED_AFTER
 
 
 async def _expected(

@@ -173,11 +173,11 @@ class Slots:
             owner=device.owner,
             bond=device.bond,
             # as the block found it: what it was given since is in `_given`, for every service alike
-            free_bond=device.bond - device.secured + self._given.secured(device_id),
+            free_bond=device.bond - device.secured + self._given.secured.get(device_id, 0),
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),
             changed_at=max(device.changed_at, offer.since, devices.stake.candidate_since[device.owner]),
-            depth=len(run_queue.units_of(device)) - self._given.units(device_id),
+            depth=len(run_queue.units_of(device)) - self._given.units.get(device_id, 0),
             places=run_queue.places(device),
             freed=device.freed_at,
             kind=device.kind,

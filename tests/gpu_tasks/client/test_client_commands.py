@@ -193,6 +193,9 @@ def test_a_unit_names_the_class_that_its_racers_are_of(prompts: str, tmp_path: P
         for results in ((), ("--out", str(tmp_path / "results"))):
             refused = ogpu(*post, *results, "--class", "datacenter").output
             assert "owners with a device of class datacenter; service 0 is offered by 0" in refused
+        for named, devices in (("cpu", 1), ("datacenter", 0)):
+            told = as_json(ogpu("--json", *post, "--class", named, "--anyway", "--dry-run"))
+            assert (told["devices"], told["ends_after_blocks"] is None) == (devices, not devices)
         units = as_json(ogpu("--json", *post, "--class", "datacenter", "--anyway"))
         shown = as_json(ogpu("--json", "show", units[0]["unit"]))
         assert shown["class"] == "datacenter"

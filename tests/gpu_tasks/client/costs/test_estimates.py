@@ -68,12 +68,12 @@ def test_a_price_that_does_not_rise_is_the_most() -> None:
 
 def test_when_it_may_be_over_goes_by_the_devices_and_the_pace() -> None:
     base, thousand = 3 + SETTLED_AFTER, 1_000 * 1_000_000
-    assert blocks_of(TERMS, [thousand], 1, 1, RISING) == base + 16
-    assert blocks_of(TERMS, [thousand] * 8, 1, 4, RISING) == base + 32
-    assert blocks_of(TERMS, [thousand] * 8, 2, 4, RISING) == base + 63, "each of two racers computes all of it"
-    assert blocks_of(TERMS, [thousand, 1], 1, 9, RISING) == base + 16, "a unit is one device's"
-    assert blocks_of(replace(TERMS, pace=0), [thousand], 1, 1, RISING) is None
-    assert blocks_of(TERMS, [thousand], 1, 1, None) is None
+    assert blocks_of(TERMS.pace, [thousand], 1, 1, RISING) == base + 16
+    assert blocks_of(TERMS.pace, [thousand] * 8, 1, 4, RISING) == base + 32
+    assert blocks_of(TERMS.pace, [thousand] * 8, 2, 4, RISING) == base + 63, "each of two racers computes all of it"
+    assert blocks_of(TERMS.pace, [thousand, 1], 1, 9, RISING) == base + 16, "a unit is one device's"
+    assert blocks_of(0, [thousand], 1, 1, RISING) is None
+    assert blocks_of(TERMS.pace, [thousand], 1, 1, None) is None
 
 
 def test_people_read_sentences_and_programs_numbers() -> None:
