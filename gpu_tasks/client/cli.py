@@ -21,7 +21,7 @@ COMMANDS = {
     ),
     "show": (
         "showing:show",
-        "Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid what.",
+        "Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid and who lost what.",
     ),
     "cancel": (
         "posting.cancelling:cancel",

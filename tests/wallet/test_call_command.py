@@ -113,8 +113,14 @@ def test_what_a_post_locks_is_asked_for(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         post = ("call", "InferenceMarket.post", "0", json.dumps([terms, terms]), "--from", "//Bob", "--dry-run")
         planned = answer(wallet(tmp_path, url, *post))
+        units = json.dumps([{**terms, "device_class": "Cpu"}])
+        named = answer(
+            wallet(tmp_path, url, "call", "InferenceMarket.post", "0", units, "--from", "//Bob", "--dry-run")
+        )
+        assert int(planned["prepays"]["grains"]) == 2 * int(named["prepays"]["grains"]) > 0, (
+            "what may be null is left out"
+        )
         assert int(planned["locks"]["grains"]) > 2 * 5_000_000
-        assert int(planned["prepays"]["grains"]) > 0
 
 
 @pytest.mark.parametrize(

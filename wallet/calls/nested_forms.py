@@ -136,17 +136,17 @@ class StructureForm:
         return "{" + ", ".join(f'"{name}": {part.sketch}' for name, part in self.members) + "}"
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """All members, and no others."""
+        """All members, and no others; what may be null may be left out."""
         if not isinstance(given, dict):
             place.refuse(self, given, f"write a JSON object {self.sketch}")
         names = [name for name, _ in self.members]
         unknown = [name for name in given if name not in names]
-        missing = [name for name in names if name not in given]
+        missing = [name for name, part in self.members if name not in given and not isinstance(part, OptionalForm)]
         if unknown:
             place.refuse(self, given, f"it has no member {unknown[0]!r}; there are {', '.join(names) or 'none'}")
         if missing:
             place.refuse(self, given, f"it lacks {', '.join(missing)}")
-        return self.make(*(part.read(given[name], place.inside(f".{name}")) for name, part in self.members))
+        return self.make(*(part.read(given.get(name), place.inside(f".{name}")) for name, part in self.members))
 
     def written(self, value: Any, style: Style) -> dict[str, Any]:
         """All members."""

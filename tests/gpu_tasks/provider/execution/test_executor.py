@@ -61,7 +61,8 @@ def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: str) -
             await executor.run(request_)
         await still_works(executor)
 
-    attack(body)
+    # to fill its memory in small pieces takes a slow machine more than a second
+    attack(body, replace(TIGHT, cpu_seconds=10) if request_ == b"memory-slowly" else TIGHT)
 
 
 def test_work_that_takes_too_long_on_the_clock_is_killed() -> None:
