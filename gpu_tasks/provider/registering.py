@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider, device_id
@@ -28,6 +29,8 @@ from wallet.output import Grains
 
 PROVIDER_KEY_BALANCE = 100_000_000
 """Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
+FIRST_ASK = 1_000_000
+"""Grains that a device asks for a thousand output tokens at first, where nobody says another price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,8 @@ class Registration:
     hardware: Hardware
     device_bond: int
     service: int
-    ask: int
+    ask: int | None
+    """None: what the device asks, or `FIRST_ASK`."""
     bond: int | None
     node_keys: NodeKeys | None
     commission_ppm: int
@@ -87,16 +91,30 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
     device = device_id(wanted.stash, wanted.hardware.uuid_hash)
     if await client.read(Devices.devices, device) is None:
         uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
-        planned.append(Planned(Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond), bond, "device_bond"))
+        call = Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond)
+        planned.append(Planned(call, bond, "device_bond", facts=await _beside(client, wanted.stash)))
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
-    if offer is None or offer.ask != wanted.ask:
-        call = InferenceMarket.offer(device=device, service=wanted.service, ask=wanted.ask)
+    ask = wanted.ask if wanted.ask is not None else FIRST_ASK if offer is None else offer.ask
+    if offer is None or offer.ask != ask:
+        call = InferenceMarket.offer(device=device, service=wanted.service, ask=ask)
         if offer is None:
             planned.append(Planned(call, await client.read(InferenceMarket.offer_deposit.item), "offer_deposit"))
         else:
-            change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(wanted.ask)} oGPU"
+            change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(ask)} oGPU"
             planned.append(Planned(call, facts={"ask": change}, alters=True))
     return planned
+
+
+async def endpoint_now(client: ChainClient, stash: bytes) -> str | None:
+    """Where a provider's blob store answers until now; None of who is none."""
+    provider = await client.read(Devices.providers, stash)
+    return None if provider is None else provider.endpoint.decode("utf-8", "replace")
+
+
+async def _beside(client: ChainClient, stash: bytes) -> dict[str, Any]:
+    """The devices that the provider has when another one comes, such as those of another machine or base path."""
+    devices = await market_reads.devices_of(client, stash)
+    return {"devices_until_now": ", ".join("0x" + status.id.hex() for status in devices)} if devices else {}
 
 
 def _changes(provider: Provider, wanted: Registration) -> dict[str, Any]:

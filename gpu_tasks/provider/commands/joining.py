@@ -21,7 +21,7 @@ from gpu_tasks.provider.commands.options import (
     stash_option,
 )
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
-from gpu_tasks.provider.registering import Planned, Registration, registration_calls, what_is_there
+from gpu_tasks.provider.registering import Planned, Registration, endpoint_now, registration_calls, what_is_there
 from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
@@ -31,11 +31,13 @@ from wallet.output import as_text
 from wallet.session import note
 
 PPM_PER_PERCENT = 10_000
+FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+"""Of who is no provider yet, and names none."""
 
 
 @click.command()
 @stash_option
-@click.option("--endpoint", default=f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", show_default=True, help="Blob store.")
+@click.option("--endpoint", help=f"Blob store.  [default: what it is, or {FIRST_ENDPOINT}]")
 @click.option("--device", "number", type=int, default=0, show_default=True, help="As `devices` counts.")
 @click.option(
     "--device-bond",
@@ -47,8 +49,7 @@ PPM_PER_PERCENT = 10_000
 @click.option(
     "--ask",
     type=AMOUNT,
-    default=GRAINS_PER_OGPU // 100,
-    help="Lowest price of a thousand output tokens, in oGPU.  [default: 0.01]",
+    help="Lowest price of a thousand output tokens, in oGPU.  [default: what it is, or 0.01]",
 )
 @click.option("--bond", type=AMOUNT, help="oGPU that the stash has bonded then, if it has less.")
 @click.option(
@@ -67,14 +68,14 @@ PPM_PER_PERCENT = 10_000
 @yes_option
 @click.pass_obj
 def register(
-    options: ProviderOptions, stash: StashOptions, endpoint: str, number: int, device_bond: int, service: int, ask: int,
-    bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
+    options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int, service: int,
+    ask: int | None, bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
     yes: bool,
 ) -> None:  # fmt: skip
     """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
     session = stash.session(options)
 
-    def wanted(client: ChainClient, key: Keypair) -> Registration:
+    def wanted(client: ChainClient, key: Keypair, endpoint: str) -> Registration:
         return Registration(
             stash=key.account,
             provider_key=options.key.public_key,
@@ -90,8 +91,10 @@ def register(
         )
 
     async def plan(client: ChainClient, key: Keypair) -> Sequence[Planned]:
-        _check_endpoint(endpoint, private=market_reads.is_development(client))
-        registration = wanted(client, key)
+        stands = await endpoint_now(client, key.account) if endpoint is None else endpoint
+        chosen = FIRST_ENDPOINT if stands is None else stands
+        _check_endpoint(chosen, private=market_reads.is_development(client))
+        registration = wanted(client, key, chosen)
         planned = await registration_calls(client, registration)
         there = await what_is_there(client, registration)
         if there:
@@ -109,8 +112,9 @@ def _unchanged(there: Mapping[str, Any]) -> str:
     """Of a stash that is a provider already: what it has, and what changes that."""
     said = ", ".join(f"{name.replace('_', ' ')} {as_text(value)}" for name, value in there.items() if value is not None)
     return (
-        f"the stash is a provider already, with {said}. Only what is listed below changes: for less bond, or for the "
-        "commission and the node's keys, see `ogpu-wallet unbond`, `commission` and `set-keys`; a device keeps its bond"
+        f"the stash is a provider already, with {said}. Only what is listed below changes: for less bond see "
+        "`ogpu-wallet unstake`, for another commission `commission`, for another node's keys `set-keys`; a device "
+        "keeps its bond"
     )
 
 

@@ -10,9 +10,11 @@ from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
 from gpu_tasks.provider.registering import Planned, unbonding_facts, unregistration_calls, withdrawal_calls
+from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.commands.options import dry_run_option
 from wallet.keypair import Keypair
+from wallet.output import Grains
 
 
 @click.command()
@@ -59,9 +61,16 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) 
         calls = await withdrawal_calls(client, key.account)
         if not calls:
             session.output.facts(await _waiting(client, key.account))
-        return only(*calls)
+        return [Planned(call, facts=_unbonded(call)) for call in calls]
 
     make(session, lambda: stash.key(options), plan, dry_run=dry_run)
+
+
+def _unbonded(call: Call) -> dict[str, Any]:
+    """What of the bond begins to unbond with a call: it leaves no balance, so no other line says it."""
+    if call.name != "TrustStake.unbond":
+        return {}
+    return {"begins_to_unbond": Grains(call.named_arguments["value"])}
 
 
 async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:

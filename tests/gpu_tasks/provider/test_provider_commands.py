@@ -255,6 +255,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     planned = eve.answer("withdraw-bond", "--stash", "//Eve", "--dry-run")
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
     assert planned["comes_back"]["ogpu"] == "0.1"
+    assert planned["begins_to_unbond"]["ogpu"] == "1000"
     assert eve.answer("withdraw-bond", "--stash", "//Eve")["success"]
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
@@ -282,6 +283,24 @@ def test_what_a_provider_has_is_said_and_what_changes_is_asked(eve: Operator) ->
     assert shown["endpoint"].endswith(" until now, then http://127.0.0.1:9999")
     assert shown["ask"] == "0.01 oGPU until now, then 0.5 oGPU"
     assert "seal_key" not in shown
+    assert "for less bond see `ogpu-wallet unstake`" in again.stderr
+    assert {"unstake", "commission", "set-keys"} <= set(wallet.commands)
+
+
+def test_what_a_second_register_does_not_name_stays(eve: Operator) -> None:
+    eve.answer(*JOIN)
+    eve.answer(*JOIN, "--endpoint", "http://127.0.0.1:9999", "--ask", "0.5")
+    assert eve.answer(*JOIN)["calls"] == "none was missing"
+    shown = eve.answer(*JOIN, "--bond", "1200", "--dry-run")
+    assert shown["calls"] == "TrustStake.bond_extra", "neither endpoint nor ask goes back to what a first one has"
+
+
+def test_a_device_that_comes_beside_others_is_said(eve: Operator) -> None:
+    eve.answer(*JOIN)
+    elsewhere = Operator(eve.folder / "elsewhere", eve.options[1], "Eve")
+    again = elsewhere.run(*JOIN, "--dry-run")
+    assert json.loads(again.stdout)["devices_until_now"] == own_device(eve)
+    assert "devices_until_now" not in eve.answer(*JOIN, "--ask", "0.5", "--dry-run")
 
 
 def test_more_bond_is_bonded_and_another_provider_key_is_refused(eve: Operator) -> None:
