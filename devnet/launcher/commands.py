@@ -20,7 +20,7 @@ from rich.live import Live
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.folder import chosen_folder
+from devnet.launcher.folder import chosen_folder, named_command
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberProcesses, StatusTable
@@ -84,7 +84,8 @@ def up(  # one for each option
     network.up(net, detach=detach)
     if detach:
         _show(net)
-        click.echo("running; `ogpu-devnet status` shows it, `ogpu-devnet down` ends it")
+        command = named_command(folder)
+        click.echo(f"running; `{command} status` shows it, `{command} down` ends it")
         return
     try:
         with network.ending_on_signals():
@@ -134,7 +135,8 @@ def kill(folder: Path, node: str) -> None:
     """Kill NODE with -9, as a power cut would: Bob, or Bob/provider for the GPU provider beside it."""
     process = _process(folder, node)
     pid = processes.kill(process)
-    click.echo(f"killed {process.label}, process {pid}; `ogpu-devnet restart {process.label}` brings it back")
+    back = f"{named_command(folder)} restart {process.label}"
+    click.echo(f"killed {process.label}, process {pid}; `{back}` brings it back")
 
 
 @click.command()

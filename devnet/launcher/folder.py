@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 DEFAULT_FOLDER = Path("out") / "devnet"
@@ -12,3 +13,8 @@ FOLDER_VARIABLE = "OGPU_DEVNET"
 def chosen_folder(given: Path | None) -> Path:
     """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
     return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
+
+
+def named_command(folder: Path) -> str:
+    """How a person calls `ogpu-devnet` for this folder, in the shell and place in which this one was called."""
+    return "ogpu-devnet" if folder == chosen_folder(None) else f"ogpu-devnet --folder {shlex.quote(str(folder))}"

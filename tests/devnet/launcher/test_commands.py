@@ -74,7 +74,8 @@ def test_a_provider_is_killed_and_started_again(net: Devnet, monkeypatch: pytest
         monkeypatch.setattr(processes, what, noted(what))
     monkeypatch.setattr(lifecycle, "wait_for_provider", lambda _net, who: done.append(("awaited", who.name)))
     monkeypatch.setattr(lifecycle, "wait_for_node", lambda _net, who: done.append(("awaited node", who.name)))
-    assert "`ogpu-devnet restart Bob/provider` brings it back" in run(net, "kill", "bob/provider").output
+    back = f"`ogpu-devnet --folder {net.folder} restart Bob/provider` brings it back"
+    assert back in run(net, "kill", "bob/provider").output
     assert "started Bob/provider" in run(net, "restart", "bob/provider").output
     assert run(net, "restart", "bob").exit_code == 0
     assert done == [
@@ -106,6 +107,9 @@ def test_up_says_whose_money_customers_may_spend(
     shown = run(found, "up", "--detach").output
     assert "accounts for customers, with 1000000 oGPU each: " in shown
     assert said in shown
+    assert f"running; `ogpu-devnet --folder {found.folder} status` shows it" in shown
+    monkeypatch.setenv("OGPU_DEVNET", str(found.folder))
+    assert "running; `ogpu-devnet status` shows it" in run(found, "up", "--detach").output
 
 
 def test_who_watches_what_somebody_else_ended_is_told_and_ends(net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
