@@ -49,6 +49,8 @@ ROWS_AT_ONCE = 8
 """Completions that are fetched side by side: a store that drips holds the others up no more."""
 TEXT_SHOWN = 60
 PROMPT_SHOWN = 30
+WHOLE_IDS_SHOWN = 32
+"""Ids that are told whole when all units have ended, for the commands that take one; more than these `--json` tells."""
 FIELDS = (
     "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
     "sums", "completion", "answers", "why",
@@ -77,6 +79,7 @@ async def follow(
             if not output.console.is_terminal:
                 output.console.line()  # `Live` ends its line on terminals only
             output.facts(sum(ended.values(), NOTHING).facts())
+            click.echo(_whole_ids(list(rows.values())))
     return rows
 
 
@@ -177,6 +180,12 @@ async def _completion(
     answered = [each for each in found if each.output is not None]
     first = f"; the first: {answered[0].output}" if answered else f": {NO_REQUEST}"
     return {"completion": f"{len(answered)} of {len(found)} answered{first}", "answers": answer_rows(found)}
+
+
+def _whole_ids(rows: Sequence[Row]) -> str:
+    """The ids that the table shortens, a line each: no command finds a unit by the beginning of one."""
+    more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
+    return "\n".join(["for `ogpu result` and `ogpu show`:", *(row["unit"] for row in rows[:WHOLE_IDS_SHOWN]), *more])
 
 
 def _table(rows: dict[bytes, Row], height: int | None) -> Table:

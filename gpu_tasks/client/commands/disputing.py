@@ -84,7 +84,7 @@ def dispute(
         raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
-        named = task_id_of_text(task)
+        named = task_id_of_text(task, "task or unit")
         final = await client.finalized()
         unit = await market_reads.unit(client, named, final)
         if unit is not None:

@@ -14,11 +14,11 @@ class TaskError(WalletError):
     """A task is not there, or cannot be dealt with as asked; the text says why and what to do."""
 
 
-def task_id_of_text(text: str) -> bytes:
-    """The id that a person typed; TaskError for what is none."""
+def task_id_of_text(text: str, what: str = "task") -> bytes:
+    """The id that a person typed; TaskError for what is none. `what` it may be: a task, or a unit as well."""
     task_id = hash_typed(text)
     if task_id is None:
-        raise TaskError(f"{text!r} is no task: a task is 0x and 64 hexadecimal digits; see `ogpu ps`")
+        raise TaskError(f"{text!r} is no {what}: a {what} is 0x and 64 hexadecimal digits; see `ogpu ps`")
     return task_id
 
 

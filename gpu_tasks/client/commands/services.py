@@ -183,6 +183,11 @@ def create_service(
             "workload": form.name,
             "price_min": Grains(price_min),
             "price_max": Grains(price_max),
+            "ramp_blocks": ramp,
+            "lease_blocks": lease,
+            "pace": pace or None,
+            "consumer_pace": consumer_pace or None,
+            "datacenter_pace": datacenter_pace or None,
             "tokens_max": max_tokens,
             "input_share_percent": format_percent(input_share),
             "unit_of_cost": form.cost_unit,
@@ -204,9 +209,15 @@ def _check(terms: ServiceTerms) -> None:
             f"not from {format_amount(terms.price_min)} to {format_amount(terms.price_max)}"
         )
     if not has_sound_paces(terms):
-        raise ServiceError(
-            "no class of devices is slower than the one before: --pace, --consumer-pace, --datacenter-pace"
+        said = zip(
+            ("--pace", "--consumer-pace", "--datacenter-pace"),
+            (terms.pace, terms.consumer_pace, terms.datacenter_pace),
+            strict=True,
         )
+        given = ", ".join(f"{name} {pace}" for name, pace in said if pace)
+        if not terms.pace:
+            raise ServiceError(f"{given} needs a --pace too: how fast the slowest racer of all is, one of class cpu")
+        raise ServiceError(f"{given}: no class may be slower than the one before it, of cpu, consumer, datacenter")
 
 
 def _created(outcome: Outcome) -> dict[str, Any]:

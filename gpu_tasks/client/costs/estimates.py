@@ -32,6 +32,7 @@ DRAWN_AFTER = BEACON_DELAY + 1
 SETTLED_AFTER = 4
 """Blocks from the last commit to the payment, usually: its block is final, results are opened, and that is settled."""
 REFUSED_SHOWN = 3
+TOO_FEW_OWNERS = "too few owners could race for it at this price now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,7 @@ class Estimate:
         }
         if not is_for_programs:
             return found | {
-                "price": "too few owners could race for it at this price now"
-                if price is None
-                else price.sentence(self.cost_unit),
+                "price": TOO_FEW_OWNERS if price is None else price.sentence(self.cost_unit),
                 "expected_end": self._end(),
             }
         return found | {
@@ -119,6 +118,8 @@ class Estimate:
         return None if amount is None or not self.work else -(-amount * PRICED // self.work)
 
     def _end(self) -> str:
+        if self.price is None:
+            return f"not known: {TOO_FEW_OWNERS}"
         if self.blocks is None:
             return "not known: nobody says how fast this is computed"
         devices = (

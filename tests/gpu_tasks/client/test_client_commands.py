@@ -140,6 +140,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
         watched = ogpu("watch", unit, "--key", "//Bob")
         assert watched.exit_code == 1
         assert "\nerror: 1 of 1 unit ended without a result" in watched.output
+        assert f"for `ogpu result` and `ogpu show`:\n{unit}\n" in watched.output
         ended = f"refunded in block {done['block']}: cancelled by the key that posted it"
         assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["why"] == ended
         assert f"the unit has no result: {ended}" in ogpu("result", unit, "--key", "//Bob").output
@@ -157,6 +158,7 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(tmp_path: Pa
     def story(ogpu: Ogpu) -> None:
         dry = as_json(ogpu("--json", "create-service", *options, "--dry-run"))
         assert (dry["deposit"]["ogpu"], dry["unit_of_cost"], dry["sent"]) == ("10", form.cost_unit, False)
+        assert [dry[name] for name in ("lease_blocks", "pace", "consumer_pace", "datacenter_pace")] == [20, 5, None, 90]
         assert ogpu("create-service", *options, typed="n\n").exit_code == 1
         assert [row["service"] for row in as_json(ogpu("--json", "services"))] == [0]
 
@@ -230,13 +232,14 @@ def test_an_unknown_workload_is_a_sentence(prompts: str, monkeypatch: pytest.Mon
         (["--price-min", "0"], "prices rise from --price-min, above 0"),
         (["--price-max", "10000001"], "at most 10000000 oGPU"),
         (["--lease", "601"], "1<=x<=600"),
-        (["--consumer-pace", "9"], "no class of devices is slower than the one before: --pace, --consumer-pace"),
+        (["--consumer-pace", "9"], "--consumer-pace 9 needs a --pace too"),
+        (["--pace", "9", "--consumer-pace", "5"], "--pace 9, --consumer-pace 5: no class may be slower"),
     ],
 )
 def test_services_that_cannot_be(changed: list[str], why: str) -> None:
     options = {
         "--workload": registry.FORMS[1].name, "--name": "x", "--price-min": "1", "--price-max": "1", "--ramp": "0",
-        "--lease": "20", "--max-tokens": "100", "--key": "//Bob", changed[0]: changed[1],
+        "--lease": "20", "--max-tokens": "100", "--key": "//Bob", **dict(zip(changed[::2], changed[1::2], strict=True)),
     }  # fmt: skip
 
     def story(ogpu: Ogpu) -> None:

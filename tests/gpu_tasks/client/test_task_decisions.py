@@ -81,7 +81,9 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     assert "the chain knows no such unit or task" in refusal(ogpu(tmp_path, url, "watch", UNKNOWN, *OF_BOB))
     for command in ("describe", "bids", "verify"):
         assert "the chain knows no such task" in refusal(ogpu(tmp_path, url, command, UNKNOWN))
-        assert "'0x12' is no task" in refusal(ogpu(tmp_path, url, command, "0x12"))
+        assert "'0x12' is no task: a task is 0x and 64" in refusal(ogpu(tmp_path, url, command, "0x12"))
+    disputed = ogpu(tmp_path, url, "dispute", "0x12", "--compute", *OF_BOB, "--dry-run")
+    assert "'0x12' is no task or unit: a task or unit is 0x and 64" in refusal(disputed)
     said = ogpu(tmp_path, url, "verify", planted.name)
     # its name was made before there was a genesis hash
     assert "not as the rules say: id; ask another node" in refusal(said, 1)

@@ -80,7 +80,10 @@ def test_people_read_sentences_and_programs_numbers() -> None:
     people, programs = (estimate().facts(is_for_programs=each) for each in (False, True))
     assert people["price"] == RISING.sentence("token")
     assert people["expected_end"] == "within about 13 blocks (13 s), if the 2 devices that offer it are free"
-    assert estimate(blocks=None).facts(is_for_programs=False)["expected_end"].startswith("not known")
+    unpaced = estimate(blocks=None).facts(is_for_programs=False)
+    assert unpaced["expected_end"] == "not known: nobody says how fast this is computed"
+    unmatched = estimate(price=None, expected=None, blocks=None).facts(is_for_programs=False)
+    assert unmatched["expected_end"] == "not known: too few owners could race for it at this price now"
     assert estimate(price=None, expected=None).facts(is_for_programs=False)["price"].startswith("too few owners")
     shared = set(people) & set(programs)
     assert {name: people[name] for name in shared} == {name: programs[name] for name in shared}
