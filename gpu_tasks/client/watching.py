@@ -79,7 +79,7 @@ async def follow(
             if not output.console.is_terminal:
                 output.console.line()  # `Live` ends its line on terminals only
             output.facts(sum(ended.values(), NOTHING).facts())
-            click.echo(_whole_ids(list(rows.values())))
+            click.echo(whole_ids(list(rows.values())))
     return rows
 
 
@@ -182,7 +182,7 @@ async def _completion(
     return {"completion": f"{len(answered)} of {len(found)} answered{first}", "answers": answer_rows(found)}
 
 
-def _whole_ids(rows: Sequence[Row]) -> str:
+def whole_ids(rows: Sequence[Row]) -> str:
     """The ids that the table shortens, a line each: no command finds a unit by the beginning of one."""
     more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
     return "\n".join(["for `ogpu result` and `ogpu show`:", *(row["unit"] for row in rows[:WHOLE_IDS_SHOWN]), *more])

@@ -12,7 +12,7 @@ from rich.console import Console
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.client.results import Completion, ResultError, answer_rows, completions_of, cost_of, progress, winner_of
-from gpu_tasks.client.watching import FIELDS, _shortened, _table
+from gpu_tasks.client.watching import FIELDS, WHOLE_IDS_SHOWN, Row, _shortened, _table, whole_ids
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
@@ -242,3 +242,10 @@ def test_a_completion_is_no_markup() -> None:
 def test_a_completion_cannot_command_the_terminal() -> None:
     assert _shortened("a\x1b[2Jb\nc\x07", 60) == "a [2Jb c "
     assert len(_shortened("x" * 500, 60) or "") == 60
+
+
+def test_as_many_ids_are_told_whole_as_a_person_looks_through() -> None:
+    rows: list[Row] = [{"unit": f"0x{number:064x}"} for number in range(WHOLE_IDS_SHOWN)]
+    told = whole_ids(rows).splitlines()
+    assert told[1:] == [row["unit"] for row in rows]
+    assert whole_ids([*rows, *rows]).splitlines() == [*told, f"and {WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"]
