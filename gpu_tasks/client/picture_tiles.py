@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from gpu_tasks.client.picture_record import PictureRecord
 from gpu_tasks.client.refunds import why_refunded
@@ -18,6 +19,7 @@ from gpu_tasks.client.waiting import look, why_queued
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.side_by_side import all_side_by_side
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from gpu_tasks.workloads.pictures import PictureOrder, SpotCheckedWorkload
 from wallet.client import ChainClient
@@ -118,13 +120,9 @@ class TileCollector:
 
     async def _take(self, ids: Mapping[int, bytes], units: Mapping[int, Unit], final: bytes) -> None:
         """What has ended by this block."""
-        turn = asyncio.Semaphore(FETCHES_AT_ONCE)
-
-        async def taken(tile: int, unit: Unit) -> None:
-            async with turn:
-                await self._fetch(tile, ids[tile], unit, final)
-
-        await asyncio.gather(*(taken(tile, unit) for tile, unit in units.items() if not is_open(unit)))
+        ended = [(tile, unit) for tile, unit in units.items() if not is_open(unit)]
+        fetches = [partial(self._fetch, tile, ids[tile], unit, final) for tile, unit in ended]
+        await all_side_by_side(fetches, at_once=FETCHES_AT_ONCE)
 
     async def _fetch(self, tile: int, unit_id: bytes, unit: Unit, final: bytes) -> None:
         if unit.state is UnitState.REFUNDED:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from gpu_tasks.batches.requests import encode_requests
@@ -33,7 +34,9 @@ from gpu_tasks.data.sealing import (
     address_of,
     seal,
 )
+from gpu_tasks.data.side_by_side import all_side_by_side
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX, commitment_of, encode_input
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
@@ -69,6 +72,11 @@ class Wish:
     """Requests of a unit, at most."""
     device_class: str = field(default=USUAL, repr=False)
     """Of its racers (`CLASS_CHOICES`). Not in what names a posting: who asks otherwise posts nothing twice."""
+
+    @property
+    def named_class(self) -> DeviceClass | None:
+        """The class that it names; None where it is left to the program, or any may race."""
+        return CLASS_NAMES.get(self.device_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +287,10 @@ class Sealer:
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
         class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)
-        turn, large = asyncio.Semaphore(SEALED_AT_ONCE), asyncio.Lock()  # large ones one by one, for their memory
+        large = asyncio.Lock()  # these one by one, for their memory
 
         async def sealed(unit: AskedUnit) -> UnitTerms:
-            async with turn, large if unit.size > CONTENT_BYTES_MAX else nullcontext():
+            async with large if unit.size > CONTENT_BYTES_MAX else nullcontext():
                 own = SealKey.of(self.key).public
                 content = encode_input(os.urandom(32), own, unit.request)
                 blobs = in_pieces(seal(content, [own, *keys[: READERS_MAX - 1]], LARGE_CONTENT_BYTES_MAX))
@@ -301,13 +309,7 @@ class Sealer:
                 device_class=class_of(),
             )
 
-        tasks = [asyncio.create_task(sealed(unit)) for unit in requests]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return await all_side_by_side([partial(sealed, unit) for unit in requests], at_once=SEALED_AT_ONCE)
 
 
 def parts_of(places: Sequence[int]) -> list[Sequence[int]]:

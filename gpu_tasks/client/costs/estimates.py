@@ -17,7 +17,7 @@ from gpu_tasks.client.offers import asks_of, drawable
 from gpu_tasks.client.planning import slot_ms
 from gpu_tasks.client.posting import AskedUnit, PostingCost, Wish
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -147,7 +147,7 @@ async def estimate_of(
     if service is None or not units:
         return None
     terms = service.terms
-    kind = CLASS_NAMES.get(wish.device_class)
+    kind = wish.named_class
     found = await drawable(client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, at=at)
     devices = [status for status in found if kind is None or status.device.kind is kind]
     price = rising_price(terms, wish, asks_of(devices, wish.service).values())

@@ -42,16 +42,13 @@ def draw_weight(offers: int, racers: int) -> Weight:
     return Weight(offers * LOOK_WEIGHT.ref_time + racers * RACER_WEIGHT.ref_time, 0) + DRAW_WEIGHT + TAKE_WEIGHT
 
 
-Classes = tuple[DeviceClass, ...]
-
-
 class ServiceSlots:
     """The slots of one service that had a place as a block found them."""
 
     def __init__(self, slots: list[FreeSlot]) -> None:
         self.slots = slots
         self.changed_at = max((max((slot.changed_at, *slot.freed[:1])) for slot in slots), default=0)
-        self._asks: dict[Classes, list[int]] = {}
+        self._asks: dict[tuple[DeviceClass, ...], list[int]] = {}
         self.orders: dict[bytes, DrawOrder] = {}
 
     def is_affordable(self, wanted: Wanted, racers: int) -> bool:
@@ -65,7 +62,7 @@ class ServiceSlots:
         place = max(racers - 1, bisect_right(asks, wanted.rate))
         return asks[place] if place < len(asks) else None
 
-    def _asks_of(self, classes: Classes) -> list[int]:
+    def _asks_of(self, classes: tuple[DeviceClass, ...]) -> list[int]:
         """The lowest ask of each owner that has devices of these classes, ascending."""
         if classes not in self._asks:
             lowest: dict[bytes, int] = {}

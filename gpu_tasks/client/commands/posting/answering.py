@@ -20,7 +20,6 @@ from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.offers import ServiceError, form_of, open_service, require_judges, require_owners, usual_price
 from gpu_tasks.client.posting import PostingCost, Wish, check_terms, cost_of
 from gpu_tasks.client.posting_record import PostingRecord
-from gpu_tasks.market.devices.records import CLASS_NAMES
 from wallet.client import ChainClient
 from wallet.session import CallFailedError, WalletSession, note
 
@@ -87,9 +86,8 @@ async def _plan(
             await _sold(client, wish)
             await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
             if not manner.anyway:
-                kind = CLASS_NAMES.get(wish.device_class)
                 await require_owners(
-                    client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, kind=kind
+                    client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, kind=wish.named_class
                 )
         except ServiceError as error:
             if not known:

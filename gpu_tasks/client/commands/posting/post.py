@@ -43,7 +43,6 @@ from gpu_tasks.client.posting import (
 )
 from gpu_tasks.client.posting_once import Posted
 from gpu_tasks.client.posting_record import PostingRecord
-from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
@@ -170,8 +169,7 @@ def _post_lines(
         if missing:
             await require_judges(client, service, payer.account, max(unit.price_max for unit in missing))
         if missing and not manner.anyway:
-            kind = CLASS_NAMES.get(wish.device_class)
-            await require_owners(client, service, payer.account, racers=racers, rate_max=price, kind=kind)
+            await require_owners(client, service, payer.account, racers=racers, rate_max=price, kind=wish.named_class)
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
         cost = await cost_of(client, payer, service, racers, missing, tip)
         available = await spendable(client, payer.account)
