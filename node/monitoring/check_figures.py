@@ -53,10 +53,10 @@ class CheckFigures(Listener):
         self._show()
 
     def _changed(self, block: ExecutedBlock) -> Iterator[tuple[StorageMap[Any, Any], bytes, bytes | None]]:
+        prefixes = (self._checks.prefix, self._disputes.prefix)
         for key, raw in block.changes.items():
-            for item in (self._checks, self._disputes):
-                if key.startswith(item.prefix):
-                    yield item, key, raw
+            if key.startswith(prefixes):  # asked of every key of a full block: thousands
+                yield self._checks if key.startswith(self._checks.prefix) else self._disputes, key, raw
 
     def _put(self, item: StorageMap[Any, Any], key: bytes, raw: bytes | None) -> bool:
         """Note how far something is; whether it was there, and is over."""

@@ -110,6 +110,18 @@ def test_a_crash_between_an_own_output_and_the_strangers_blob_leaves_one_of_them
     assert [path.suffix for path in tmp_path.iterdir()] == [".own"]
 
 
+@pytest.mark.parametrize("kept", [".own", ".blob"])
+def test_a_crash_while_an_input_becomes_another_kind_leaves_one_of_them(tmp_path: Path, kept: str) -> None:
+    """What it becomes is written first, then the input is removed; who brought it had no answer yet."""
+    address = BlobStore(tmp_path).keep(b"same")
+    (tmp_path / f"{address.hex()}{kept}").write_bytes(b"same")
+    again = BlobStore(tmp_path)
+    assert again.get(address) == b"same"
+    (path,) = tmp_path.iterdir()
+    assert path.suffix == (".own" if kept == ".own" else ".input")
+    assert (again.input_bytes, again.bytes_stored) == (0 if kept == ".own" else len(b"same"), 0)
+
+
 PUT = st.tuples(st.integers(1, 30), st.booleans(), st.sampled_from([None, "1.2.3.4", "5.6.7.8"]), st.integers(0, 50))
 
 
