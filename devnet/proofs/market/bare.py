@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
 from gpu_tasks.workloads.registry import form_named, open_workload
@@ -17,8 +18,23 @@ WORKLOAD, MAX_TOKENS = "textgen-int8", 32
 BARE_REQUESTS = 256
 
 
-def bare(providers: int) -> tuple[float, float]:
-    """Tokens a second of the machine, and seconds of processor time a token."""
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """What the machine computes with nothing else to do."""
+
+    tokens_per_second: float
+    cpu_per_token: float
+    """In seconds."""
+
+    def mean(self, other: Bare) -> Bare:
+        """Of what was measured before and after: a machine is not as fast at all times."""
+        return Bare(
+            (self.tokens_per_second + other.tokens_per_second) / 2, (self.cpu_per_token + other.cpu_per_token) / 2
+        )
+
+
+def bare(providers: int) -> Bare:
+    """Measure it."""
     count = min(providers, os.cpu_count() or 1)
     command = [sys.executable, "-m", "devnet.proofs.market.bare"]
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -28,7 +44,7 @@ def bare(providers: int) -> tuple[float, float]:
         raise RuntimeError("the bare workload failed: its message stands above")
     tokens = [int(each[0]) for each in said]
     wall, cpu = max(float(each[1]) for each in said), sum(float(each[2]) for each in said)
-    return sum(tokens) / wall, cpu / sum(tokens)
+    return Bare(sum(tokens) / wall, cpu / sum(tokens))
 
 
 def _compute_bare() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
 from devnet.launcher import programs
 from devnet.launcher.layout import Devnet
-from devnet.proofs.market.bare import MAX_TOKENS
+from devnet.proofs.market.bare import MAX_TOKENS, Bare
 from devnet.proofs.market.family import cpu_seconds
 from gpu_tasks.client.results import winner_of
 from gpu_tasks.data import market_reads
@@ -37,7 +37,6 @@ class Trade:
     tokens: int
     seconds: float
     tokens_per_second: float
-    of_bare: float
     blocks_p50: float
     blocks_p95: float
     paid_per_thousand: float
@@ -45,19 +44,25 @@ class Trade:
     """What is prepaid for duty calls."""
     cpu_seconds: float
     """Of every process of the network, the providers' workers too."""
-    bare_cpu_seconds: float
-    """Of the same tokens computed bare, once."""
+
+    def of_bare(self, bare: Bare) -> float:
+        """Tokens a second, as a part of those that the machine computes with nothing else to do."""
+        return self.tokens_per_second / bare.tokens_per_second
+
+    def times_bare_cpu(self, bare: Bare) -> float:
+        """Processor time, beside that of the same tokens computed bare, once."""
+        return self.cpu_seconds / (self.tokens * bare.cpu_per_token)
 
 
-def row_of(trade: Trade) -> str:
+def row_of(trade: Trade, bare: Bare) -> str:
     """A line of figures."""
     what = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
-    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({100 * trade.of_bare:.0f} % of bare)"
+    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({100 * trade.of_bare(bare):.0f} % of bare)"
     waits = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
-    return f"{what}, {rate}; {waits}; {trade.cpu_seconds / trade.bare_cpu_seconds:.1f} times the bare CPU time"
+    return f"{what}, {rate}; {waits}; {trade.times_bare_cpu(bare):.1f} times the bare CPU time"
 
 
-def failures_of(trades: Sequence[Trade]) -> list[str]:
+def failures_of(trades: Sequence[Trade], bare: Bare) -> list[str]:
     """What was not settled, and which bars were missed, as sentences."""
     found = [
         f"{trade.units - trade.settled} of {trade.units} units of {trade.requests} requests, {trade.racers} racing, "
@@ -67,19 +72,16 @@ def failures_of(trades: Sequence[Trade]) -> list[str]:
     ]
     for trade in trades:
         bar = BARS.get((trade.requests, trade.racers), 0.0)
-        if trade.of_bare < bar:
+        if trade.of_bare(bare) < bar:
             found.append(
-                f"{100 * trade.of_bare:.0f} % of the bare tokens with {trade.requests} requests a unit and "
+                f"{100 * trade.of_bare(bare):.0f} % of the bare tokens with {trade.requests} requests a unit and "
                 f"{trade.racers} racing: {100 * bar:.0f} are wanted"
             )
     return found
 
 
-def traded(net: Devnet, requests: int, units: int, racers: int, bare: float, bare_cpu: float) -> Trade:
-    """Post so many units of so many requests, and see them paid.
-
-    `bare` is in tokens a second, `bare_cpu` in seconds of processor time a token.
-    """
+def traded(net: Devnet, requests: int, units: int, racers: int) -> Trade:
+    """Post so many units of so many requests, and see them paid."""
     file = net.folder / f"{requests}-{racers}.txt"
     file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, requests * units)), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
@@ -99,13 +101,11 @@ def traded(net: Devnet, requests: int, units: int, racers: int, bare: float, bar
         tokens=tokens,
         seconds=seconds,
         tokens_per_second=tokens / seconds,
-        of_bare=tokens / seconds / bare,
         blocks_p50=statistics.median(waits),
         blocks_p95=waits[min(len(waits) - 1, len(waits) * 95 // 100)],
         paid_per_thousand=1_000 * sum(unit.paid for unit in settled) / max(1, tokens),
         duties_per_thousand=1_000 * prepaid * len(found) / max(1, tokens),
         cpu_seconds=spent,
-        bare_cpu_seconds=tokens * bare_cpu,
     )
 
 

@@ -5,31 +5,43 @@ from dataclasses import replace
 
 import pytest
 
+from devnet.proofs.market.bare import Bare
 from devnet.proofs.market.family import is_of
 from devnet.proofs.market.trades import BARS, Trade, failures_of
 
 GOOD = Trade(
-    requests=256, racers=1, units=4, settled=4, tokens=1_000, seconds=2.0, tokens_per_second=500, of_bare=0.6,
-    blocks_p50=5, blocks_p95=9, paid_per_thousand=1.0, duties_per_thousand=1.0, cpu_seconds=3.0, bare_cpu_seconds=1.0,
+    requests=256, racers=1, units=4, settled=4, tokens=1_000, seconds=2.0, tokens_per_second=600.0,
+    blocks_p50=5, blocks_p95=9, paid_per_thousand=1.0, duties_per_thousand=1.0, cpu_seconds=3.0,
 )  # fmt: skip
+BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
 
 
 def test_what_reaches_its_bar_passes() -> None:
     assert BARS == {(256, 1): 0.6, (256, 2): 0.3}
-    assert failures_of([GOOD, replace(GOOD, racers=2, of_bare=0.3), replace(GOOD, requests=1, of_bare=0.01)]) == []
+    assert failures_of([GOOD, replace(GOOD, racers=2, tokens_per_second=300.0)], BARE) == []
+    assert failures_of([replace(GOOD, requests=1, tokens_per_second=10.0)], BARE) == []
 
 
 @pytest.mark.parametrize(
     ("trade", "says"),
     [
-        (replace(GOOD, of_bare=0.59), "59 % of the bare tokens with 256 requests a unit and 1 racing: 60 are wanted"),
-        (replace(GOOD, racers=2, of_bare=0.29), "29 % .* 2 racing: 30 are wanted"),
+        (
+            replace(GOOD, tokens_per_second=590.0),
+            "59 % of the bare tokens with 256 requests a unit and 1 racing: 60 are wanted",
+        ),
+        (replace(GOOD, racers=2, tokens_per_second=290.0), "29 % .* 2 racing: 30 are wanted"),
         (replace(GOOD, requests=1, settled=3), "1 of 4 units of 1 requests, 1 racing, were not settled"),
     ],
 )
 def test_what_does_not_is_said(trade: Trade, says: str) -> None:
-    (failure,) = failures_of([GOOD, trade])
+    (failure,) = failures_of([GOOD, trade], BARE)
     assert re.search(says, failure)
+
+
+def test_a_trade_stands_beside_the_mean_of_what_was_measured_before_and_after() -> None:
+    beside = BARE.mean(Bare(tokens_per_second=2_000.0, cpu_per_token=0.003))
+    assert beside == Bare(tokens_per_second=1_500.0, cpu_per_token=0.002)
+    assert (GOOD.of_bare(beside), GOOD.times_bare_cpu(beside)) == (0.4, 1.5)
 
 
 def test_only_descendants_of_the_network_count() -> None:
