@@ -19,7 +19,6 @@ from devnet.demo import stage
 from devnet.demo.telling import Narrator
 from devnet.launcher import lifecycle as network
 from devnet.measuring import report
-from devnet.proofs.market.bare import Bare, bare
 from devnet.proofs.market.shares import FASTER_BAR, Shares, shared
 from devnet.proofs.market.trades import Trade, failures_of, row_of, traded
 
@@ -37,9 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--largest", type=int, default=SIZES[-1][0], help="no larger batches than this; 0 for none")
     parser.add_argument("--no-shares", action="store_true", help="leave the slowed provider out")
     options = parser.parse_args(arguments)
-    tell = Narrator(4)
-    tell.step("Bare: the same workload, with nothing beside it")
-    before = _bare(tell)
+    tell = Narrator(2)
     tell.step(f"Market: {VALIDATORS} validators, {PROVIDERS} of which offer a device")
     net = stage.fresh_network(FOLDER, VALIDATORS, any_ports=True, detach=False, tell=tell)
     trades: list[Trade] = []
@@ -50,44 +47,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for requests, units in SIZES:
                 if requests <= options.largest:
                     trades.append(traded(net, requests, units, racers))
-                    tell.line(row_of(trades[-1], before))
+                    tell.line(row_of(trades[-1]))
         tell.step("Shares: one provider slowed down to a tenth, one free, and more units than both can do")
         shares = None if options.no_shares else shared(net, PROVIDERS, tell)
     finally:
         network.down(net)
-    tell.step("Bare again: what counts is the mean of before and after")
-    return _ended(trades, shares, before.mean(_bare(tell)), tell)
+    return _ended(trades, shares, tell)
 
 
-def _bare(tell: Narrator) -> Bare:
-    found = bare(PROVIDERS)
-    cpu = f"{1_000 * found.cpu_per_token:.2f} s of processor time for a thousand tokens"
-    tell.line(f"{found.tokens_per_second:.0f} tokens/s, {cpu}")
-    return found
-
-
-def _ended(trades: list[Trade], shares: Shares | None, beside: Bare, tell: Narrator) -> int:
-    failures = failures_of(trades, beside)
+def _ended(trades: list[Trade], shares: Shares | None, tell: Narrator) -> int:
+    failures = failures_of(trades)
     if shares is not None and shares.times_as_much < FASTER_BAR:
         failures.append(f"ten times as fast earned {shares.times_as_much:.1f} times as much: {FASTER_BAR} is wanted")
     found = {
-        "bare": asdict(beside),
         "trades": [
-            {**asdict(trade), "of_bare": trade.of_bare(beside), "times_bare_cpu": trade.times_bare_cpu(beside)}
-            for trade in trades
+            {**asdict(trade), "of_bare": trade.of_bare, "times_bare_cpu": trade.times_bare_cpu} for trade in trades
         ],
         "shares": None if shares is None else asdict(shares),
         "failures": failures,
     }
     path = report.write("market", found)
-    for trade in trades:
-        tell.line(row_of(trade, beside))
     for failure in failures:
         tell.line(f"FAILED: {failure}")
     best = max(trades, key=lambda trade: trade.tokens_per_second, default=None)
     said = []
     if best is not None:
-        rates = f"{best.tokens_per_second:.0f} of {beside.tokens_per_second:.0f} bare tokens/s at best"
+        rates = f"{best.tokens_per_second:.0f} of {best.bare.tokens_per_second:.0f} bare tokens/s at best"
         said.append(f"{rates} ({best.requests} requests a unit, {best.racers} racing)")
     if shares is not None:
         said.append(f"ten times as fast earned {shares.times_as_much:.1f} times as much")

@@ -1,9 +1,11 @@
-"""The processes of a network and all that they started: which they are, and their processor time."""
+"""The processes of a network and all that they started: which they are, their processor time, and a rest for them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+import signal
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from devnet.launcher import lifecycle as network
@@ -13,11 +15,36 @@ from devnet.launcher.layout import Devnet
 TICK = os.sysconf("SC_CLK_TCK")
 
 
+def roots_of(net: Devnet) -> set[int]:
+    """The processes of the network itself, those that run."""
+    return {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
+
+
 def cpu_seconds(net: Devnet) -> float:
     """Of every process of the network and all that they started, dead ones too."""
-    roots = {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
+    roots = roots_of(net)
     parents, spent = _table()
     return sum(ticks for pid, ticks in spent.items() if is_of(pid, roots, parents)) / TICK
+
+
+@contextlib.contextmanager
+def standing_still(roots: Collection[int]) -> Iterator[None]:
+    """These and all that they started take no processor meanwhile; a chain goes on afterwards, with empty slots."""
+    parents, _ = _table()
+    children = [pid for pid in parents if pid not in roots and is_of(pid, roots, parents)]
+    stopped = [*roots, *children]  # a supervisor before those for whose silence it would start others
+    send(stopped, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        send(stopped[::-1], signal.SIGCONT)
+
+
+def send(pids: Iterable[int], what: signal.Signals) -> None:
+    """Signal those of the processes that have not ended, in order."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)
 
 
 def started_by(root: int) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import threading
 import time
@@ -22,7 +21,7 @@ from devnet.launcher import lifecycle as network
 from devnet.launcher import processes, programs
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.proofs.market.bare import MAX_TOKENS
-from devnet.proofs.market.family import started_by
+from devnet.proofs.market.family import send, started_by
 from devnet.proofs.market.trades import CUSTOMER, tokens_of
 from genesis import dev_accounts
 from genesis.presets import ASK
@@ -132,13 +131,7 @@ def _stop_and_go(provider: int, is_over: threading.Event) -> None:
         began = time.monotonic()
         computing = started_by(provider)
         time.sleep(max(0.0, PERIOD_SECONDS - part - (time.monotonic() - began)))
-        _signal(computing, signal.SIGCONT)
+        send(computing, signal.SIGCONT)
         time.sleep(part)
-        _signal(computing, signal.SIGSTOP)
-    _signal(started_by(provider), signal.SIGCONT)
-
-
-def _signal(computing: list[int], what: signal.Signals) -> None:
-    for pid in computing:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, what)
+        send(computing, signal.SIGSTOP)
+    send(started_by(provider), signal.SIGCONT)

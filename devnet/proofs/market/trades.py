@@ -6,15 +6,18 @@ The time runs from the block of the first post to the block of the last payment.
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
 from devnet.launcher import programs
 from devnet.launcher.layout import Devnet
-from devnet.proofs.market.bare import MAX_TOKENS, Bare
-from devnet.proofs.market.family import cpu_seconds
+from devnet.proofs.market.bare import MAX_TOKENS, Bare, bare
+from devnet.proofs.market.family import cpu_seconds, roots_of, standing_still
+from gpu_tasks.client.posting import PROMPTS_MAX
 from gpu_tasks.client.results import winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
@@ -44,25 +47,30 @@ class Trade:
     """What is prepaid for duty calls."""
     cpu_seconds: float
     """Of every process of the network, the providers' workers too."""
+    bare: Bare
+    """What the machine computes with nothing else to do: the mean of just before and just after."""
 
-    def of_bare(self, bare: Bare) -> float:
-        """Tokens a second, as a part of those that the machine computes with nothing else to do."""
-        return self.tokens_per_second / bare.tokens_per_second
+    @property
+    def of_bare(self) -> float:
+        """Tokens a second, as a part of the bare ones."""
+        return self.tokens_per_second / self.bare.tokens_per_second
 
-    def times_bare_cpu(self, bare: Bare) -> float:
+    @property
+    def times_bare_cpu(self) -> float:
         """Processor time, beside that of the same tokens computed bare, once."""
-        return self.cpu_seconds / (self.tokens * bare.cpu_per_token)
+        return self.cpu_seconds / (self.tokens * self.bare.cpu_per_token)
 
 
-def row_of(trade: Trade, bare: Bare) -> str:
+def row_of(trade: Trade) -> str:
     """A line of figures."""
     what = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
-    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({100 * trade.of_bare(bare):.0f} % of bare)"
+    bare = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
+    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare})"
     waits = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
-    return f"{what}, {rate}; {waits}; {trade.times_bare_cpu(bare):.1f} times the bare CPU time"
+    return f"{what}, {rate}; {waits}; {trade.times_bare_cpu:.1f} times the bare CPU time"
 
 
-def failures_of(trades: Sequence[Trade], bare: Bare) -> list[str]:
+def failures_of(trades: Sequence[Trade]) -> list[str]:
     """What was not settled, and which bars were missed, as sentences."""
     found = [
         f"{trade.units - trade.settled} of {trade.units} units of {trade.requests} requests, {trade.racers} racing, "
@@ -72,9 +80,9 @@ def failures_of(trades: Sequence[Trade], bare: Bare) -> list[str]:
     ]
     for trade in trades:
         bar = BARS.get((trade.requests, trade.racers), 0.0)
-        if trade.of_bare(bare) < bar:
+        if trade.of_bare < bar:
             found.append(
-                f"{100 * trade.of_bare(bare):.0f} % of the bare tokens with {trade.requests} requests a unit and "
+                f"{100 * trade.of_bare:.0f} % of the bare tokens with {trade.requests} requests a unit and "
                 f"{trade.racers} racing: {100 * bar:.0f} are wanted"
             )
     return found
@@ -82,14 +90,12 @@ def failures_of(trades: Sequence[Trade], bare: Bare) -> list[str]:
 
 def traded(net: Devnet, requests: int, units: int, racers: int) -> Trade:
     """Post so many units of so many requests, and see them paid."""
-    file = net.folder / f"{requests}-{racers}.txt"
-    file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, requests * units)), encoding="utf-8")
-    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
-    words += ["--batch", str(requests), "--max-tokens", str(MAX_TOKENS), "--racers", str(racers), "--price", PRICE]
-    before = cpu_seconds(net)
-    named = {row["unit"] for row in programs.lines("ogpu", *words, keyring=net.keyring)}
-    spent = cpu_seconds(net) - before
-    found, seconds, prepaid = asyncio.run(_told(net, sorted(named), racers))
+    before, bare_before = cpu_seconds(net), bare_beside(net)
+    named = [unit for batch in _files(net, requests, units, racers) for unit in _posted(net, batch, requests, racers)]
+    words = ["--url", net.members[0].rpc_url, "watch", *named, "--key", f"//{CUSTOMER}"]
+    programs.run("ogpu", *words, keyring=net.keyring)
+    spent, bare_after = cpu_seconds(net) - before, bare_beside(net)
+    found, seconds, prepaid = asyncio.run(_told(net, named, racers))
     settled = [unit for unit in found if unit.state is UnitState.SETTLED]
     tokens = sum(tokens_of(unit) for unit in settled)
     waits = sorted(unit.ended_at - unit.posted_at for unit in found)
@@ -106,7 +112,33 @@ def traded(net: Devnet, requests: int, units: int, racers: int) -> Trade:
         paid_per_thousand=1_000 * sum(unit.paid for unit in settled) / max(1, tokens),
         duties_per_thousand=1_000 * prepaid * len(found) / max(1, tokens),
         cpu_seconds=spent,
+        bare=bare_before.mean(bare_after),
     )
+
+
+def bare_beside(net: Devnet) -> Bare:
+    """Measured while nothing of the network runs."""
+    with standing_still(roots_of(net)):
+        return bare(len(net.members))
+
+
+def _files(net: Devnet, requests: int, units: int, racers: int) -> list[Path]:
+    """The prompts, in files as long as one may be."""
+    each = PROMPTS_MAX // requests
+    lines = read_prompts(DEFAULT_PROMPTS, requests * units)
+    found = []
+    for first in range(0, units, each):
+        found.append(net.folder / f"{requests}-{racers}-{first}.txt")
+        text = "".join(f"{line}\n" for line in lines[first * requests : (first + each) * requests])
+        found[-1].write_text(text, encoding="utf-8")
+    return found
+
+
+def _posted(net: Devnet, file: Path, requests: int, racers: int) -> list[str]:
+    """The units of a file, which are in a final block."""
+    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--anyway"]
+    words += ["--batch", str(requests), "--max-tokens", str(MAX_TOKENS), "--racers", str(racers), "--price", PRICE]
+    return [row["unit"] for row in json.loads(programs.run("ogpu", *words, keyring=net.keyring))]
 
 
 async def _told(net: Devnet, named: Sequence[str], racers: int) -> tuple[list[Unit], float, int]:

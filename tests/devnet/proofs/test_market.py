@@ -1,25 +1,32 @@
 """What a measured market is held to, and whose processor time counts as its."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from devnet.proofs.market.bare import Bare
-from devnet.proofs.market.family import is_of
+from devnet.proofs.market.family import is_of, standing_still, started_by
 from devnet.proofs.market.trades import BARS, Trade, failures_of
 
+BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
 GOOD = Trade(
     requests=256, racers=1, units=4, settled=4, tokens=1_000, seconds=2.0, tokens_per_second=600.0,
-    blocks_p50=5, blocks_p95=9, paid_per_thousand=1.0, duties_per_thousand=1.0, cpu_seconds=3.0,
+    blocks_p50=5, blocks_p95=9, paid_per_thousand=1.0, duties_per_thousand=1.0, cpu_seconds=3.0, bare=BARE,
 )  # fmt: skip
-BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
 
 
 def test_what_reaches_its_bar_passes() -> None:
     assert BARS == {(256, 1): 0.6, (256, 2): 0.3}
-    assert failures_of([GOOD, replace(GOOD, racers=2, tokens_per_second=300.0)], BARE) == []
-    assert failures_of([replace(GOOD, requests=1, tokens_per_second=10.0)], BARE) == []
+    assert failures_of([GOOD, replace(GOOD, racers=2, tokens_per_second=300.0)]) == []
+    assert failures_of([replace(GOOD, requests=1, tokens_per_second=10.0)]) == []
 
 
 @pytest.mark.parametrize(
@@ -34,17 +41,41 @@ def test_what_reaches_its_bar_passes() -> None:
     ],
 )
 def test_what_does_not_is_said(trade: Trade, says: str) -> None:
-    (failure,) = failures_of([GOOD, trade], BARE)
+    (failure,) = failures_of([GOOD, trade])
     assert re.search(says, failure)
 
 
 def test_a_trade_stands_beside_the_mean_of_what_was_measured_before_and_after() -> None:
     beside = BARE.mean(Bare(tokens_per_second=2_000.0, cpu_per_token=0.003))
     assert beside == Bare(tokens_per_second=1_500.0, cpu_per_token=0.002)
-    assert (GOOD.of_bare(beside), GOOD.times_bare_cpu(beside)) == (0.4, 1.5)
+    trade = replace(GOOD, bare=beside)
+    assert (trade.of_bare, trade.times_bare_cpu) == (0.4, 1.5)
 
 
 def test_only_descendants_of_the_network_count() -> None:
     parents = {10: 1, 11: 10, 12: 11, 20: 1, 21: 20}
     assert [pid for pid in parents if is_of(pid, {10}, parents)] == [10, 11, 12]
     assert not is_of(99, {10}, parents)
+
+
+def test_what_stands_still_takes_no_processor_and_goes_on_afterwards() -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as root:
+        try:
+            until(lambda: len(started_by(root.pid)) == 1)
+            (child,) = started_by(root.pid)
+            with standing_still({root.pid}):
+                until(lambda: (state_of(root.pid), state_of(child)) == ("T", "T"))
+            until(lambda: (state_of(root.pid), state_of(child)) == ("S", "R"))
+        finally:
+            os.killpg(root.pid, signal.SIGKILL)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+def state_of(pid: int) -> str:
+    """As in proc(5): R runs, S waits, T was stopped."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
