@@ -13,6 +13,7 @@ from pathlib import Path
 
 from devnet.launcher.broker import broker_program
 from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import named_command
 from devnet.launcher.free_ports import free_ports, one_free_port
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
@@ -151,10 +152,13 @@ def create(
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
-            f"{folder} holds a devnet already: `ogpu-devnet up` continues it, `ogpu-devnet down --purge` removes it"
+            f"{folder} holds a devnet already: `{named_command(folder)} up` continues it, "
+            f"`{named_command(folder)} down --purge` removes it"
         )
     if not 1 <= validators <= VALIDATORS_MAX:
-        raise DevnetError(f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `ogpu-devnet up -n 4`")
+        raise DevnetError(
+            f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `{named_command(folder)} up -n 4`"
+        )
     if seats is not None and not 1 <= seats <= validators:
         raise DevnetError(f"{validators} validators have 1 to {validators} seats, not {seats}")
     names = validator_names(validators, apart)
@@ -248,7 +252,9 @@ def load(folder: Path) -> Devnet:
             f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise DevnetError(f"{path} is damaged ({error}): remove {folder} and run `ogpu-devnet up`") from error
+        raise DevnetError(
+            f"{path} is damaged ({error}): remove {folder} and run `{named_command(folder)} up`"
+        ) from error
     return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port)
 
 

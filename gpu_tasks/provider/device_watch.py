@@ -1,7 +1,7 @@
 """Follows what the devices do with their time: sees why they stand still, and has it written down.
 
-Always: looking costs no work its turn; of the chain is asked what a device could earn only while one stands still, and
-not with every block; what was measured is on the disk every few seconds, and when the daemon ends.
+Always: looking costs no work its turn; of the chain is asked what a device could earn only while one stands still that
+is not paused, and not with every block; what was measured is on the disk every few seconds, and when the daemon ends.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ class DeviceWatch:
         self._times.look()
 
     async def look_at_market(self, own: Iterable[DeviceStatus]) -> None:
-        """How the own devices stand; and what they could be drawn for, if one of them stands still. ChainError."""
+        """How the own devices stand, and what one that stands still and is not paused could earn. ChainError."""
         self.has_looked, self._own = True, {status.id: status for status in own}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
-        idle = [status for status in self._own.values() if self._times.is_idle(status.id)]
+        own_idle = (status for status in self._own.values() if self._times.is_idle(status.id))
+        idle = [status for status in own_idle if not status.device.is_paused]
         if idle:
             services = {number for status in idle for number, _ in status.offers}
             self._demand = await self._parts.chain.demand(sorted(services))

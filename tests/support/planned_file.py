@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def wanted(folder: Path, text: str = "a\nb\nc\nd\ne\n", window: str | None = Non
     return FileWish(stream, None, folder / "out", folder / "errors", folder / "records", "", window)
 
 
-def planned(wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True) -> FilePlan:
+def planned(
+    wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True, device_class: str = WISH.device_class
+) -> FilePlan:
     async def usual() -> int:
         assert is_sold
         return price_max
@@ -32,4 +35,4 @@ def planned(wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True) -> 
         assert is_sold, "asked for where a record has it"
         return FORM, SOLD
 
-    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, WISH, wish, sold, usual))
+    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, replace(WISH, device_class=device_class), wish, sold, usual))

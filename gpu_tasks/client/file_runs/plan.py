@@ -22,6 +22,7 @@ from gpu_tasks.client.batches.reading import digest_of
 from gpu_tasks.client.batches.record import BatchRecord, RunPlan, journal_of
 from gpu_tasks.client.batches.runs import INPUT, WINDOW
 from gpu_tasks.client.batches.splitting import UnitRoom, split
+from gpu_tasks.client.class_choice import USUAL
 from gpu_tasks.client.file_runs.requests import FileRequests
 from gpu_tasks.client.posting import PostError, Prompt, Wish
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
@@ -198,7 +199,7 @@ async def plan_file(
     wanted.stream.seek(0)
     digest = digest_of(wanted.stream)
     named = identity(genesis, account, wish, wanted.form, digest, (wanted.output, wanted.errors))
-    plan = _recorded(wanted, named)
+    plan = _recorded(wish, wanted, named)
     if plan is None:
         form, service = await sold()
         settings, seed = settings_of(account, wish, wanted, form, service), os.urandom(SEED_BYTES)
@@ -215,17 +216,25 @@ async def plan_file(
     return FilePlan(read, terms, plan, named)
 
 
-def _recorded(wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan | None:
-    """The plan of a run that was begun; PostError where it has another completion window."""
+def _recorded(wish: Wish, wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan | None:
+    """The plan of a run that was begun; PostError where another completion window or class of devices is named."""
     path = journal_of(wanted.records, *named)
     plan = BatchRecord.look(path).plan if path.exists() else None
-    window = plan.settings.get(WINDOW, "") if plan is not None else wanted.window
-    if wanted.window is not None and window != wanted.window:
-        raise PostError(
-            f"this run was begun with {f'--completion-window {window}' if window else 'no --completion-window'}, which "
-            "stays: repeat the command so, or name another file of results for another run"
-        )
+    if plan is None:
+        return None
+    window, kind = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
+    if wanted.window not in (None, window):
+        raise _begun_otherwise(f"--completion-window {window}" if window else "no --completion-window")
+    if wish.device_class not in (USUAL, kind):
+        raise _begun_otherwise(f"--class {kind}")
     return plan
+
+
+def _begun_otherwise(how: str) -> PostError:
+    return PostError(
+        f"this run was begun with {how}, which stays: repeat the command so, or name another file of results for "
+        "another run"
+    )
 
 
 def _unit_of(file: FilePlan, place: int) -> FileUnit:

@@ -96,7 +96,7 @@ def test_what_cannot_be_is_said_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DevnetError, match="1 to 16 validators"):
         layout.create(folder, 17)
     net = layout.create(folder, 1, any_ports=True)
-    with pytest.raises(DevnetError, match="holds a devnet already"):
+    with pytest.raises(DevnetError, match=f"holds a devnet already: `ogpu-devnet --folder {folder} up` continues it"):
         layout.create(folder, 1)
     with pytest.raises(DevnetError, match="there are Alice"):
         net.member("Mallory")
@@ -107,5 +107,5 @@ def test_what_cannot_be_is_said_with_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"members": [{}]}), "\x00"])
 def test_a_damaged_description_is_an_error_with_a_way_out(tmp_path: Path, content: str) -> None:
     (tmp_path / "devnet.json").write_text(content)
-    with pytest.raises(DevnetError, match="is damaged"):
+    with pytest.raises(DevnetError, match=f"is damaged .*`ogpu-devnet --folder {tmp_path} up`"):
         layout.load(tmp_path)

@@ -155,6 +155,27 @@ def test_why_nothing_is_drawn(tmp_path: Path) -> None:
     play(tmp_path, 1, scene)
 
 
+def test_of_the_market_nothing_is_asked_for_a_paused_device(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner, asked = village.miners[0], list[Collection[int]]()
+        found = miner.chain.demand
+
+        async def demand(services: Collection[int]) -> Demand:
+            asked.append(services)
+            return await found(services)
+
+        miner.chain.demand = demand  # type: ignore[method-assign]
+        await step(village, 12)
+        assert asked, "it stands still, and may be drawn"
+        village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=Seen(miner).device)))
+        await step(village, 12)
+        asked.clear()
+        await step(village, 12)
+        assert not asked
+
+    play(tmp_path, 1, scene)
+
+
 def test_a_node_that_answers_nothing_stops_no_work(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]

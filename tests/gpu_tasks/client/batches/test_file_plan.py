@@ -67,6 +67,17 @@ def test_the_time_of_a_run_stays(tmp_path: Path) -> None:
         planned(wanted(tmp_path, window="24h"))
 
 
+def test_the_class_of_a_run_stays(tmp_path: Path) -> None:
+    first = planned(wanted(tmp_path), device_class="consumer")
+    with BatchRecord.open(tmp_path / "records", *first.record_of) as record:
+        record.begin(first.plan)
+    again = planned(wanted(tmp_path), device_class="consumer")
+    assert planned(wanted(tmp_path)).plan == again.plan == first.plan, "where none is named it is the one of before"
+    for other in ("any", "datacenter"):
+        with pytest.raises(PostError, match="begun with --class consumer, which stays"):
+            planned(wanted(tmp_path), device_class=other)
+
+
 def test_a_file_of_no_request_is_refused_with_the_first_reason(tmp_path: Path) -> None:
     with pytest.raises(PostError, match=r"no line of the file is a request; line 1: .*prompt"):
         planned(wanted(tmp_path, '{"id": "x"}\n'))
