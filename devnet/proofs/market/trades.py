@@ -6,18 +6,15 @@ The time runs from the block of the first post to the block of the last payment.
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
 from devnet.launcher import programs
 from devnet.launcher.layout import Devnet
 from devnet.proofs.market.bare import MAX_TOKENS, Bare, bare
 from devnet.proofs.market.family import cpu_seconds, roots_of, standing_still
-from gpu_tasks.client.posting import PROMPTS_MAX
 from gpu_tasks.client.results import winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
@@ -88,13 +85,11 @@ def failures_of(trades: Sequence[Trade]) -> list[str]:
     return found
 
 
-def traded(net: Devnet, requests: int, units: int, racers: int) -> Trade:
-    """Post so many units of so many requests, and see them paid."""
-    before, bare_before = cpu_seconds(net), bare_beside(net)
-    named = [unit for batch in _files(net, requests, units, racers) for unit in _posted(net, batch, requests, racers)]
-    words = ["--url", net.members[0].rpc_url, "watch", *named, "--key", f"//{CUSTOMER}"]
-    programs.run("ogpu", *words, keyring=net.keyring)
-    spent, bare_after = cpu_seconds(net) - before, bare_beside(net)
+def traded(net: Devnet, providers: int, requests: int, units: int, racers: int) -> Trade:
+    """Post so many units of so many requests, and see them paid; so many of the network offer a device."""
+    before, bare_before = cpu_seconds(net), _bare_beside(net, providers)
+    named = _posted_and_followed(net, requests, units, racers)
+    spent, bare_after = cpu_seconds(net) - before, _bare_beside(net, providers)
     found, seconds, prepaid = asyncio.run(_told(net, named, racers))
     settled = [unit for unit in found if unit.state is UnitState.SETTLED]
     tokens = sum(tokens_of(unit) for unit in settled)
@@ -116,29 +111,19 @@ def traded(net: Devnet, requests: int, units: int, racers: int) -> Trade:
     )
 
 
-def bare_beside(net: Devnet) -> Bare:
-    """Measured while nothing of the network runs."""
+def _bare_beside(net: Devnet, providers: int) -> Bare:
+    """Measured while the network stands still: two minutes later the same machine may be a fifth faster."""
     with standing_still(roots_of(net)):
-        return bare(len(net.members))
+        return bare(providers)
 
 
-def _files(net: Devnet, requests: int, units: int, racers: int) -> list[Path]:
-    """The prompts, in files as long as one may be."""
-    each = PROMPTS_MAX // requests
-    lines = read_prompts(DEFAULT_PROMPTS, requests * units)
-    found = []
-    for first in range(0, units, each):
-        found.append(net.folder / f"{requests}-{racers}-{first}.txt")
-        text = "".join(f"{line}\n" for line in lines[first * requests : (first + each) * requests])
-        found[-1].write_text(text, encoding="utf-8")
-    return found
-
-
-def _posted(net: Devnet, file: Path, requests: int, racers: int) -> list[str]:
-    """The units of a file, which are in a final block."""
-    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--anyway"]
+def _posted_and_followed(net: Devnet, requests: int, units: int, racers: int) -> list[str]:
+    """The units, which have ended."""
+    file = net.folder / f"{requests}-{racers}.txt"
+    file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, requests * units)), encoding="utf-8")
+    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
     words += ["--batch", str(requests), "--max-tokens", str(MAX_TOKENS), "--racers", str(racers), "--price", PRICE]
-    return [row["unit"] for row in json.loads(programs.run("ogpu", *words, keyring=net.keyring))]
+    return sorted({row["unit"] for row in programs.lines("ogpu", *words, keyring=net.keyring)})
 
 
 async def _told(net: Devnet, named: Sequence[str], racers: int) -> tuple[list[Unit], float, int]:
