@@ -23,11 +23,13 @@ LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hash
 comma := ,
 MAKEFLAGS += --no-print-directory
 export HYPOTHESIS_PROFILE
+# A network is dozens of processes: each would compile this project anew.
+unexport PYTHONDONTWRITEBYTECODE
 # NumPy here multiplies small matrices: more BLAS threads than one only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: compiled batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +45,11 @@ devnet: ## the same network, left running until `ogpu-devnet down`
 
 test: ## everything, in some 20 minutes on two cores: static checks, 5 seeds beside 4 kills, all tests
 	@$(MAKE) static
-	@$(MAKE) -j 2 simulate crash SEEDS=5 KILLS=4
+	@$(MAKE) -j 3 simulate crash compiled SEEDS=5 KILLS=4
 	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n $(WORKERS) --dist load --max-worker-restart 0
+
+compiled: # the tests, once: each process of pytest would do it by itself, and shows what is wrong with them
+	@$(PY) -m pytest --collect-only -q > /dev/null 2>&1 || :
 
 check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
 
