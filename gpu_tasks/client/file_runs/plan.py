@@ -220,13 +220,12 @@ def _recorded(wish: Wish, wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan
     """The plan of a run that was begun; PostError where another completion window or class of devices is named."""
     path = journal_of(wanted.records, *named)
     plan = BatchRecord.look(path).plan if path.exists() else None
-    if plan is None:
-        return None
-    window, kind = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
-    if wanted.window not in (None, window):
-        raise _begun_otherwise(f"--completion-window {window}" if window else "no --completion-window")
-    if wish.device_class not in (USUAL, kind):
-        raise _begun_otherwise(f"--class {kind}")
+    if plan is not None:
+        window, kind = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
+        if wanted.window not in (None, window):
+            raise _begun_otherwise(f"--completion-window {window}" if window else "no --completion-window")
+        if wish.device_class not in (USUAL, kind):
+            raise _begun_otherwise(f"--class {kind}")
     return plan
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -340,7 +341,15 @@ def test_a_signal_ends_what_follows_with_the_command_to_go_on(tmp_path: Path) ->
         posted = CliRunner().invoke(main, ["--url", url, "post", str(tmp_path / "prompts"), *words])
         assert posted.exit_code == 0, posted.output
         command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", "watch", "--key", "//Bob"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        # a shell has what it starts in the background ignore the signal, and so what that starts
+        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=heeding,  # noqa: PLW1509  # it does nothing else
+        ) as watching:
             assert watching.stdout is not None
             assert json.loads(watching.stdout.readline())["state"] == "queued"
             watching.send_signal(signal.SIGINT)
