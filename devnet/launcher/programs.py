@@ -25,7 +25,7 @@ MODULES = {
     "ogpu-provider": "gpu_tasks.provider.cli",
     "ogpu": "gpu_tasks.client.cli",
 }
-SECONDS_MAX = 600.0
+SECONDS_MAX = 900.0
 ERROR_CHARACTERS = 1500
 
 Shown = Callable[[str], None]

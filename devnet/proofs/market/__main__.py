@@ -1,11 +1,12 @@
 """`python -m devnet.proofs.market`: what a market of four providers computes, beside the same tokens computed bare.
 
 A devnet of six validators on this machine, so that the leaves of batches are checked; four offer their devices, two
-judge. Before and after each size the network stands still and the machine computes bare. Bars: with batches of 256
-requests the market computes six tenths of the bare tokens where one races for a unit, and three tenths where two do;
-and on a market that is never without units a provider ten times as fast as another earns eight times as much. Figures:
-tokens a second, blocks from post to payment, what a thousand tokens cost their customer beside the price, and the
-processor time of all processes for them. Writes `out/market.json`.
+judge. Each device has a quarter of one core, in turns with the others, so that the nodes do not slow them down. Before
+and after each size the network stands still and the same devices compute bare. Bars: with batches of 256 requests the
+market computes six tenths of the bare tokens where one races for a unit, and three tenths where two do; and on a market
+that is never without units a provider ten times as fast as another earns eight times as much. Figures: tokens a second,
+blocks from post to payment, what a thousand tokens cost their customer beside the price, and the processor time of all
+processes for them. Writes `out/market.json`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,24 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import product
 
 from devnet.demo import stage
 from devnet.demo.telling import Narrator
 from devnet.launcher import lifecycle as network
+from devnet.launcher import processes
+from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.measuring import report
 from devnet.proofs.market.shares import FASTER_BAR, Shares, shared
-from devnet.proofs.market.trades import Trade, failures_of, row_of, traded
+from devnet.proofs.market.trades import OfferedDevices, Trade, failures_of, row_of, traded
 
 FOLDER = report.FOLDER / "market"
 VALIDATORS, PROVIDERS = 6, 4
 SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
 """Requests of a unit, and how many units."""
 RACERS = (1, 2)
+PART = 1 / PROVIDERS
+"""Of one core, for each device: the nodes have the others, as where each device stands in a machine of its own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,16 +48,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for member in net.members[PROVIDERS:]:
             stage.set_device(net, member, "pause")
-        for racers in RACERS:
-            for requests, units in SIZES:
-                if requests <= options.largest:
-                    trades.append(traded(net, PROVIDERS, requests, units, racers))
-                    tell.line(row_of(trades[-1]))
+        devices = OfferedDevices([_provider(net, member) for member in net.members[:PROVIDERS]], PART)
+        before = devices.bare(net)
+        for racers, (requests, units) in product(RACERS, SIZES):
+            if requests <= options.largest:
+                trade, before = traded(net, devices, requests, units, racers, before)
+                trades.append(trade)
+                tell.line(row_of(trade))
         tell.step("Shares: one provider slowed down to a tenth, one free, and more units than both can do")
         shares = None if options.no_shares else shared(net, PROVIDERS, tell)
     finally:
         network.down(net)
     return _ended(trades, shares, tell)
+
+
+def _provider(net: Devnet, member: NodeLayout) -> int:
+    provider = processes.running(network.provider_process(net, member))
+    assert provider is not None, "the provider runs"
+    return provider
 
 
 def _ended(trades: list[Trade], shares: Shares | None, tell: Narrator) -> int:

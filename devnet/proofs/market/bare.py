@@ -1,4 +1,4 @@
-"""The workload of the market with nothing beside it: as many processes as there are cores, or providers if fewer.
+"""The workload of the market with nothing beside it, as many processes as there are devices, as fast as those.
 
 `python -m devnet.proofs.market.bare` computes one batch in its own process, and prints tokens and seconds.
 """
@@ -12,15 +12,16 @@ import time
 from dataclasses import dataclass
 
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
+from devnet.proofs.market.turns import in_turns
 from gpu_tasks.workloads.registry import form_named, open_workload
 
 WORKLOAD, MAX_TOKENS = "textgen-int8", 32
-BARE_REQUESTS = 256
+BARE_REQUESTS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What the machine computes with nothing else to do."""
+    """What the devices compute with nothing else to do."""
 
     tokens_per_second: float
     cpu_per_token: float
@@ -33,13 +34,13 @@ class Bare:
         )
 
 
-def bare(providers: int) -> Bare:
-    """Measure it."""
-    count = min(providers, os.cpu_count() or 1)
+def bare(devices: int, part: float) -> Bare:
+    """Measure it: one process for each device, which runs for such a part of the time."""
     command = [sys.executable, "-m", "devnet.proofs.market.bare"]
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(count)]
-    said = [process.communicate()[0].split() for process in running]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(devices)]
+    with in_turns(lambda: [[process.pid] for process in running if process.returncode is None], part):
+        said = [process.communicate()[0].split() for process in running]
     if any(process.returncode for process in running):
         raise RuntimeError("the bare workload failed: its message stands above")
     tokens = [int(each[0]) for each in said]

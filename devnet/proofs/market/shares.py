@@ -7,11 +7,6 @@ other devices are paused. Counted is what each was paid for units that ended whi
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-import threading
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
@@ -19,10 +14,11 @@ from devnet.demo.stage import set_device
 from devnet.demo.telling import Narrator
 from devnet.launcher import lifecycle as network
 from devnet.launcher import processes, programs
-from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.layout import Devnet
 from devnet.proofs.market.bare import MAX_TOKENS
-from devnet.proofs.market.family import send, started_by
+from devnet.proofs.market.family import started_by
 from devnet.proofs.market.trades import CUSTOMER, tokens_of
+from devnet.proofs.market.turns import in_turns
 from genesis import dev_accounts
 from genesis.presets import ASK
 from gpu_tasks.client.results import winner_of
@@ -34,7 +30,6 @@ from wallet.client import ChainClient
 FASTER_BAR = 8.0
 """Times as much as who has a tenth of its speed, at least."""
 SLOWNESS = 10
-PERIOD_SECONDS = 0.1
 REQUESTS, UNITS = 32, 128
 """Small enough that the slow one ends some meanwhile: with two ends, one more or less is all that is measured."""
 PRICE = format_amount(ASK * 21 // 20)
@@ -60,7 +55,9 @@ def shared(net: Devnet, providers: int, tell: Narrator) -> Shares:
     for member in others:
         set_device(net, member, "pause")
     try:
-        with _slowed(net, slow):
+        provider = processes.running(network.provider_process(net, slow))
+        assert provider is not None, "the provider runs"
+        with in_turns(lambda: [started_by(provider)], 1 / SLOWNESS):
             units = _posted(net)
     finally:
         for member in others:
@@ -108,30 +105,3 @@ async def _units(net: Devnet, named: list[str]) -> list[Unit]:
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
         found = await market_reads.units(chain, [bytes.fromhex(name[2:]) for name in named])
         return [unit for unit in found if unit is not None and unit.state is UnitState.SETTLED]
-
-
-@contextlib.contextmanager
-def _slowed(net: Devnet, member: NodeLayout) -> Iterator[None]:
-    """All that computes for a member's provider runs for one part of each period."""
-    provider = processes.running(network.provider_process(net, member))
-    assert provider is not None, "the provider runs"
-    is_over = threading.Event()
-    thread = threading.Thread(target=_stop_and_go, args=(provider, is_over))
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
-def _stop_and_go(provider: int, is_over: threading.Event) -> None:
-    part = PERIOD_SECONDS / SLOWNESS
-    while not is_over.is_set():
-        began = time.monotonic()
-        computing = started_by(provider)
-        time.sleep(max(0.0, PERIOD_SECONDS - part - (time.monotonic() - began)))
-        send(computing, signal.SIGCONT)
-        time.sleep(part)
-        send(computing, signal.SIGSTOP)
-    send(started_by(provider), signal.SIGCONT)

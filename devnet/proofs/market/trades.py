@@ -13,17 +13,34 @@ from dataclasses import dataclass
 from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
 from devnet.launcher import programs
 from devnet.launcher.layout import Devnet
+from devnet.measuring.latency import slot_of
 from devnet.proofs.market.bare import MAX_TOKENS, Bare, bare
-from devnet.proofs.market.family import cpu_seconds, roots_of, standing_still
+from devnet.proofs.market.family import cpu_seconds, roots_of, standing_still, started_by
+from devnet.proofs.market.turns import in_turns
+from genesis.parameters import CONSENSUS
 from gpu_tasks.client.results import winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
-from runtime.pallets.timestamp import Timestamp
 from wallet.client import ChainClient
 
 CUSTOMER, PRICE = "Ferdie", "0.05"
 BARS = {(256, 1): 0.6, (256, 2): 0.3}
 """Of the bare tokens, by requests of a unit and racers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedDevices:
+    """Those that are offered."""
+
+    providers: Sequence[int]
+    """The process of each provider."""
+    part: float
+    """Of the time, for which each runs."""
+
+    def bare(self, net: Devnet) -> Bare:
+        """What they compute while the network stands still: two minutes later a machine may be a fifth faster."""
+        with standing_still(roots_of(net)):
+            return bare(len(self.providers), self.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +62,7 @@ class Trade:
     cpu_seconds: float
     """Of every process of the network, the providers' workers too."""
     bare: Bare
-    """What the machine computes with nothing else to do: the mean of just before and just after."""
+    """What the same devices compute with nothing beside them: the mean of just before and just after."""
 
     @property
     def of_bare(self) -> float:
@@ -85,16 +102,19 @@ def failures_of(trades: Sequence[Trade]) -> list[str]:
     return found
 
 
-def traded(net: Devnet, providers: int, requests: int, units: int, racers: int) -> Trade:
-    """Post so many units of so many requests, and see them paid; so many of the network offer a device."""
-    before, bare_before = cpu_seconds(net), _bare_beside(net, providers)
-    named = _posted_and_followed(net, requests, units, racers)
-    spent, bare_after = cpu_seconds(net) - before, _bare_beside(net, providers)
+def traded(
+    net: Devnet, devices: OfferedDevices, requests: int, units: int, racers: int, before: Bare
+) -> tuple[Trade, Bare]:
+    """Post so many units of so many requests, and see them paid; and what the devices compute bare after that."""
+    cpu_before = cpu_seconds(net)
+    with in_turns(lambda: [started_by(provider) for provider in devices.providers], devices.part):
+        named = _posted_and_followed(net, requests, units, racers)
+    spent, after = cpu_seconds(net) - cpu_before, devices.bare(net)
     found, seconds, prepaid = asyncio.run(_told(net, named, racers))
     settled = [unit for unit in found if unit.state is UnitState.SETTLED]
     tokens = sum(tokens_of(unit) for unit in settled)
     waits = sorted(unit.ended_at - unit.posted_at for unit in found)
-    return Trade(
+    trade = Trade(
         requests=requests,
         racers=racers,
         units=units,
@@ -107,14 +127,9 @@ def traded(net: Devnet, providers: int, requests: int, units: int, racers: int) 
         paid_per_thousand=1_000 * sum(unit.paid for unit in settled) / max(1, tokens),
         duties_per_thousand=1_000 * prepaid * len(found) / max(1, tokens),
         cpu_seconds=spent,
-        bare=bare_before.mean(bare_after),
+        bare=before.mean(after),
     )
-
-
-def _bare_beside(net: Devnet, providers: int) -> Bare:
-    """Measured while the network stands still: two minutes later the same machine may be a fifth faster."""
-    with standing_still(roots_of(net)):
-        return bare(providers)
+    return trade, after
 
 
 def _posted_and_followed(net: Devnet, requests: int, units: int, racers: int) -> list[str]:
@@ -131,10 +146,19 @@ async def _told(net: Devnet, named: Sequence[str], racers: int) -> tuple[list[Un
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
         found = [unit for unit in await market_reads.units(chain, [bytes.fromhex(name[2:]) for name in named]) if unit]
         first, last = min(unit.posted_at for unit in found), max(unit.ended_at for unit in found)
-        times = [await chain.read(Timestamp.now, at=await chain.block_id(height)) for height in (first, last)]
+        # by their headers: the state of the first one may be gone by now
+        slots = [await _slot(chain, height) for height in (first, last)]
         terms = found[0].terms
         quote = await market_reads.quote(chain, found[0].service, terms.price_max, racers, terms.requests)
-        return found, (times[1] - times[0]) / 1_000, quote.prepaid if quote else 0
+        seconds = (slots[1] - slots[0]) * CONSENSUS["devnet"].slot_ms / 1_000
+        return found, seconds, quote.prepaid if quote else 0
+
+
+async def _slot(chain: ChainClient, height: int) -> int:
+    block = await chain.block_id(height)
+    slot = await chain.rpc.ask(slot_of, "chain_getHeader", "0x" + block.hex())
+    assert slot is not None, "no unit is posted in genesis"
+    return slot
 
 
 def tokens_of(unit: Unit) -> int:

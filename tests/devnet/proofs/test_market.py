@@ -15,6 +15,7 @@ import pytest
 from devnet.proofs.market.bare import Bare
 from devnet.proofs.market.family import is_of, standing_still, started_by
 from devnet.proofs.market.trades import BARS, Trade, failures_of
+from devnet.proofs.market.turns import in_turns
 
 BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
 GOOD = Trade(
@@ -71,9 +72,24 @@ def test_what_stands_still_takes_no_processor_and_goes_on_afterwards() -> None:
             os.killpg(root.pid, signal.SIGKILL)
 
 
+def test_devices_take_turns_and_all_go_on_afterwards() -> None:
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    pids = [process.pid for process in spinning]
+    try:
+        with in_turns(lambda: [[pid] for pid in pids], 1 / 4):
+            until(lambda: [state_of(pid) for pid in pids] == ["R", "T"])
+            until(lambda: [state_of(pid) for pid in pids] == ["T", "R"])
+            until(lambda: [state_of(pid) for pid in pids] == ["T", "T"])
+        until(lambda: [state_of(pid) for pid in pids] == ["R", "R"])
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
 def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        time.sleep(0.01)
+        time.sleep(0.005)
 
 
 def state_of(pid: int) -> str:
