@@ -43,7 +43,7 @@ demo: ## a network that mines real inference, catches a cheat and elects; PROMPT
 devnet: ## the same network, left running until `ogpu-devnet down`
 	@$(PY) -m devnet.demo --stay $(if $(PROMPTS),--prompts "$(PROMPTS)")
 
-test: ## everything, in some 20 minutes on two cores: static checks, 5 seeds beside 4 kills, all tests
+test: ## everything, in 15 to 25 minutes on two cores: static checks, 5 seeds beside 4 kills, all tests
 	@$(MAKE) static
 	@$(MAKE) -j 3 simulate crash compiled SEEDS=5 KILLS=4
 	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n $(WORKERS) --dist load --max-worker-restart 0

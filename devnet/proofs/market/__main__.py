@@ -1,7 +1,7 @@
 """`python -m devnet.proofs.market`: what a market of four providers computes, beside the same tokens computed bare.
 
 A devnet of six validators on this machine, so that the leaves of batches are checked; four offer their devices, two
-judge. Each device has a quarter of one core, in turns with the others, so that the nodes do not slow them down. Before
+judge. Each device has a quarter of one core, in turns with the others, so that the nodes slow them down less. Before
 and after each size the network stands still and the same devices compute bare. Bars: with batches of 256 requests the
 market computes six tenths of the bare tokens where one races for a unit, and three tenths where two do; and on a market
 that is never without units a provider ten times as fast as another earns eight times as much. Figures: tokens a second,
@@ -20,9 +20,8 @@ from itertools import product
 from devnet.demo import stage
 from devnet.demo.telling import Narrator
 from devnet.launcher import lifecycle as network
-from devnet.launcher import processes
-from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.measuring import report
+from devnet.proofs.market.family import provider_of
 from devnet.proofs.market.shares import FASTER_BAR, Shares, shared
 from devnet.proofs.market.trades import OfferedDevices, Trade, failures_of, row_of, traded
 
@@ -32,7 +31,7 @@ SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
 """Requests of a unit, and how many units."""
 RACERS = (1, 2)
 PART = 1 / PROVIDERS
-"""Of one core, for each device: the nodes have the others, as where each device stands in a machine of its own."""
+"""Of one core, for each device: one core is all that they take, and the nodes have the others."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for member in net.members[PROVIDERS:]:
             stage.set_device(net, member, "pause")
-        devices = OfferedDevices([_provider(net, member) for member in net.members[:PROVIDERS]], PART)
+        devices = OfferedDevices([provider_of(net, member) for member in net.members[:PROVIDERS]], PART)
         before = devices.bare(net)
         for racers, (requests, units) in product(RACERS, SIZES):
             if requests <= options.largest:
@@ -60,12 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         network.down(net)
     return _ended(trades, shares, tell)
-
-
-def _provider(net: Devnet, member: NodeLayout) -> int:
-    provider = processes.running(network.provider_process(net, member))
-    assert provider is not None, "the provider runs"
-    return provider
 
 
 def _ended(trades: list[Trade], shares: Shares | None, tell: Narrator) -> int:
@@ -82,7 +75,7 @@ def _ended(trades: list[Trade], shares: Shares | None, tell: Narrator) -> int:
     path = report.write("market", found)
     for failure in failures:
         tell.line(f"FAILED: {failure}")
-    best = max(trades, key=lambda trade: trade.tokens_per_second, default=None)
+    best = max(trades, key=lambda trade: trade.of_bare, default=None)
     said = []
     if best is not None:
         rates = f"{best.tokens_per_second:.0f} of {best.bare.tokens_per_second:.0f} bare tokens/s at best"

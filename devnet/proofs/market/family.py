@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devnet.launcher import lifecycle as network
 from devnet.launcher import processes
-from devnet.launcher.layout import Devnet
+from devnet.launcher.layout import Devnet, NodeLayout
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -18,6 +18,13 @@ TICK = os.sysconf("SC_CLK_TCK")
 def roots_of(net: Devnet) -> set[int]:
     """The processes of the network itself, those that run."""
     return {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
+
+
+def provider_of(net: Devnet, member: NodeLayout) -> int:
+    """The process of a member's provider, which runs."""
+    provider = processes.running(network.provider_process(net, member))
+    assert provider is not None, "the provider runs"
+    return provider
 
 
 def cpu_seconds(net: Devnet) -> float:

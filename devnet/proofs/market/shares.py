@@ -9,15 +9,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
 from devnet.demo.stage import set_device
 from devnet.demo.telling import Narrator
-from devnet.launcher import lifecycle as network
-from devnet.launcher import processes, programs
 from devnet.launcher.layout import Devnet
-from devnet.proofs.market.bare import MAX_TOKENS
-from devnet.proofs.market.family import started_by
-from devnet.proofs.market.trades import CUSTOMER, tokens_of
+from devnet.proofs.market.family import provider_of, started_by
+from devnet.proofs.market.trades import posted_and_followed, tokens_of
 from devnet.proofs.market.turns import in_turns
 from genesis import dev_accounts
 from genesis.presets import ASK
@@ -55,13 +51,13 @@ def shared(net: Devnet, providers: int, tell: Narrator) -> Shares:
     for member in others:
         set_device(net, member, "pause")
     try:
-        provider = processes.running(network.provider_process(net, slow))
-        assert provider is not None, "the provider runs"
+        provider = provider_of(net, slow)
         with in_turns(lambda: [started_by(provider)], 1 / SLOWNESS):
-            units = _posted(net)
+            named = posted_and_followed(net, REQUESTS, UNITS, 1, PRICE)
     finally:
         for member in others:
             set_device(net, member, "resume")
+    units = asyncio.run(_units(net, named))
     found = shares_of(units, dev_accounts.stash(fast.name), dev_accounts.stash(slow.name))
     tell.line(
         f"{fast.name}: {found.fast_tokens} tokens, {slow.name}, ten times as slow: {found.slow_tokens}, in blocks "
@@ -90,15 +86,6 @@ def _winner(unit: Unit) -> bytes:
     winner = winner_of(unit)
     assert winner is not None, "only settled units are counted"
     return winner.owner
-
-
-def _posted(net: Devnet) -> list[Unit]:
-    file = net.folder / "shares.txt"
-    file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, REQUESTS * UNITS)), encoding="utf-8")
-    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
-    words += ["--batch", str(REQUESTS), "--max-tokens", str(MAX_TOKENS), "--racers", "1", "--price", PRICE]
-    named = {row["unit"] for row in programs.lines("ogpu", *words, keyring=net.keyring)}
-    return asyncio.run(_units(net, sorted(named)))
 
 
 async def _units(net: Devnet, named: list[str]) -> list[Unit]:

@@ -108,7 +108,7 @@ def traded(
     """Post so many units of so many requests, and see them paid; and what the devices compute bare after that."""
     cpu_before = cpu_seconds(net)
     with in_turns(lambda: [started_by(provider) for provider in devices.providers], devices.part):
-        named = _posted_and_followed(net, requests, units, racers)
+        named = posted_and_followed(net, requests, units, racers, PRICE)
     spent, after = cpu_seconds(net) - cpu_before, devices.bare(net)
     found, seconds, prepaid = asyncio.run(_told(net, named, racers))
     settled = [unit for unit in found if unit.state is UnitState.SETTLED]
@@ -132,12 +132,12 @@ def traded(
     return trade, after
 
 
-def _posted_and_followed(net: Devnet, requests: int, units: int, racers: int) -> list[str]:
-    """The units, which have ended."""
+def posted_and_followed(net: Devnet, requests: int, units: int, racers: int, price: str) -> list[str]:
+    """So many units of so many requests, posted with `ogpu`; they have ended."""
     file = net.folder / f"{requests}-{racers}.txt"
     file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, requests * units)), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
-    words += ["--batch", str(requests), "--max-tokens", str(MAX_TOKENS), "--racers", str(racers), "--price", PRICE]
+    words += ["--batch", str(requests), "--max-tokens", str(MAX_TOKENS), "--racers", str(racers), "--price", price]
     return sorted({row["unit"] for row in programs.lines("ogpu", *words, keyring=net.keyring)})
 
 

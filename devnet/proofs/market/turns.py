@@ -1,8 +1,8 @@
 """Devices of a known speed: what computes for one runs in its own part of every tenth of a second, and stands else.
 
 On one machine six nodes and four devices share the processors, which nobody's devices do elsewhere: what a device
-computed in the market would go by what the nodes leave it. A device that has a quarter of one core in turns with the
-others computes as much beside the nodes as without them.
+computed in the market would go by what the nodes leave it. A device that asks for a quarter of one core, in turns with
+the others, loses less to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Groups = Callable[[], list[list[int]]]
 
 @contextlib.contextmanager
 def in_turns(groups: Groups, part: float) -> Iterator[None]:
-    """Each device's processes run for such a part of every period, one device after the other; all go on in the end."""
+    """Each device's processes run for such a part of every period, one device after the other; all go on in the end.
+
+    The parts of all devices come to one at most.
+    """
     is_over = threading.Event()
     thread = threading.Thread(target=_take_turns, args=(groups, part, is_over))
     thread.start()
@@ -37,18 +40,19 @@ def in_turns(groups: Groups, part: float) -> Iterator[None]:
 
 
 def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
-    found: list[list[int]] = []
-    looked_at = -LOOK_SECONDS
-    while not is_over.is_set():
-        began = time.monotonic()
-        if began - looked_at >= LOOK_SECONDS:
-            found, looked_at = groups(), began
+    found, looked_at = list[list[int]](), 0.0
+    try:
+        while not is_over.is_set():
+            began = time.monotonic()
+            if not found or began - looked_at >= LOOK_SECONDS:
+                found, looked_at = groups(), began
+                for computing in found:
+                    send(computing, signal.SIGSTOP)
             for computing in found:
+                send(computing, signal.SIGCONT)
+                time.sleep(part * PERIOD_SECONDS)
                 send(computing, signal.SIGSTOP)
-        for computing in found:
+            time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - began)))
+    finally:
+        for computing in (*found, *groups()):
             send(computing, signal.SIGCONT)
-            time.sleep(part * PERIOD_SECONDS)
-            send(computing, signal.SIGSTOP)
-        time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - began)))
-    for computing in groups():
-        send(computing, signal.SIGCONT)

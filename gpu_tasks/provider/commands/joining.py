@@ -21,8 +21,16 @@ from gpu_tasks.provider.commands.options import (
     stash_option,
 )
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
-from gpu_tasks.provider.registering import Planned, Registration, endpoint_now, registration_calls, what_is_there
+from gpu_tasks.provider.registering import (
+    FIRST_ASK,
+    Planned,
+    Registration,
+    endpoint_now,
+    registration_calls,
+    what_is_there,
+)
 from runtime.encoding.types import GRAINS_PER_OGPU
+from wallet.amounts import format_amount
 from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, yes_option
@@ -49,7 +57,7 @@ FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 @click.option(
     "--ask",
     type=AMOUNT,
-    help="Lowest price of a thousand output tokens, in oGPU.  [default: what it is, or 0.01]",
+    help=f"Lowest price of a thousand output tokens, in oGPU.  [default: what it is, or {format_amount(FIRST_ASK)}]",
 )
 @click.option("--bond", type=AMOUNT, help="oGPU that the stash has bonded then, if it has less.")
 @click.option(
