@@ -88,8 +88,11 @@ def test_devices_take_turns_and_all_go_on_afterwards() -> None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    while not condition():
+    for _ in range(4_000):
+        if condition():
+            return
         time.sleep(0.005)
+    raise AssertionError("it does not come to that")
 
 
 def state_of(pid: int) -> str:
