@@ -12,6 +12,7 @@ from devnet.demo.telling import Narrator
 from devnet.launcher import layout, processes, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import named_command
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.measuring.final_blocks import blocks_of_all
@@ -47,7 +48,7 @@ def fresh_network(
         there = network.all_processes(layout.load(folder))
         busy = [process.label for process in there if processes.running(process) is not None]
         if busy:
-            raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `ogpu-devnet down` ends it")
+            raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `{named_command(folder)} down` ends it")
         shutil.rmtree(folder)
     apart = (CHEAT, CUSTOMER)
     net = layout.create(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Collection, Iterable, Iterator
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from devnet.launcher import lifecycle as network
@@ -40,11 +41,30 @@ def standing_still(roots: Collection[int]) -> Iterator[None]:
     parents, _ = _table()
     children = [pid for pid in parents if pid not in roots and is_of(pid, roots, parents)]
     stopped = [*roots, *children]  # a supervisor before those for whose silence it would start others
-    send(stopped, signal.SIGSTOP)
-    try:
+    with going_on_after() as tell:
+        tell(stopped[::-1])
+        send(stopped, signal.SIGSTOP)
         yield
-    finally:
-        send(stopped[::-1], signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
+    """Gives what is told of those who may be stopped: the last ones told go on when the block ends, in their order.
+
+    Also where this process is killed with -9: a shell waits for its end.
+    """
+    command = ["sh", "-c", "while read -r pids; do last=$pids; done; kill -CONT $last"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as shell:
+        assert shell.stdin is not None, "a pipe, as asked for"
+        pipe = shell.stdin
+
+        def tell(pids: Iterable[int]) -> None:
+            pipe.write(" ".join(map(str, pids)) + "\n")
+            pipe.flush()
+
+        yield tell
 
 
 def send(pids: Iterable[int], what: signal.Signals) -> None:

@@ -12,8 +12,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 
-from devnet.proofs.market.family import send
+from devnet.proofs.market.family import going_on_after, send
 
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 1.0
@@ -41,11 +42,12 @@ def in_turns(groups: Groups, part: float) -> Iterator[None]:
 
 def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
     found, looked_at = list[list[int]](), 0.0
-    try:
+    with going_on_after() as tell:
         while not is_over.is_set():
             began = time.monotonic()
             if not found or began - looked_at >= LOOK_SECONDS:
                 found, looked_at = groups(), began
+                tell(chain.from_iterable(found))
                 for computing in found:
                     send(computing, signal.SIGSTOP)
             for computing in found:
@@ -53,6 +55,3 @@ def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
                 time.sleep(part * PERIOD_SECONDS)
                 send(computing, signal.SIGSTOP)
             time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - began)))
-    finally:
-        for computing in (*found, *groups()):
-            send(computing, signal.SIGCONT)

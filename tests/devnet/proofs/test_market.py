@@ -87,6 +87,22 @@ def test_devices_take_turns_and_all_go_on_afterwards() -> None:
             process.wait()
 
 
+@pytest.mark.parametrize("held", ["standing_still([{0}])", "in_turns(lambda: [[{0}]], 0.1)"])
+def test_what_was_stopped_goes_on_also_where_the_measuring_process_is_killed(held: str) -> None:
+    code = (
+        "import time\nfrom devnet.proofs.market.family import standing_still\n"
+        "from devnet.proofs.market.turns import in_turns\nwith {}:\n    time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+        try:
+            with subprocess.Popen([sys.executable, "-c", code.format(held.format(spinning.pid))]) as measuring:
+                until(lambda: state_of(spinning.pid) == "T")
+                measuring.kill()
+            until(lambda: all(state_of(spinning.pid) == "R" for _ in range(100)))
+        finally:
+            spinning.kill()
+
+
 def until(condition: Callable[[], bool]) -> None:
     for _ in range(4_000):
         if condition():
