@@ -20,7 +20,7 @@ from scripts.replay.tape import TAPE, Tape
 
 FEW, MANY = 120, 1_000
 KEPT = Path(__file__).parent / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "e22f6a910441fee966685ae6ff5e08014629d5540e1a43e8b3a6e8c1746f8032"
+KEPT_DIGEST = "f42cddc4816a344dbbb8b41b4d716a1fbbf24a3f3681ca282d3d68fea244e876"
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,14 @@
 """A chain on which racers of a batch answer differently, and show their trees as told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.sum_tree import TreeNode, leaf_claim, nodes_below, subtrees_of
 from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState, racer_of
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
@@ -74,17 +76,29 @@ class DisputeChain(LeafChain):
         return signed(keys.provider, self.nodes_call(unit, keys))
 
     def play(self, unit: bytes, *silent: int) -> None:
-        """Blocks in which all but some racers show their trees, and judges judge, until the dispute is over."""
+        """Blocks of the dispute until it is over."""
         for _ in range(500):
             if not self.is_disputed(unit):
                 return
-            dispute = self.dispute(unit)
-            due = [side.accounts[0] for side in dispute.sides if not side.has_shown]
-            places = [place for place, racer in enumerate(self.unit(unit).racers) if racer.owner in due]
-            is_asked = dispute.stage is not DisputeStage.JUDGED and self.chain.height < dispute.deadline
-            shown = [self.shows(unit, place) for place in places if is_asked and place not in silent]
-            self.chain.block(*shown, *self.judge_steps())
+            self.play_block(unit, *silent)
         raise AssertionError("a dispute without end")
+
+    def play_block(self, unit: bytes, *silent: int) -> None:
+        """All but some racers show their trees, judges judge, and who has nothing at stake any more leaves."""
+        dispute = self.dispute(unit)
+        due = [side.accounts[0] for side in dispute.sides if not side.has_shown]
+        places = [place for place, racer in enumerate(self.unit(unit).racers) if racer.owner in due]
+        is_asked = dispute.stage is not DisputeStage.JUDGED and self.chain.height < dispute.deadline
+        shown = [self.shows(unit, place) for place in places if is_asked and place not in silent]
+        self.chain.block(*shown, *self.judge_steps(), *self.leaving_steps(unit))
+
+    def leaving_steps(self, unit: bytes) -> Iterator[Step]:
+        """Racers who have lost all that they held for the batch take their devices away."""
+        for racer in self.unit(unit).racers:
+            if not racer.collateral and self.chain.now()[Devices].devices[racer.device] is not None:
+                if self.chain.now()[InferenceMarket].offers[0, racer.device] is not None:
+                    yield signed(racer.owner, InferenceMarket.withdraw_offer(device=racer.device, service=0))
+                yield signed(racer.owner, Devices.unregister_device(device=racer.device))
 
     def truth(self, case: bytes) -> Opinion:
         """What an honest judge says of a leaf in which racers differ, or of a check."""

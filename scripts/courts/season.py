@@ -14,6 +14,7 @@ from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DevicePaused
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.provider.duties.appealing import is_outvoted
@@ -137,14 +138,14 @@ class Season:
     def _race(self, market: InferenceMarket, unit: Unit) -> Iterator[Step]:
         assert unit.round is not None, "a race has a round"
         height, windows = self.chain.height + 1, market.racing.windows_of(unit)
-        now = rounds.advanced(unit.round, windows, height, height - self.chain.final_lag)
+        now = race_clocks.as_found(unit.round, unit.racers, windows, height, height - self.chain.final_lag)
         opened = []
         for racer in unit.racers:
             self.raced[racer.owner] = None
             does = self.habit.racing if racer.owner in self.coalition else honest_racing(self.habit)
-            if self._looks_on(racer, unit, rounds.commit_deadline(now, windows) or 0):
+            if self._looks_on(racer, unit, race_clocks.commit_deadline(racer, now, windows) or 0):
                 continue
-            if racer.commitment is None and not racer.has_declined and rounds.can_commit(now, windows, height):
+            if race_clocks.can_commit(racer, now, windows, height):
                 yield from self._answer(racer, unit, does)
             elif not racer.commitment or racer.reveal or does is Racing.WITHHOLDS:
                 continue

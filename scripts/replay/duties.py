@@ -12,6 +12,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
@@ -129,7 +130,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
         return
     windows = market.racing.windows_of(unit)
     if racer.commitment is None:
-        if not rounds.can_commit(unit.round, windows, world.height):
+        if not race_clocks.can_commit(racer, unit.round, windows, world.height):
             return
         if world.chance.random() < 0.04:
             yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))

@@ -1,10 +1,10 @@
 """Races with a place that was declined, on a `MarketChain`: who races, who declined, who is drawn instead."""
 
-from gpu_tasks.market import rounds
 from gpu_tasks.market.ages import aged
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed
 from unit_cases import RIGHT, matched
@@ -55,7 +55,8 @@ def is_awaited(chain: MarketChain, unit_id: bytes) -> bool:
 
 
 def closes_at(chain: MarketChain, unit_id: bytes) -> int:
-    """The last block in which the race takes commits, as it stands; 0 while no clock runs."""
+    """The last block in which the first of the race to run out of time may commit; 0 while no clock runs."""
     unit = chain.unit(unit_id)
     assert unit.round is not None
-    return rounds.commit_deadline(unit.round, chain.now()[InferenceMarket].racing.windows_of(unit)) or 0
+    windows = chain.now()[InferenceMarket].racing.windows_of(unit)
+    return race_clocks.next_change(unit.racers, unit.round, windows)[0] or 0

@@ -79,9 +79,10 @@ class DeviceWork(Pallet):
         """End the device's work on a unit; what it secures stays. The unit that it goes on with, where it is another.
 
         The block counts: its owner chooses when it commits, and must not come into a draw whose beacon it may know.
+        A device that lost all that it held for the unit may have left.
         """
-        before = self._registered(device)
-        if unit not in run_queue.units_of(before):
+        before = self.devices[device]
+        if before is None or unit not in run_queue.units_of(before):
             return None
         after = run_queue.without_unit(before, unit, self.system.number.get())
         self.devices[device] = after
@@ -91,10 +92,13 @@ class DeviceWork(Pallet):
     def unsecure(self, device: bytes, unit: UnitId) -> UnitId | None:
         """End everything that binds a device to a unit; what is left of its collateral is the device's again.
 
-        The unit that it goes on with, as `free`.
+        The unit that it goes on with, as `free`. Of one that has left there is nothing: it could not while it held any,
+        and where the race is over nothing is held (`end_collateral`).
         """
         following = self.free(device, unit)
-        before = self._registered(device)
+        before = self.devices[device]
+        if before is None:
+            return None
         left = self.lock.locked(before.owner, Hold(COLLATERAL, unit))
         assert before.secured >= left, "a device secures each unit once"
         self.lock.rededicate(before.owner, Hold(COLLATERAL, unit), Hold(FREE_BOND, device), left)

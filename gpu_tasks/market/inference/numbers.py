@@ -62,7 +62,7 @@ class MarketNumbers(Pallet):
     )  # fmt: skip
     race_close: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_close, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
-        doc="Commits of a race close at the latest so long after the first: the fastest must not wait for all.",
+        doc="The others of a race have so long, and as long again as the first took: it must not wait for all.",
     )  # fmt: skip
     race_reveal: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,

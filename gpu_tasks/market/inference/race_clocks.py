@@ -1,9 +1,12 @@
 """How long each racer has: a clock of its own, which runs from the block in which its device turned to the unit.
 
-Always: whoever turned to the unit has a whole lease from then on, but once a rival has committed only as long as that
-one took, and the close of the rules; whoever has not yet turned to it has all of that before it, but waits no longer
-than two leases; commits are closed when nobody has time left. With all racers at it from the draw on, this is the
-round's own clock (`rounds.py`).
+Always: whoever turned to the unit has a whole lease from then on, but once a rival has committed only twice as long as
+that one took, and the close of the rules; whoever has not yet turned to it has all of that before it, but waits no
+longer than two leases; commits are closed when nobody has time left. With all racers at it from the draw on, this is
+the round's own clock (`rounds.py`), with a close that is longer by the time of the first.
+
+Twice: of two devices of one kind, one is some per cent slower, which is more blocks the more a unit computes. Who is
+shut out for that computed in vain, and leaves an answer that stands alone: judges take as long to compute it again.
 """
 
 from dataclasses import replace
@@ -35,8 +38,8 @@ def commit_deadline(racer: Racer, current: Round, windows: Windows) -> int | Non
         return None
     ends = [end for end in (lease_end(racer, current, windows),) if end is not None]
     if current.first_commit:
-        as_long = racer.started_at + _time_of_first(current)
-        ends.append(max(current.first_commit, as_long) + windows.close)
+        took = _time_of_first(current)
+        ends.append(max(current.first_commit, racer.started_at + took) + took + windows.close)
     return min(ends, default=None)
 
 

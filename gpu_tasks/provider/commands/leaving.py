@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from gpu_tasks.provider.commands.making import make, only
+from gpu_tasks.provider.commands.making import make
 from gpu_tasks.provider.commands.naming import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
 from gpu_tasks.provider.registering import Planned, unbonding_facts, unregistration_calls, withdrawal_calls
 from runtime.frame.call import Call
 from wallet.client import ChainClient
-from wallet.commands.options import dry_run_option
+from wallet.commands.options import dry_run_option, yes_option
 from wallet.keypair import Keypair
 from wallet.output import Grains
 
@@ -21,8 +21,9 @@ from wallet.output import Grains
 @click.argument("device")
 @stash_option
 @dry_run_option
+@yes_option
 @click.pass_obj
-def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
+def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool, yes: bool) -> None:
     """Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.
 
     A device that works, or secures a unit that is not settled, stays until that has ended: pause it first.
@@ -37,16 +38,17 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
                 f"0x{status.id.hex()} works on a unit, or secures one that is not settled: `ogpu-provider pause` it, "
                 "and try again in some blocks"
             )
-        return only(*unregistration_calls(status))
+        return [Planned(call, alters=True) for call in unregistration_calls(status)]
 
-    make(session, lambda: stash.key(options), plan, dry_run=dry_run)
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 
 
 @click.command("withdraw-bond")
 @stash_option
 @dry_run_option
+@yes_option
 @click.pass_obj
-def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) -> None:
+def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool, yes: bool) -> None:
     """Stop being a provider and a candidate, and take the stash's bond out.
 
     It is free after the unbonding time: this command again then, or `ogpu-wallet withdraw`.
@@ -61,9 +63,14 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool) 
         calls = await withdrawal_calls(client, key.account)
         if not calls:
             session.output.facts(await _waiting(client, key.account))
-        return [Planned(call, facts=_unbonded(call)) for call in calls]
+        return [Planned(call, facts=_unbonded(call), alters=_ends_something(call)) for call in calls]
 
-    make(session, lambda: stash.key(options), plan, dry_run=dry_run)
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+
+
+def _ends_something(call: Call) -> bool:
+    """Whether a call takes back more than money that is free already."""
+    return call.name != "TrustStake.withdraw_unbonded"
 
 
 def _unbonded(call: Call) -> dict[str, Any]:

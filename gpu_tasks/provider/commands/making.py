@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -58,9 +58,14 @@ def make(
     if not session.output.as_json:  # the result alone then
         session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
     if is_asked():
-        click.confirm(f"Bind and send {as_text(facts['total'])} in all?", abort=True, err=True)
+        click.confirm(_question(facts), abort=True, err=True)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(lambda client: told(lambda: send(client)))
+
+
+def _question(facts: Mapping[str, Any]) -> str:
+    total = as_text(facts["total"])
+    return f"Bind and send {total} in all?" if facts["amount"] else f"Send this, for a fee of {total}?"
 
 
 def _refuse(why: str) -> None:

@@ -229,6 +229,17 @@ def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monk
     assert alice.answer("resume")["calls"] == "none was missing", "none is paused"
 
 
+def _leaves_asked(operator: Operator, *command: str) -> None:
+    """What ends a provider's part in the market is asked for, or told with --yes."""
+    command = (*command, "--stash", "//Eve")
+    assert "a program that sends adds --yes" in operator.refusal(*command)
+    with pytest.MonkeyPatch.context() as terminal:
+        terminal.setattr(making, "is_attended", lambda: True)
+        declined = operator.run(*command, as_json=False, typed="n\n")
+        assert (declined.exit_code, "Send this, for a fee of 0." in declined.output) == (1, True), declined.output
+    assert operator.answer(*command, "--yes")["success"]
+
+
 def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     shown = eve.answer(*JOIN, "--dry-run")
     assert eve.answer(*JOIN)["fee"] == shown["fee"]
@@ -248,7 +259,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     planned = eve.answer("unregister", device[:10], "--stash", "//Eve", "--dry-run")
     assert planned["comes_back"]["ogpu"] == "100.1"
     assert planned["calls"] == "InferenceMarket.withdraw_offer, Devices.unregister_device"
-    assert eve.answer("unregister", device[:10], "--stash", "//Eve")["success"]
+    _leaves_asked(eve, "unregister", device[:10])
     assert eve.answer("status")["devices"] == []
     assert "is none of your devices; they are: none" in eve.refusal("unregister", device, "--stash", "//Eve")
 
@@ -256,7 +267,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
     assert planned["comes_back"]["ogpu"] == "0.1"
     assert planned["begins_to_unbond"]["ogpu"] == "1000"
-    assert eve.answer("withdraw-bond", "--stash", "//Eve")["success"]
+    _leaves_asked(eve, "withdraw-bond")
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
     assert waiting["free_from_epoch"] > waiting["epoch"]

@@ -274,7 +274,7 @@ def test_a_bond_is_locked_when_the_device_leaves() -> None:
 def test_a_device_that_secures_a_unit_is_there() -> None:
     bound, unit, racer = racing()
     del bound[Devices].devices[racer.device]
-    with pytest.raises(AssertionError, match="cannot leave"):
+    with pytest.raises(AssertionError, match="nothing is held for a case that has ended"):
         bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
 
 

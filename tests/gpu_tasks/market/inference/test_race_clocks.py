@@ -1,5 +1,7 @@
 """How long each racer has: by its own clock, once its device has turned to the unit."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -27,13 +29,14 @@ def racer(name: str, began: int, committed: int = 0, *, is_out: bool = False, de
         (racer("a", 5), (), Round(5), None),  # the draw is not final
         (racer("a", 5), (), Round(5, 7), 37),  # a lease, from the finality of the draw on
         (racer("a", 20), (), Round(5, 7), 50),  # or from its turn
-        (racer("a", 5), (racer("b", 5, 9),), Round(5, 7, 9), 19),  # ten blocks after the first
+        (racer("a", 5), (racer("b", 5, 9),), Round(5, 7, 9), 23),  # as long again as the first took, and ten blocks
+        (racer("a", 5), (racer("b", 5, 12),), Round(5, 7, 12), 29),
         (racer("a", 5), (racer("b", 5, 36),), Round(5, 7, 36), 37),  # its lease all the same
-        (racer("a", 20), (racer("b", 5, 9),), Round(5, 7, 9), 34),  # as long as the first took, and the close
+        (racer("a", 20), (racer("b", 5, 9),), Round(5, 7, 9), 38),  # twice as long as the first took, and the close
         (racer("a", 20), (racer("b", 5, 34),), Round(5, 7, 34), 50),
-        (racer("a", 5), (racer("b", 20, 24),), Round(5, 7, 24), 34),  # it began before the first: ten blocks after it
-        (racer("a", 20), (racer("b", 0, 19),), Round(5, 7, 19), 44),  # who commits before its turn took since the draw
-        (racer("a", 9), (racer("b", 5, 9), racer("c", 7, 9)), Round(5, 7, 9), 23),  # of several first ones the slower
+        (racer("a", 6), (racer("b", 15, 16),), Round(5, 7, 16), 37),  # who comes to it later took since the draw
+        (racer("a", 8), (racer("b", 0, 12),), Round(5, 7, 12), 32),  # and so did who commits before its turn
+        (racer("a", 9), (racer("b", 5, 9), racer("c", 7, 9)), Round(5, 7, 9), 27),  # of several first ones the slower
     ],
 )
 def test_the_last_block_to_commit_in(
@@ -86,9 +89,10 @@ def test_with_all_at_it_from_the_draw_on_it_is_the_rounds_clock(
     current = Round(drawn, drawn + final_after if final_after else 0, first_commit)
     assume(not (first_commit and current.leased_from) or first_commit <= current.leased_from + WINDOWS.lease)
     racers = (racer("a", drawn), *((racer("b", drawn, first_commit),) if first_commit else ()))
-    assert race_clocks.commit_deadline(racers[0], current, WINDOWS) == rounds.commit_deadline(current, WINDOWS)
+    longer = replace(WINDOWS, close=WINDOWS.close + first_after)
+    assert race_clocks.commit_deadline(racers[0], current, WINDOWS) == rounds.commit_deadline(current, longer)
     height = drawn + height_after
-    assert race_clocks.can_commit(racers[0], current, WINDOWS, height) == rounds.can_commit(current, WINDOWS, height)
+    assert race_clocks.can_commit(racers[0], current, WINDOWS, height) == rounds.can_commit(current, longer, height)
     assert race_clocks.as_found(current, racers, WINDOWS, height, height - 1) == rounds.advanced(
-        current, WINDOWS, height, height - 1
+        current, longer, height, height - 1
     )

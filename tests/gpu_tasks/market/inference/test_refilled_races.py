@@ -88,15 +88,18 @@ def test_who_was_drawn_before_may_commit_in_every_block_meanwhile(blocks: int) -
     assert not is_awaited(chain, unit_id)
 
 
-def test_commits_close_ten_blocks_after_the_first_and_who_is_shut_out_has_not_missed() -> None:
+def test_commits_close_some_time_after_the_first_and_who_is_shut_out_has_not_missed() -> None:
     chain = MarketChain(named_keys(9))
     unit_id, declined, substitute, (_, other) = refilled(chain)
     chain.block(commits(chain, other, unit_id))
     began = {racer.owner: racer.started_at for racer in chain.unit(unit_id).racers}
-    close = began[substitute.stash] + (chain.height - began[other.stash]) + chain.unit(unit_id).rules.race_close
+    current = chain.unit(unit_id).round
+    assert current is not None
+    took = chain.height - current.drawn_at
+    close = began[substitute.stash] + 2 * took + chain.unit(unit_id).rules.race_close
     assert began[substitute.stash] > began[other.stash]
-    assert closes_at(chain, unit_id) == chain.height + 10, "the time of who raced from the draw on is over first"
-    chain.blocks(close - chain.height)  # who came later has as long as who was first, and the close
+    assert closes_at(chain, unit_id) == close, "who came later has twice as long as who was first, and the close"
+    chain.blocks(close - chain.height)
     late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
     chain.block(refused(substitute.provider, late, ev.WindowClosed))
     assert not chain.happened(ev.RaceMissed)

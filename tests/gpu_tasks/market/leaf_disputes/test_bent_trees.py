@@ -97,7 +97,7 @@ class BentChain(DisputeChain):
             is_asked = self.dispute(unit).stage is not DisputeStage.JUDGED
             places = [place for place, answer in enumerate(self.bent) if is_asked and answer.lie is not Lie.HIDDEN]
             shown = [tolerant(self.shows(unit, place)) for place in places]
-            self.chain.block(*shown, *self.judge_steps())
+            self.chain.block(*shown, *self.judge_steps(), *self.leaving_steps(unit))
         raise AssertionError("a dispute without end")
 
 

@@ -5,6 +5,8 @@ import pytest
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.events import DeviceUnregistered
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitRequeued, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import LeafStage
@@ -51,6 +53,34 @@ def test_who_is_right_is_paid_and_its_leaves_pass() -> None:
     stage.until(unit)
     assert not stage.unit(unit).is_refuted
     assert stage.unit(unit).output_root is not None
+
+
+def test_a_liar_that_lost_all_it_held_may_leave_and_the_batch_ends_all_the_same() -> None:
+    """Its device is in the record of the batch still: looking for it stopped the chain."""
+    stage = DisputeChain(requests=100)
+    unit = stage.disputed([70], RIGHT)
+    liar = stage.racer(unit, 0)
+    stage.play(unit)
+    assert stage.unit(unit).state is UnitState.SETTLED
+    stage.chain.block(*stage.leaving_steps(unit))
+    assert stage.chain.now()[Devices].devices[liar.device] is None
+    stage.until(unit)
+    assert not stage.unit(unit).is_watched
+
+
+def test_so_it_may_while_others_are_disputed_still() -> None:
+    stage = DisputeChain(requests=200)
+    unit = stage.disputed([150], RIGHT, [10])
+    first, second = stage.racer(unit, 2), stage.racer(unit, 0)
+    while not stage.chain.happened(DeviceUnregistered):
+        stage.play_block(unit)
+    assert stage.chain.now()[Devices].devices[first.device] is None
+    assert stage.is_disputed(unit)
+    stage.play(unit)
+    stage.chain.block(*stage.leaving_steps(unit))
+    assert stage.chain.now()[Devices].devices[second.device] is None
+    stage.until(unit)
+    assert not stage.unit(unit).is_watched
 
 
 def test_two_steps_lead_to_a_leaf_of_a_large_batch_and_one_to_that_of_a_small_one() -> None:
