@@ -4,6 +4,7 @@
 No test touches the keys of whoever runs it, nor the chain that they keep to.
 """
 
+import gc
 import os
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,15 @@ class Dealer(LoadScopeScheduling):  # type: ignore[misc]  # it publishes no type
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Dealer | None:
     return Dealer(config, log) if config.getvalue("dist") == "load" else None
+
+
+def pytest_collection_finish() -> None:
+    """What fifteen thousand tests are made of stays to the end: each full collection would look through all of it.
+
+    In a process that is a node too that is counted as work of whoever calls then.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

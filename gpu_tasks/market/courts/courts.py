@@ -68,9 +68,12 @@ class Courts(CourtsGround, index=14):
     def appeal(self, origin: Signed, case: Hash) -> None:
         """Put a bond against a verdict: a court decides. Won, it returns with twice the price; lost, it pays the court.
 
-        The stash signs, or its provider key; the bond is the stash's.
+        The stash signs, or its provider key; the bond is the stash's. The case's customer appeals for itself, whoever
+        may call its account a provider key.
         """
-        hearing.appeal(self, case, self.open_case(case), self.devices.operator(origin.account))
+        found, who = self.open_case(case), origin.account
+        appellant = who if who == found.terms.customer else self.devices.operator(who)
+        hearing.appeal(self, case, found, appellant)
 
     # ----------------------------------------------------------------------------------------------- verbs for handlers
 

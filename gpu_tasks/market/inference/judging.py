@@ -102,7 +102,8 @@ class Judging:
         unit = self._of_case(unit_id)
         racers, price = unit.record.racers, unit.record.price
         # whoever lost something before paid the customer's price back, by this or by a verdict
-        is_whole = all(racer.collateral == money.collateral(unit.record.rules, price) for racer in racers)
+        answered = [racer for racer in racers if racer.reveal is not None]  # what idling costs, no customer is paid
+        is_whole = all(racer.collateral == money.collateral(unit.record.rules, price) for racer in answered)
         fallen = [racer for racer in racers if _root_of(racer) in roots]
         held = [(racer.owner, racer.collateral) for racer in fallen]
         for owner, shares in withheld_shares(price if is_whole else 0, unit.record.customer, held):
@@ -186,8 +187,13 @@ class Judging:
 
     def _terms(self, record: Unit, *, paid: int | None = None) -> CaseTerms:
         """What a case is about. Of a unit that is paid for, nothing of its customer's is held any more."""
-        claims = tuple(claim for racer in _involved(record) if (claim := _claim(racer)) is not None)
         is_paid = paid is not None
+        claims = tuple(
+            claim
+            for racer in _involved(record)
+            # beside answers that agreed, withholding was punished when these were paid
+            if (claim := _claim(racer)) is not None and not (is_paid and claim.kind is ClaimKind.WITHHELD)
+        )
         has_spare = not is_paid and record.terms.racers > 1
         return CaseTerms(
             customer=record.customer,

@@ -100,7 +100,7 @@ class Racing:
 
     def ensure_may_reveal(self, record: Unit, racer: Racer) -> None:
         """NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
-        is_late = record.state is UnitState.JUDGING or record.is_watched
+        is_late = record.state is UnitState.JUDGING
         ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
         ensure(racer.reveal is None, AlreadyDone)
         if is_late:  # how late it may be, the courts know

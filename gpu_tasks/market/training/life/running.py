@@ -22,7 +22,7 @@ from gpu_tasks.market.training.events import (
     WrongMilestone,
 )
 from gpu_tasks.market.training.ground import TrainingGround
-from gpu_tasks.market.training.life import ending, judging, metering, replicating
+from gpu_tasks.market.training.life import bidding, ending, judging, metering, replicating
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import (
     HeldCheckpoint,
@@ -182,11 +182,15 @@ def _in_step(market: TrainingGround, before: Task, task: Task) -> Task:
 
 
 def _take_over(market: TrainingGround, task_id: bytes, task: Task, place: int, account: bytes) -> Task:
-    """The runner-up, bound no more, takes the rest of a task of one slot: its collateral is locked again."""
+    """The runner-up, bound no more, takes the rest of a task of one slot: its collateral is locked again.
+
+    With a device that might bid for it: who is bound no more may have registered the same one anew as another class.
+    """
     standby = known(task.standby, NotSlotOwner)
     ensure(place == 0 and standby.provider == market.devices.operator(account), NotSlotOwner)
     device = known(market.devices.devices[standby.device], NotEligible)
-    ensure(device.owner == standby.provider and market.capacity.is_free(standby.device, device), NotEligible)
+    ensure(device.owner == standby.provider, NotEligible)
+    ensure(bidding.is_eligible(market, task, standby.device, device), NotEligible)
     market.lock.lock(standby.provider, purses.collateral_hold(task_id, task, standby.device), standby.collateral)
     market.devices.assign(standby.device, task_id)
     return replace(task, state=TaskState.STARTING, slots=(slot_of(standby),), standby=None)

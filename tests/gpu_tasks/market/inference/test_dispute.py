@@ -40,6 +40,7 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
+from scripts.chains.newcomers import validates
 from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, matched, owned, raced
 
 
@@ -148,6 +149,18 @@ def test_d7_withholding_is_no_cheap_way_to_lie(*, opens_late: bool) -> None:
     (paid,) = chain.happened(ev.UnitSettled)
     assert (paid.winner, paid.witness) == (honest.stash, None), "what comes late is not paid"
     assert settled.output_root == RIGHT
+
+
+def test_a_customer_appeals_for_itself_whoever_calls_its_account_a_provider_key() -> None:
+    """Nobody proves that a provider key is its own: the liar would have appealed in its place, or had it refused."""
+    chain = MarketChain(named_keys(12))
+    unit_id, _, (_, liar) = raced(chain, {0: RIGHT, 1: WRONG})
+    judged(chain, unit_id, [Answered(WRONG)] * 3)
+    chain.block(signed(liar.stash, validates(liar, commission_ppm=100_000, provider_key=CUSTOMER.stash)))
+    chain.block(signed(CUSTOMER.stash, Courts.appeal(case=unit_id)))
+    appeal = chain.case(unit_id).appeal
+    assert appeal is not None
+    assert appeal.appellant == CUSTOMER.stash
 
 
 def test_two_lie_alike_and_the_third_is_right() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.courts import hearing
 from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.events import BenchDrawn
@@ -10,8 +11,8 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import UnitState
-from scripts.chains.market_chain import CUSTOMER, MarketChain, named_keys
-from unit_cases import RIGHT, WRONG, all_owned, ended, judged, owned, raced
+from scripts.chains.market_chain import CUSTOMER, MarketChain, attach, attestation, commit, named_keys, refused
+from unit_cases import RIGHT, WRONG, all_owned, ended, judged, matched, owned, raced
 
 
 @pytest.fixture
@@ -76,3 +77,26 @@ def test_a_network_of_two_judges_nobody() -> None:
     settled = ended(chain, unit_id)
     assert (settled.state, settled.is_refuted) == (UnitState.SETTLED, False)
     assert not chain.happened(BenchDrawn)
+
+
+@pytest.mark.usefixtures("_audits")
+def test_who_withheld_beside_answers_that_agreed_has_paid_for_that_and_is_no_party_to_an_audit() -> None:
+    """It lost all that it held where an audit found the others right, and could not open what it had."""
+    chain = MarketChain(named_keys(10))
+    unit_id, unit, (first, second, silent) = matched(chain, racers=3)
+    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in (first, second, silent)))
+    chain.blocks(1)
+    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in (first, second))))
+    while chain.unit(unit_id).state is UnitState.RACING:
+        chain.block()
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert (missed.provider, missed.amount) == (silent.stash, -(-unit.price // 4))
+    before = owned(chain, silent.stash)
+    while chain.case(unit_id).stage is CaseStage.CHANCE:
+        chain.block()
+    late = Attestations.reveal(attestation=attestation(silent, unit_id, unit, RIGHT))
+    chain.block(refused(silent.provider, late, NotAdmissible))
+    judged(chain, unit_id, [Answered(RIGHT)] * 2)
+    assert not ended(chain, unit_id).is_refuted
+    assert not chain.happened(ev.ProviderSlashed)
+    assert owned(chain, silent.stash) == before

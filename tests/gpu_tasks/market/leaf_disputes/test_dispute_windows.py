@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_tasks.market.block_room import BlockRoom
-from gpu_tasks.market.inference.events import ProviderSlashed
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_disputes import leaf_disputes
 from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage
@@ -12,6 +12,7 @@ from gpu_tasks.market.leaf_disputes.leaf_disputes import ALIKE, BEGIN_WEIGHT, ST
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
 from scripts.chains.dispute_chain import DisputeChain
+from scripts.chains.leaf_chain import leaves_for
 from scripts.chains.market_chain import CUSTOMER, refused
 
 NONE: tuple[int, ...] = ()
@@ -94,6 +95,24 @@ def test_a_customer_has_its_price_back_once_where_several_withhold_one_after_ano
     assert len(stage.chain.happened(TreeWithheld)) == 2
     lost = [had - stage.owned(keys.stash) for (keys, _), had in zip(racers, owned, strict=True)]
     assert lost[1:] == [held for _, held in racers[1:]]
+    paid = stage.unit(unit).paid - stage.check(unit).terms.fee  # which the customer holds for the auditor
+    assert stage.owned(CUSTOMER.stash) == before + price - paid
+
+
+def test_a_racer_that_idles_costs_the_customer_nothing_of_its_price() -> None:
+    """What idling costs is burned; only what was paid for answers brings the price back."""
+    stage = DisputeChain(size=14, requests=100, racers=3)
+    unit = stage.posted()
+    stage.answers[unit] = tuple(leaves_for(unit, 100, wrong) for wrong in (NONE, [3], NONE))
+    stage.answering = 2
+    while (current := stage.unit(unit).round) is None or not current.leased_from:
+        stage.chain.block()
+    while stage.chain.height < current.leased_from + 24:  # the lease of the third is over before the close
+        stage.chain.block()
+    stage.race(unit, UnitState.JUDGING)
+    price, before = stage.unit(unit).price, stage.owned(CUSTOMER.stash)
+    assert len(stage.chain.happened(RaceMissed)) == 1
+    stage.play(unit, 1)
     paid = stage.unit(unit).paid - stage.check(unit).terms.fee  # which the customer holds for the auditor
     assert stage.owned(CUSTOMER.stash) == before + price - paid
 

@@ -2,13 +2,15 @@
 
 import pytest
 
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import SlotSettled, TaskReopened
 from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPurse
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused
+from scripts.chains.market_chain import CUSTOMER, DEVICE_BOND, OGPU, refused
 from task_chain import (
     BOND,
     PRICE,
@@ -219,6 +221,22 @@ def test_a_bound_standby_takes_the_whole_over_and_is_paid_its_own_price() -> Non
     assert books.change(bob) == net(8 * OGPU // 50) + net(8 * OGPU)
     premium = money.premium(task.rules, task.terms.price_max)
     assert books.change(CUSTOMER) == -8 * OGPU - 8 * OGPU // 50 - premium + min(7 * OGPU // 4, task.terms.loss)
+
+
+def test_a_standby_takes_nothing_over_with_a_device_that_might_not_bid_for_it() -> None:
+    """Bound no more, it registers the same device anew, as a class that the task does not ask for."""
+    chain = TaskChain()
+    chain.submit(classes=1 << DeviceClass.CPU)
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    alice, bob = chain.keys[:2]
+    work(chain, alice, milestones=2)
+    device = chain.chain.now()[Devices].devices[bob.device]
+    assert device is not None
+    chain.do(bob, Devices.unregister_device(device=bob.device), role="stash")
+    anew = Devices.register_device(kind=DeviceClass.DATACENTER, uuid_hash=device.uuid_hash, bond=DEVICE_BOND)
+    chain.do(bob, anew, role="stash")
+    chain.until(TaskState.ASKING)
+    chain.do(bob, TrainingMarket.start(task=chain.task, place=0), ev.NotEligible)
 
 
 def test_a_standby_that_is_bound_no_more_is_asked_first_and_paid_for_what_is_left() -> None:
