@@ -24,7 +24,7 @@ class Windows:
     lease: BlockNumber
     """Blocks to commit in, counted from the block whose `final_ref` covers the newest draw."""
     close: BlockNumber
-    """Commits close at the latest this many blocks after the first one."""
+    """Commits close at the latest this many blocks after the first one; racers have longer (`race_clocks.py`)."""
     reveal: BlockNumber
     """Blocks to reveal in, counted from the block whose `final_ref` covers the close."""
 
