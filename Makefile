@@ -151,7 +151,7 @@ units: ## UNITS=200 honest units on a devnet, a provider killed midway: each pai
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
 	@$(PY) -m devnet.proofs.equivocation
 
-market: ## four providers on a real devnet of six, batches of 1 to 4,096 requests: tokens a second beside the same devices bare; a slow device beside a free one; half an hour
+market: ## four providers on a real devnet of six, batches of 1 to 4,096 requests: tokens a second beside the same devices bare; a slow device beside a free one; forty minutes
 	@$(PY) -m devnet.proofs.market
 
 files: ## LINES=2000 requests of a file on a real devnet, the customer killed with -9 while it posts: each unit once, each line once; four minutes

@@ -26,7 +26,7 @@ MODULES = {
     "ogpu": "gpu_tasks.client.cli",
 }
 SECONDS_MAX = 900.0
-"""That a program may take: a unit of 4,096 requests on a quarter of one core takes seven minutes."""
+"""That a program may take: a unit of 4,096 requests on a quarter of one core takes nine minutes."""
 ERROR_CHARACTERS = 1500
 
 Shown = Callable[[str], None]
