@@ -291,7 +291,6 @@ class Village:
         for miner in self.miners:
             await miner.daemon.__aexit__()
         await self.blobs.__aexit__(None, None, None)
-        await asyncio.sleep(0.01)  # a connection that came as its server closed ends with its client
 
     async def open(self, keys: Keys, port: int = 0) -> Miner:
         """Start a provider."""

@@ -25,6 +25,7 @@ class ConnectionDoor:
         self._total = total
         self._of_address = of_address
         self._inside: dict[asyncio.BaseTransport, Visitor] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         """How many connections there are."""
@@ -48,8 +49,14 @@ class ConnectionDoor:
             visitor.requests -= 1
             visitor.active_at = asyncio.get_running_loop().time()
 
+    def close(self) -> None:
+        """Let nobody in any more: asyncio hands over what it has accepted after its listener is closed too."""
+        self._is_closed = True
+
     def enter(self, visitor: Visitor) -> bool:
-        """Take a connection in, for another one if need be; False where all are busy."""
+        """Take a connection in, for another one if need be; False where all are busy, or once closed."""
+        if self._is_closed:
+            return False
         same = [other for other in self._inside.values() if visitor.address and other.address == visitor.address]
         if len(same) >= self._of_address:
             is_room = _end_idlest(same)

@@ -125,8 +125,13 @@ class BlobServer:
         self.port = int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening."""
-        if self._listener is not None:
+        """Stop listening, and close every connection."""
+        if self._listener is not None and self._door is not None:
+            self._door.close()
+            # Python 3.11 loses, open, what it has accepted and not yet handed over as a listener is closed.
+            for listening in self._listener.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            await asyncio.sleep(0)
             self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()

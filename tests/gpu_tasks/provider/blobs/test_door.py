@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -99,3 +100,21 @@ def test_one_address_has_a_part_of_the_connections_and_a_busy_one_is_never_ended
         assert len(made) == 5
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_connection_that_comes_as_the_store_closes_is_closed_too(tmp_path: Path, turns: int) -> None:
+    """In some turn of the loop it is accepted, and not yet handed over."""
+
+    async def main() -> None:
+        made = BlobServer(BlobStore(tmp_path))
+        await made.start(port=0)
+        with socket.create_connection(("127.0.0.1", made.port)) as visitor:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await made.close()
+            visitor.setblocking(False)
+            with contextlib.suppress(ConnectionError):
+                assert not await asyncio.get_running_loop().sock_recv(visitor, 1)
+
+    asyncio.run(asyncio.wait_for(main(), 10))
