@@ -26,6 +26,7 @@ from runtime.frame.errors import ErrorValue, InvalidTransaction
 from runtime.frame.weights import BLOCK_BASE
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.im_online import ImOnline
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import ExtrinsicFailed, System
@@ -40,6 +41,7 @@ from scripts.economy.hearings import doings
 from scripts.economy.hooks import HOOKS_MAX
 from scripts.economy.kept_state import KeptState
 from scripts.economy.pairs import BooksBroken
+from scripts.economy.signs_of_life import heartbeats
 from scripts.economy.task_ends import task_ends
 from scripts.replay.calls import POWERS, draw
 from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS
@@ -59,6 +61,8 @@ SIGNED, FORGED = bytes(64), b"\1" * 64
 RICH = VALIDATORS + OUTSIDERS
 GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
 """Of the blocks: a validator is away for some epochs, and jailed if it must stay in its set."""
+HEARTBEAT_BLOCKS = 20
+"""Whoever has not shown yet in an epoch that it is on line does so in every such block."""
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
 
 
@@ -190,13 +194,22 @@ class Season:
             self.books.step(execution.bound, execution.bound.overlay.keys_in_layers())
         self.tally.steps[INHERENT] += 1
 
+    def _heartbeats(self, execution: BlockExecution) -> None:
+        """Now and then those without a seat say that they are there."""
+        if len(self.ids) % HEARTBEAT_BLOCKS:
+            return
+        beats = heartbeats(execution.bound, self.ids[0], self.final, self.ids[self.final], self.absent)
+        if beats:
+            self._inherent(execution, ImOnline.attach(heartbeats=tuple(beats)))
+
     def _duties(self, execution: BlockExecution, crowd: Crowd) -> None:
-        """What providers owe: attestations for the author first, then their calls."""
+        """What providers owe: attestations for the author first, signs of life behind them, then their calls."""
         owed = list(deeds(crowd))
         attestations = [one.attestation for one in owed if one.attestation is not None]
         admissible = [one for one in attestations if not execution.bound[Attestations].problem(one)]
         if admissible:
             self._inherent(execution, Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))))
+        self._heartbeats(execution)
         for deed in owed:
             if deed.call is not None:
                 self.sign(execution, deed.keys, deed.call)
