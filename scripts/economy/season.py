@@ -26,11 +26,11 @@ from runtime.frame.errors import ErrorValue, InvalidTransaction
 from runtime.frame.weights import BLOCK_BASE
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.im_online import ImOnline
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
+from scripts.chains.heartbeats import attached
 from scripts.chains.market_books import check_books
 from scripts.chains.presence import signed_by_all
 from scripts.economy.books import Books
@@ -200,7 +200,7 @@ class Season:
             return
         beats = heartbeats(execution.bound, self.ids[0], self.final, self.ids[self.final], self.absent)
         if beats:
-            self._inherent(execution, ImOnline.attach(heartbeats=tuple(beats)))
+            self._inherent(execution, attached(beats))
 
     def _duties(self, execution: BlockExecution, crowd: Crowd) -> None:
         """What providers owe: attestations for the author first, signs of life behind them, then their calls."""

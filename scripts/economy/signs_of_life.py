@@ -13,8 +13,8 @@ from scripts.replay.cast import ACTORS, Actor
 
 
 def heartbeats(bound: Bound, genesis: bytes, final: int, block: bytes, absent: Collection[bytes]) -> list[Heartbeat]:
-    """Those of all who were not on line in this epoch yet and are not `absent`, in order: each saw `block` as final."""
-    silent = sorted((one for one in ACTORS if _is_silent(bound, one, absent)), key=lambda one: one.stash.account)
+    """Those of all who were not on line in this epoch yet and are not `absent`: each saw `block` as final."""
+    silent = [one for one in ACTORS if _is_silent(bound, one, absent)]
     signed = [_signed(one, genesis, SeenFinal(one.stash.account, final, block)) for one in silent]
     return [heartbeat for heartbeat in signed if not bound[ImOnline].problem(heartbeat)]
 

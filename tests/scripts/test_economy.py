@@ -69,10 +69,6 @@ def test_the_same_seed_gives_the_same_chain_and_another_another(played: Season) 
     assert other.state.values != played.state.values
 
 
-def test_who_has_no_seat_shows_that_it_is_on_line(played: Season) -> None:
-    assert played.tally.events["HeartbeatReceived"]
-
-
 # ------------------------------------------------------------------------------------------------------ what is planted
 
 
