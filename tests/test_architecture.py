@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.house.imports import circles, files_per_folder, import_graph
+from scripts.house.imports import circles, import_graph
 from scripts.house.picture import DOCUMENT, HOUSES, PICTURE, pictures
 from scripts.house.style import names_of_several_classes
 from scripts.house.tree import PACKAGES, Module, read_modules
 
 ROOT = Path(__file__).parent.parent
-FILES_OF_A_FOLDER_MAX = 24
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 
@@ -28,11 +27,6 @@ def test_pictures_equal_the_imports(modules: dict[str, Module]) -> None:
 
 def test_no_file_stands_in_a_circle(modules: dict[str, Module]) -> None:
     assert circles(import_graph(modules)) == []
-
-
-def test_folders_hold_few_enough_files(modules: dict[str, Module]) -> None:
-    folders = files_per_folder(modules)
-    assert {str(folder): count for folder, count in folders.items() if count > FILES_OF_A_FOLDER_MAX} == {}
 
 
 def test_a_class_name_means_one_thing(modules: dict[str, Module]) -> None:

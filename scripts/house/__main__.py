@@ -1,7 +1,7 @@
 """`python -m scripts.house [ROOT] [--against ROOT]`: the house in figures, of one checkout or of two side by side.
 
-Writes out/house.json. Exits with 1 when files stand in a circle, a folder holds more than 24 files, or a class name
-of the first checkout means two things.
+Writes out/house.json. Exits with 1 when files stand in a circle or a class name of the first checkout means two
+things.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from scripts.house.tree import read_modules
 from scripts.house.walk import Walk, unit_walks
 
 ROOT = Path(__file__).parents[2]
-FILES_OF_A_FOLDER_MAX = 24
 Figures = dict[str, Any]
 
 
@@ -69,8 +68,6 @@ def problems(found: Figures) -> list[str]:
     wrong = []
     if found["circles"]:
         wrong.append(f"circles of {found['circles']} files")
-    if found["files_per_folder_max"] > FILES_OF_A_FOLDER_MAX:
-        wrong.append(f"{found['fullest_folder']} files in a folder")
     if found["class_names_with_two_meanings"]:
         wrong.append(f"{found['class_names_with_two_meanings']} class names mean two things")
     return wrong
