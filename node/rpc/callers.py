@@ -32,7 +32,7 @@ class Callers:
         if peer is None:
             return Caller(self._per_minute)
         name = _name(str(peer[0]), int(peer[1]))
-        caller = self._known.pop(name, None) or Caller(self._per_minute)
+        caller = self._known.pop(name, None) or Caller(self._per_minute, peer[0] in THIS_MACHINE)
         self._known[name] = caller
         if len(self._known) > CALLERS_MAX:
             self._known.popitem(last=False)

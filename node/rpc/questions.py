@@ -2,7 +2,8 @@
 
 What always holds: no more than so many questions are under way, and of one caller no more than take so long, or one; of
 the callers that wait, the one whose questions took least is next; who comes back after a pause counts as level with the
-one served last, so that nobody saves up; each caller may have `WAITING_MAX` waiting.
+one served last, so that nobody saves up; each caller may have `WAITING_MAX` waiting. While callers of this machine and
+others both wait, every second turn is for this machine.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ class Questions:
         self._level = 0.0
         self._under_way: dict[Caller, list[float]] = {}  # what each question takes at least
         self._count = 0
+        self._was_local = False
+
+    async def start(self, seconds: float) -> None:
+        """Wait for a turn, which lasts `seconds` from then on, even if its caller leaves.
+
+        Raises `JsonRpcError` for too many.
+        """
+        caller = ASKING.get(self._nobody)
+        await self._take(caller, seconds)
+        asyncio.get_running_loop().call_later(seconds, self._free, caller, seconds)
 
     @asynccontextmanager
     async def turn(self, least: float = LEAST_SECONDS) -> AsyncIterator[None]:
@@ -97,7 +108,7 @@ class Questions:
 
     def _give(self) -> None:
         while self._count < self._most:
-            caller = min(filter(self._may_ask, self._waiting), key=_asked, default=None)
+            caller = min(self._candidates(), key=_asked, default=None)
             if caller is None:
                 return
             turn, least = self._waiting[caller].popleft()
@@ -106,10 +117,17 @@ class Questions:
             if turn.done():  # who waited for it has gone
                 continue
             self._level = max(self._level, caller.asked)
+            self._was_local = caller.is_local
             caller.asked += least  # now: else eight would be given to one before the first is counted
             self._under_way.setdefault(caller, []).append(least)
             self._count += 1
             turn.set_result(None)
+
+    def _candidates(self) -> list[Caller]:
+        able = list(filter(self._may_ask, self._waiting))
+        # A stranger with many addresses is many callers: the provider beside the node shall not stand behind them all.
+        preferred = [caller for caller in able if caller.is_local is not self._was_local]
+        return preferred or able
 
     def _may_ask(self, caller: Caller) -> bool:
         under_way = self._under_way.get(caller)

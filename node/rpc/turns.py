@@ -23,6 +23,7 @@ class Caller:
     """Somebody whose requests share one place in the line."""
 
     calls_left: float
+    is_local: bool = False  # on this machine: the provider beside the node, its owner's wallet
     calls_at: float = field(default_factory=time.monotonic)
     used: float = 0.0  # seconds, with what others used while this one was away
     asked: float = 0.0  # the same of the node's time

@@ -1,12 +1,12 @@
-"""Proofs are made where blocks are: how many keys a second, and in which order those who ask come.
+"""Proofs are made where blocks are: how many keys a second, and in which order callers come.
 
-What always holds: no more than `KEYS_PER_SECOND` go to the node; whoever asks for many waits for his turn after each
-part, behind all who came meanwhile, so a few keys are never behind all of somebody's thousand.
+What always holds: no more than `KEYS_PER_SECOND` go to the node; each part of a proof waits for its caller's turn among
+`Questions`, so hundreds of connections of one address are one caller.
 """
 
 from __future__ import annotations
 
-import asyncio
+from node.rpc.questions import Questions
 
 KEYS_AT_ONCE = 64
 """2 ms of the node's time: between two such questions it votes and gossips."""
@@ -20,12 +20,9 @@ class ProofPace:
     def __init__(self, keys_per_second: float = KEYS_PER_SECOND) -> None:
         """Nobody waits."""
         self._seconds_per_key = 1 / keys_per_second
-        self._free_at = 0.0
-        self._line = asyncio.Lock()  # first come, first served
+        self._line = Questions(1)
 
     async def take(self, keys: int) -> None:
-        """Wait until so many keys may go."""
-        async with self._line:
-            now = asyncio.get_running_loop().time()
-            await asyncio.sleep(self._free_at - now)
-            self._free_at = max(now, self._free_at) + keys * self._seconds_per_key
+        """Wait until so many keys may go.  Raises `JsonRpcError` when too many parts of the caller wait."""
+        # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays nobody.
+        await self._line.start(keys * self._seconds_per_key)
