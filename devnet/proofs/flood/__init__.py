@@ -16,6 +16,7 @@ In reading order:
 * `catalogue`: every attack, in the order in which they are tried
 * `attacker`: one attack in a process of its own
 * `measuring`: what honest clients see, and what the processes cost, while the attacks run
+* `hogs`: processes that leave the nodes a part of each processor
 * `judging`: the bars, and which of them an attack missed
 * `telling`: what the run prints
 * `course`: a quiet stretch, then one attack after the other, each with its recovery

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             network.start(net)
             tell.line(f"{len(net.members)} validators in {net.folder}; {len(options.attacks)} attacks")
-            trio.run(Course(net, options.seconds, tell, findings).run, options.attacks)
+            trio.run(Course(net, options.seconds, tell, findings, options.hog).run, options.attacks)
         finally:
             processes.stop(*lifecycle.all_processes(net))
             _write(findings, options.seconds, tell.seconds)  # of a run that was broken off as well
@@ -49,6 +49,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
     named = chosen_from(ATTACKS, "attack")
     parser.add_argument("--attacks", type=named, default=list(ATTACKS.values()), help="only these, with commas")
+    parser.add_argument("--hog", action="store_true", help="keep every processor busy beside each attack")
     parser.add_argument("--folder", type=Path, default=Path("out") / "flood", help="of the network; emptied first")
     return parser.parse_args(arguments)
 

@@ -27,6 +27,7 @@ class Door(StrEnum):
     METRICS = "metrics"  # GET /metrics
     PEERS = "peers"  # a full node's handshake
     BLOBS = "blobs"  # GET of a blob that was stored before
+    PROOFS = "proofs"  # a proof of one key by HTTP POST
     SLOTS = "slots"  # the handshake of a validator of this epoch, where strangers want its slot
 
 
@@ -40,7 +41,10 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack; `rule` says which rule it breaks, empty where being slowed down is enough."""
+    """One attack; `rule` says which rule it breaks, empty where being slowed down is enough.
+
+    A hogged one is tried while other programs want every processor, and is compared with that.
+    """
 
     name: str
     finding: str
@@ -51,6 +55,7 @@ class Attack:
     doors: tuple[Door, ...]
     needs: Needs
     aftermath: Aftermath | None
+    hogged: bool
 
 
 def attack(
@@ -61,6 +66,7 @@ def attack(
     doors: tuple[Door, ...] = (),
     needs: Needs = Needs.NOTHING,
     aftermath: Aftermath | None = None,
+    hogged: bool = False,
 ) -> Callable[[Act], Attack]:
     """Make an attack of a coroutine function: its name is the function's, what it tries is its docstring.
 
@@ -79,6 +85,7 @@ def attack(
             (Door.RPC, *doors),
             needs,
             aftermath,
+            hogged,
         )
 
     return make

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,7 +22,7 @@ import trio
 from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, genesis_hash
-from devnet.proofs.flood import network
+from devnet.proofs.flood import hogs, network
 from devnet.proofs.flood.attack import Attack, Door, Needs
 from devnet.proofs.flood.http_client import LOOPBACK, ask
 from devnet.proofs.flood.judging import BarResult, MemoryUse, is_to_be_tried_again, misses
@@ -59,6 +59,8 @@ class Course:
     tell: Teller
     findings: list[BarResult]
     """Each attack's, judged, as they come."""
+    is_hogged: bool = False
+    """Every attack, not only those that ask for it, beside programs that want every processor."""
     records: Records = field(default_factory=Records)
     quiet: Stretch = field(default_factory=lambda: Stretch(0.0, 0.0))
 
@@ -91,9 +93,10 @@ class Course:
     async def _try(self, attack: Attack) -> BarResult:
         """Prepare what it needs, attack, wait until all is well, work out the figures."""
         async with self._with_needs(attack):
-            baseline = await self._baseline(attack)
-            logs, starts = seen_processes.log_sizes(self.net), self._running()
-            stretch, account = await self._attacked(attack)
+            with hogs.beside_the_nodes() if self._hogged(attack) else nullcontext():
+                baseline = await self._baseline(attack)
+                logs, starts = seen_processes.log_sizes(self.net), self._running()
+                stretch, account = await self._attacked(attack)
             logs_then = seen_processes.log_sizes(self.net)
             violations = [*account.violations, *await self._revived(starts), *await self._rpc_back()]
             recovered = await self._well_again(stretch)
@@ -113,7 +116,14 @@ class Course:
         return finding
 
     async def _baseline(self, attack: Attack) -> Baseline:
-        """The quiet stretch of the beginning, and the seconds now unless a block is late: that is an attack's work."""
+        """The quiet stretch of the beginning, and the seconds now unless a block is late: that is an attack's work.
+
+        Of a hogged attack only what is seen now, beside the same hogs.
+        """
+        if self._hogged(attack):
+            await trio.sleep(BEFORE_SECONDS)
+            intervals, doors = self._quiet_figures([await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))])
+            return Baseline(intervals, {door: doors[door] for door in self._doors(attack)})
         first, now = self.quiet, await self._stretch(BEFORE_SECONDS)
         usual = self._quiet_figures([first])[0].p99_ms
         late = self._quiet_figures([now])[0].p99_ms
@@ -122,6 +132,15 @@ class Course:
         _, doors_now = self._quiet_figures([now])
         return Baseline(
             intervals, {door: doors[door] if doors[door].count else doors_now[door] for door in attack.doors}
+        )
+
+    def _hogged(self, attack: Attack) -> bool:
+        return attack.hogged or self.is_hogged
+
+    def _doors(self, attack: Attack) -> tuple[Door, ...]:
+        """Those that are judged; a hogged attack always has to let proofs through."""
+        return (
+            (*attack.doors, Door.PROOFS) if self._hogged(attack) and Door.PROOFS not in attack.doors else attack.doors
         )
 
     async def _stretch(self, seconds: float) -> Stretch:
@@ -256,7 +275,7 @@ class Course:
             quiet_intervals=baseline.intervals,
             intervals=self.records.interval_figures([stretch], now, is_whole=False),
             quiet_doors=baseline.doors,
-            doors={door: self.records.door_figures(door, [stretch], now) for door in attack.doors},
+            doors={door: self.records.door_figures(door, [stretch], now) for door in self._doors(attack)},
             cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu.items()},
             cpu_by_node=self._cpu_by_node(stretch),
             others_cpu_per_second=self._others_cpu(stretch, account),
@@ -272,6 +291,7 @@ class Course:
             log_bytes_per_second=0.0,
             tracebacks=0,
             violations=[],
+            hogged=self._hogged(attack),
         )
 
     def _cpu_by_node(self, stretch: Stretch) -> dict[str, float]:

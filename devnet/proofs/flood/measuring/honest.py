@@ -27,7 +27,16 @@ PATIENCE_SECONDS = 10.0
 JSON = {"Content-Type": "application/json"}
 Try = Callable[[], Awaitable[bool]]
 GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError, WebSocketError, HandshakeFailed)
-EVERY_SECONDS = {"rpc": 0.05, "websocket": 0.25, "metrics": 0.25, "peers": 0.5, "blobs": 0.1, "slots": 0.5}
+PROVED_KEY = "0x" + b":code".hex()
+EVERY_SECONDS = {
+    "rpc": 0.05,
+    "proofs": 0.1,
+    "websocket": 0.25,
+    "metrics": 0.25,
+    "peers": 0.5,
+    "blobs": 0.1,
+    "slots": 0.5,
+}
 
 
 async def keep_trying(door: str, attempt: Try, records: Records) -> None:
@@ -52,6 +61,11 @@ def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
         answer = await ask(victim.ports.rpc, "POST", "/", call_body("chain_getHeader"), LOOPBACK, JSON)
         return answer.status == 200 and b'"result"' in answer.body
 
+    async def proofs() -> bool:
+        body = call_body("state_getReadProof", [PROVED_KEY])
+        answer = await ask(victim.ports.rpc, "POST", "/", body, LOOPBACK, JSON)
+        return answer.status == 200 and b'"proof"' in answer.body
+
     async def websocket() -> bool:
         opened = await open_socket(victim.ports.rpc, LOOPBACK)
         try:
@@ -65,7 +79,7 @@ def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
     async def peers() -> bool:
         return await shakes_hands(victim, genesis, Role.FULL, None)
 
-    return {"rpc": rpc, "websocket": websocket, "metrics": metrics, "peers": peers}
+    return {"rpc": rpc, "proofs": proofs, "websocket": websocket, "metrics": metrics, "peers": peers}
 
 
 def slots_of(member: NodeLayout, genesis: bytes) -> Try:

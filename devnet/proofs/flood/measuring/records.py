@@ -73,12 +73,13 @@ class DiskWrite:
 
 @dataclass(frozen=True, slots=True)
 class AttackFigures:
-    """p50 and the longest but one percent of some milliseconds; None of nothing."""
+    """Percentiles of some milliseconds; None of nothing."""
 
     count: int
     p50_ms: int | None
     p99_ms: int | None
     failed: int = 0
+    p95_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class Records:
     def interval_figures(self, stretches: Sequence[Stretch], now: float, *, is_whole: bool) -> AttackFigures:
         """The same as figures, over some stretches."""
         found = [value for stretch in stretches for value in self.intervals(stretch, now, is_whole=is_whole)]
-        return AttackFigures(len(found), percentile(found, 50), percentile(found, 99))
+        return AttackFigures(len(found), percentile(found, 50), percentile(found, 99), p95_ms=percentile(found, 95))
 
     def door_figures(self, door: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
         """What honest clients at a door saw, of the calls that they began in those stretches."""
@@ -122,7 +123,9 @@ class Records:
         ]
         latencies = [call.latency_ms(now) for call in calls]
         failed = sum(call.ended is not None and not call.is_answered for call in calls)
-        return AttackFigures(len(calls), percentile(latencies, 50), percentile(latencies, 99), failed)
+        return AttackFigures(
+            len(calls), percentile(latencies, 50), percentile(latencies, 99), failed, percentile(latencies, 95)
+        )
 
     def cpu_seconds(self, stretch: Stretch) -> dict[str, float]:
         """CPU seconds that each role used in a stretch; a process that is new counts from its start."""

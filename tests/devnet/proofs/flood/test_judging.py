@@ -19,7 +19,7 @@ from devnet.proofs.flood.telling import last_line
 
 
 def milliseconds(p99: int | None, failed: int = 0) -> AttackFigures:
-    return AttackFigures(100, p99, p99, failed)
+    return AttackFigures(100, p99, p99, failed, p99)
 
 
 HELD = BarResult(
@@ -99,6 +99,18 @@ def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_again_twice(
 def test_each_bar(change: dict[str, Any], start: str) -> None:
     (miss,) = misses(replace(HELD, **change))
     assert miss.startswith(start)
+
+
+def test_beside_busy_processors_blocks_may_take_twice_as_long_and_clients_are_judged_by_their_p95() -> None:
+    doors = {"proofs": AttackFigures(100, 40, 10_000, failed=1, p95_ms=500)}
+    hogged = replace(
+        HELD, hogged=True, intervals=milliseconds(2000), doors=doors, quiet_doors={"proofs": milliseconds(100)}
+    )
+    assert misses(hogged) == []
+    (late,) = misses(replace(hogged, intervals=milliseconds(2001)))
+    assert "bar 2000 ms" in late
+    (slow,) = misses(replace(hogged, doors={"proofs": replace(doors["proofs"], p95_ms=501)}))
+    assert slow.startswith("proofs: honest p95 501 ms")
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,7 @@ def test_many_requests_of_one_caller_are_before_nobody_and_bounded() -> None:
 
     async def main() -> None:
         pace, stranger = ProofPace(FAST), Caller(0.0)
-        many = [
-            asyncio.create_task(ask(pace, order, "many", stranger, [KEYS_AT_ONCE])) for _ in range(WAITING_MAX + 1)
-        ]
+        many = [asyncio.create_task(ask(pace, order, "many", stranger, [KEYS_AT_ONCE])) for _ in range(WAITING_MAX + 1)]
         await asyncio.sleep(0)
         few = asyncio.create_task(ask(pace, order, "few", Caller(0.0), [1]))
         await asyncio.sleep(0)
@@ -67,9 +65,7 @@ def test_this_machine_does_not_stand_behind_a_stranger_s_many_addresses() -> Non
 
     async def main() -> None:
         pace = ProofPace(FAST)
-        strangers = [
-            asyncio.create_task(ask(pace, order, "stranger", Caller(0.0), [KEYS_AT_ONCE])) for _ in range(200)
-        ]
+        strangers = [asyncio.create_task(ask(pace, order, "stranger", Caller(0.0), [KEYS_AT_ONCE])) for _ in range(200)]
         await asyncio.sleep(0)
         await ask(pace, order, "provider", Caller(0.0, is_local=True), [1] * 3)
         await asyncio.gather(*strangers)
