@@ -29,7 +29,7 @@ def buy_batch(net: Devnet, prompts: list[str], tell: Narrator) -> dict[str, Any]
     file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch"]
     words += ["--batch", str(len(prompts)), "--max-tokens", str(MAX_TOKENS), "--racers", str(RACERS)]
-    words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX)]
+    words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX), "--yes"]
     rows = list(programs.lines("ogpu", *words, keyring=net.keyring, show=tell.command))
     ended = rows[-1]
     if ended["state"] != "settled":

@@ -74,7 +74,7 @@ def buy(
     file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch"]
     words += ["--max-tokens", str(MAX_TOKENS), "--racers", str(RACERS)]
-    words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX)]
+    words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX), "--yes"]
     newest: dict[str, UnitView] = {}
     ended = 0
     for row in programs.lines("ogpu", *words, keyring=net.keyring, show=tell.command):

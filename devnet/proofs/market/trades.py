@@ -138,6 +138,7 @@ def posted_and_followed(net: Devnet, requests: int, units: int, racers: int, pri
     file.write_text("".join(f"{line}\n" for line in read_prompts(DEFAULT_PROMPTS, requests * units)), encoding="utf-8")
     words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch", "--anyway"]
     words += ["--batch", str(requests), "--max-tokens", str(MAX_TOKENS), "--racers", str(racers), "--price", price]
+    words += ["--yes"]
     return sorted({row["unit"] for row in programs.lines("ogpu", *words, keyring=net.keyring)})
 
 

@@ -107,9 +107,24 @@ def test_a_dry_run_shows_need_and_balance_and_sends_nothing(prompts: str) -> Non
     on_a_chain(story)
 
 
+def test_without_a_terminal_nothing_is_posted_unless_it_was_agreed_to(prompts: str, tmp_path: Path) -> None:
+    postings = tmp_path / "postings"
+    post = ["--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(postings)]
+
+    def story(ogpu: Ogpu) -> None:
+        for more in ([], ["--out", str(tmp_path / "results")]):
+            refused = ogpu(*post, *more)
+            assert (refused.exit_code, refused.stdout) == (2, "")
+            assert "--yes" in refused.stderr
+            assert not postings.exists(), "nothing was sealed or written down"
+        assert len(as_json(ogpu(*post, "--yes"))) == 2
+
+    on_a_chain(story)
+
+
 def test_a_queued_unit_says_why_and_can_be_taken_back(prompts: str) -> None:
     def story(ogpu: Ogpu) -> None:
-        first, second = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway"))
+        first, second = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--yes"))
         assert (first["prompt"], second["prompt"]) == ("def f():", "import os")
         unit = first["unit"]
         row = as_json(ogpu("--json", "result", unit, "--key", "//Bob"))

@@ -50,7 +50,7 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
         assert ogpu(*planned)["devices_known"] == ogpu("--trust-node", *planned)["devices_known"]
         gang = ogpu("plan", str(EXAMPLES / "gang.yaml"), code=1)
         assert "it takes 2 devices of one class, and 0 could bid; the chain has 1: 1 of another class" in gang
-        (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--tip", "0.001")
+        (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--tip", "0.001")
         unit = row["unit"]
         assert ogpu("result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")
         taken_back = ogpu("cancel", unit, "--key", "//Bob", "--yes")

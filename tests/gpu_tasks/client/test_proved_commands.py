@@ -53,7 +53,8 @@ def ogpu(folder: Path, url: str, *words: str, typed: str | None = None) -> Resul
         return CliRunner().invoke(main, [*options, *words], input=typed)
 
 
-def post_words(folder: Path, *more: str) -> list[str]:
+def post_words(folder: Path, *more: str, is_agreed: bool = True) -> list[str]:
+    more = (*more, "--yes") if is_agreed else more
     (folder / "prompts").write_text("def f():\n")
     return ["post", str(folder / "prompts"), "--key", "//Bob", "--racers", "3", "--anyway", *more]
 
@@ -202,7 +203,7 @@ def test_a_tip_goes_to_the_author_and_a_post_asks_at_a_terminal(tmp_path: Path) 
         return False
 
     with chain(tmp_path) as node, spoiled(node, note_tips) as (url, _):
-        words = post_words(tmp_path, "--tip", "0.5")
+        words = post_words(tmp_path, "--tip", "0.5", is_agreed=False)
         plain = answer(ogpu(tmp_path, url, *post_words(tmp_path), "--dry-run"))
         tipped = answer(ogpu(tmp_path, url, *words, "--dry-run"))
         # the tip, and the fee for the bytes that say it

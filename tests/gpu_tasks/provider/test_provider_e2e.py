@@ -45,6 +45,7 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
     prompts = tmp_path / "prompts"
     prompts.write_text("def add(a, b):\nimport os\n")
     options = ["post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--set", "temperature=0"]
+    options += ["--yes"]
     cost = customer(url, *options, "--dry-run")
     assert (cost["units"], cost["sent"]) == (2, False)
     rows = customer(url, *options, "--watch")
@@ -64,7 +65,7 @@ def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
     prompts = tmp_path / "prompts"
     prompts.write_text("def f():\n" * 4)
     posted = customer(
-        url, "post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--price", "0.1"
+        url, "post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--price", "0.1", "--yes"
     )
     for wanted in (1, 2, 3):
         wait_for(lambda wanted=wanted: provider.count("executed") >= wanted, SECONDS)  # type: ignore[misc]  # bound at once

@@ -93,7 +93,7 @@ def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str
     file = folder / "seeds"
     file.write_text(lines)
     words = ["post", str(file), "--key", "//Ferdie", "--service", service, "--racers", "2", "--watch"]
-    words += ["--max-tokens", str(PRODUCTS), "--set", "size=8", "--price", PRICE]
+    words += ["--max-tokens", str(PRODUCTS), "--set", "size=8", "--price", PRICE, "--yes"]
     rows: dict[str, dict[str, Any]] = {}
     for row in programs.lines("ogpu", "--url", net.members[0].rpc_url, *words, keyring=net.keyring):
         states = rows.get(row["unit"], {}).get("states", [])

@@ -22,6 +22,7 @@ from wallet.client import ChainClient
 from wallet.commands import making
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output, harmless
+from wallet.session import explained
 
 postings_option = click.option(
     "--postings",
@@ -93,7 +94,7 @@ def show_and_ask(
     output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool,
     estimate: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """The cost, to look at or for somebody at a terminal to agree to; programs that post are asked nothing.
+    """Show the cost, and ask somebody at a terminal to agree; without one a program that posts needs `--yes`.
 
     `estimate` has the cost too, and what else is known of it.
     """
@@ -101,7 +102,8 @@ def show_and_ask(
     facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
     if is_shown:
         output.facts({**facts, "sent": False})
-    elif cost.units and is_asked and making.is_attended():
+    elif cost.units and is_asked:
+        explained(lambda: making.require_somebody_to_ask(is_asked=True))
         if not output.as_json:
             output.facts(facts)
         click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)

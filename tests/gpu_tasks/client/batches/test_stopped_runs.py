@@ -312,6 +312,7 @@ def test_who_interrupts_is_told_how_to_go_on(
         "--racers",
         "3",
         "--anyway",
+        "--yes",
         "--postings",
         str(tmp_path / "postings"),
     ]
@@ -335,7 +336,7 @@ def test_who_interrupts_is_told_how_to_go_on(
 
 def test_a_signal_ends_what_follows_with_the_command_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "prompts").write_text("import os\n")
-    words = ["--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(tmp_path / "postings")]
+    words = ["--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--postings", str(tmp_path / "postings")]
 
     def story(url: str) -> None:
         posted = CliRunner().invoke(main, ["--url", url, "post", str(tmp_path / "prompts"), *words])

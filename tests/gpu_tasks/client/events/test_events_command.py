@@ -30,7 +30,7 @@ def ogpu(folder: Path, url: str, *words: str, as_json: bool = True) -> Result:
 
 def post(folder: Path, url: str, key: str = "//Bob") -> str:
     (folder / "prompts").write_text("def f():\n")
-    words = ["post", str(folder / "prompts"), "--key", key, "--racers", "3", "--anyway"]
+    words = ["post", str(folder / "prompts"), "--key", key, "--racers", "3", "--anyway", "--yes"]
     (row,) = answer(ogpu(folder, url, *words, "--postings", str(folder / "postings")))
     unit: str = row["unit"]
     return unit
