@@ -5,6 +5,7 @@ In reading order:
 * `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown,
   also to who interrupts it
 * `naming`: what an id that a person typed is
+* `program_words`: command lines that end with a program's own words
 * `handing`: secrets, from the environment or files to who runs a task
 * `task_runs`: a task followed to its end, its result fetched and checked
 * `task_calls`: a call about a task, as every command that makes one goes

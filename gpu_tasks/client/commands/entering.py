@@ -13,6 +13,7 @@ import click
 
 from gpu_tasks.client.commands.handing import secrets_of
 from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
+from gpu_tasks.client.commands.program_words import ProgramCommand
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.tunnel.connecting import entered
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
@@ -27,7 +28,7 @@ from wallet.session import WalletSession, note
 PORTS_FORWARDED_MAX = 16
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=ProgramCommand, before=1)
 @click.argument("task")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @key_option

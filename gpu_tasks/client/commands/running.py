@@ -10,6 +10,7 @@ import click
 
 from gpu_tasks.client.commands.handing import named_secrets, secret_option
 from gpu_tasks.client.commands.naming import require_market
+from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.commands.submitting import TaskSubmission
 from gpu_tasks.client.commands.task_runs import (
@@ -49,7 +50,7 @@ ANY_GPU = "any"
 GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(cls=ProgramCommand, instead=OF_DOCKER)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @key_option
 @click.option(
