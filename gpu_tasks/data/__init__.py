@@ -14,6 +14,7 @@ In reading order:
 * `slow_stores`: which stores were slow of late
 * `transfer_rates`: how fast blobs came and went lately
 * `inventory`: what a provider says that its machine has
+* `presence`: the proof that a daemon of a provider key runs
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed
 * `proven_rates`: what devices have proven at roll calls, and why the chain gives one no work

@@ -22,6 +22,7 @@ import aiohttp
 from gpu_tasks.data.endpoint import public_socket, reachable_endpoint
 from gpu_tasks.data.inventory import INVENTORY_BYTES_MAX
 from gpu_tasks.data.name_lookup import NameResolver
+from gpu_tasks.data.presence import PRESENCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
 from gpu_tasks.data.slow_stores import SlowStores
@@ -50,6 +51,7 @@ BROKER_BYTES_MAX = 512
 TELEMETRY_PATH = "/telemetry"
 INVENTORY_PATH = "/inventory"
 TUNNEL_PATH = "/tunnel/{task}"
+PRESENCE_PATH = "/daemon/{nonce}"
 
 T = TypeVar("T")
 
@@ -144,6 +146,11 @@ class BlobClient:
         """What a provider says that its machine has, unread; BlobError, also where that is more than it may be."""
         most, slots = INVENTORY_BYTES_MAX, self._inventory_slots
         return await self._request("GET", endpoint, INVENTORY_PATH, None, most=most, slots=slots)
+
+    async def presence_of(self, endpoint: str, nonce: bytes) -> bytes:
+        """What a daemon answers to a nonce, unverified; BlobError."""
+        path = PRESENCE_PATH.format(nonce=nonce.hex())
+        return await self._request("GET", endpoint, path, None, most=PRESENCE_BYTES)
 
     async def _tried(
         self,

@@ -40,12 +40,13 @@ from gpu_tasks.provider.duties.endings import let_inputs_go, note_endings
 from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.leaf_judging import LeafJudgeDuty
 from gpu_tasks.provider.duties.offences import Reporter
+from gpu_tasks.provider.duties.other_daemons import OtherDaemons
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
-from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
+from gpu_tasks.provider.duties.standing import DeviceStanding, StandingError, check_standing, standing_of
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.starting import NUMPY
@@ -143,7 +144,9 @@ class Daemon:
         containers = ProgramDoors(programs, None if settings.engine is None else settings.engine.inside)
         spool = settings.base_path / TUNNEL_FOLDER
         self.tunnels = TunnelDoor(containers, identity.seal_key, identity.genesis, identity.stash, spool)
-        self.server = BlobServer(store, resealer, states, settings.broker, inventory.told, self.tunnels)
+        self.others = OtherDaemons(self.parts)
+        told = inventory.told
+        self.server = BlobServer(store, resealer, states, settings.broker, told, self.tunnels, self.others.prove)
         self.roll_calls = RollCallDuty(self.parts, settings.base_path / ROLL_CALLS_FOLDER, settings.make_chains)
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine, self.roll_calls.why_not)
         self.working = WorkDuty(self.parts, book, programs, lambda: is_draining(settings.base_path))
@@ -163,19 +166,23 @@ class Daemon:
         self._exits = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Load the workloads that the devices promise and check them, then listen. ExecutionError, ChainError."""
+        """Load the workloads that the devices promise and check them, then listen.
+
+        ExecutionError, ChainError; OtherDaemonError if another daemon runs with this key.
+        """
         async with contextlib.AsyncExitStack() as exits:
             exits.callback(self.parts.journal.close)
             await exits.enter_async_context(self.parts.blobs)
             exits.push_async_callback(self.parts.workshop.close)
             await exits.enter_async_context(self.device_watch)
             standing = await self._look()
+            await self.others.check()  # before this daemon listens: an answer is another's
             self.parts.workshop.serve(standing.served)
             for device, promised in standing.promised.items():
                 for form in promised:
                     await self.parts.workshop.start(device, form)
-            await self.server.start(self.settings.blob_port, self.settings.blob_host)
             exits.push_async_callback(self.server.close)
+            await self._listen()
             exits.push_async_callback(self.racing.book.tasks.close)
             exits.push_async_callback(self.judging.book.tasks.close)
             exits.push_async_callback(self.judging_tasks.book.tasks.close)
@@ -188,12 +195,24 @@ class Daemon:
             exits.push_async_callback(self.working.steps.tasks.close)
             exits.push_async_callback(self.working.selling.telling.close)
             exits.push_async_callback(self.resumer.tasks.close)
+            exits.push_async_callback(self.others.tasks.close)
             self._exits = exits.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop everything; a result that is not in the journal yet is lost, which costs the work and no more."""
         await self._exits.aclose()
+
+    async def _listen(self) -> None:
+        """Open the blob store's port; StandingError if that is impossible."""
+        host, port = self.settings.blob_host, self.settings.blob_port
+        try:
+            await self.server.start(port, host)
+        except OSError as error:
+            raise StandingError(
+                f"the blob store cannot listen at {host}:{port} ({error.strerror or error}). Another daemon of this "
+                "machine may have the port: stop it, or give another --blob-port and register that endpoint"
+            ) from None
 
     async def run(self) -> None:
         """Settle which devices work, then follow the chain for ever. `StandingError` for another's keys."""
@@ -215,6 +234,7 @@ class Daemon:
 
     async def step(self, view: View) -> None:
         """Do what one block asks for."""
+        self.others.look(view.height)
         await self._look_whether_it_drains(view)
         if self._names_new_device(view):
             await self.settle_devices(resume=False)

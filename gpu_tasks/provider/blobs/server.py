@@ -19,7 +19,8 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from gpu_tasks.data.blob_client import INVENTORY_PATH, TELEMETRY_PATH, TUNNEL_PATH
+from gpu_tasks.data.blob_client import INVENTORY_PATH, PRESENCE_PATH, TELEMETRY_PATH, TUNNEL_PATH
+from gpu_tasks.data.presence import NONCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blobs.door import ConnectionDoor
 from gpu_tasks.provider.blobs.request_slots import (
@@ -76,6 +77,8 @@ class EntersTunnels(Protocol):
 
 TellInventory = Callable[[], Awaitable[bytes]]
 """What the provider says that its machine has, signed."""
+ProvePresence = Callable[[bytes], bytes]
+"""The proof that this daemon runs, for a nonce."""
 
 
 class BlobServer:
@@ -89,6 +92,7 @@ class BlobServer:
         broker: str | None = None,
         inventory: TellInventory | None = None,
         tunnels: EntersTunnels | None = None,
+        presence: ProvePresence | None = None,
     ) -> None:
         """Nothing listens before `start`. `broker` is where customers hear of their tasks."""
         self._store = store
@@ -97,6 +101,7 @@ class BlobServer:
         self._broker = broker
         self._inventory = inventory
         self._tunnels = tunnels
+        self._presence = presence
         self._uploads, self._reads = RequestSlots(*UPLOADS), RequestSlots(*READS)
         self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
         self._waiting = WaitingAddresses()
@@ -114,6 +119,7 @@ class BlobServer:
         app.router.add_get(TELEMETRY_PATH, self._tell_broker)
         app.router.add_get(INVENTORY_PATH, self._tell_inventory)
         app.router.add_get(TUNNEL_PATH, self._enter_tunnel)
+        app.router.add_get(PRESENCE_PATH, self._prove_presence)
         app.router.add_post("/reseal", self._reseal)
         app.router.add_post("/states", self._show_state)
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
@@ -175,6 +181,15 @@ class BlobServer:
         async with self._slot(self._reads, request) as slot:
             return await _sent(request, await self._inventory(), slot, _CHANGING_HEADERS)
 
+    async def _prove_presence(self, request: web.Request) -> web.StreamResponse:
+        nonce = _hexadecimal(request.match_info["nonce"], NONCE_BYTES)
+        if self._presence is None:
+            raise web.HTTPNotFound(text="no daemon runs behind this store")
+        if nonce is None:
+            raise web.HTTPBadRequest(text=f"a nonce is {2 * NONCE_BYTES} hexadecimal digits")
+        async with self._slot(self._reads, request) as slot:
+            return await _sent(request, self._presence(nonce), slot, _CHANGING_HEADERS)
+
     async def _enter_tunnel(self, request: web.Request) -> web.StreamResponse:
         if self._tunnels is None:
             raise web.HTTPNotFound(text="this provider runs no containers")
@@ -183,12 +198,8 @@ class BlobServer:
             return await self._tunnels.enter(request)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
-        text = request.match_info["address"]
-        try:
-            address = bytes.fromhex(text)
-        except ValueError:
-            address = b""
-        if len(text) != ADDRESS_DIGITS or len(address) * 2 != ADDRESS_DIGITS:
+        address = _hexadecimal(request.match_info["address"], ADDRESS_DIGITS // 2)
+        if address is None:
             raise web.HTTPBadRequest(text="an address is 64 hexadecimal digits")
         async with self._slot(self._reads, request) as slot:
             blob = self._store.get(address)
@@ -241,6 +252,15 @@ async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
 def _is_our_fault(record: logging.LogRecord) -> bool:
     """Bytes that are no HTTP, and peers that leave, leave no stack trace: else a stranger could fill the disk."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
+
+
+def _hexadecimal(text: str, length: int) -> bytes | None:
+    """So many bytes in hexadecimal digits alone; None for any other text."""
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return found if len(text) == 2 * length == 2 * len(found) else None
 
 
 async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:

@@ -24,5 +24,6 @@ In reading order:
 * `side_earnings`: what judging, auditing and standing by brought, noted as it ends
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here
+* `other_daemons`: another daemon with the same provider key
 * `offences`: reporting double proposals
 """

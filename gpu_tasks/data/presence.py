@@ -1,0 +1,46 @@
+"""Proof that a daemon with a provider key runs: it signs a nonce that the asker chose.
+
+    answer = SCALE(instance, ed25519 signature of the provider key over domain("presence", genesis, nonce || instance))
+
+Always: an answer proves one nonce on one chain, so nobody can replay it. The instance tells two processes apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.cryptography.signatures import verify_ed25519
+from runtime.cryptography.signing import domain
+from runtime.encoding.codec import DecodeError, codec, struct
+from runtime.encoding.types import Hash, Signature
+
+KIND = b"presence"
+NONCE_BYTES = 32
+PRESENCE_BYTES = 32 + 64
+
+
+@struct
+class Presence:
+    """The answer of a running daemon."""
+
+    instance: Hash
+    """Random, and new for each process."""
+    signature: Signature
+
+
+_PRESENCE = codec(Presence)
+
+
+def prove_presence(nonce: bytes, instance: bytes, genesis: bytes, sign: Callable[[bytes], bytes]) -> bytes:
+    """Return the answer to a nonce of `NONCE_BYTES`. `sign` is the provider key's."""
+    return _PRESENCE.encode(Presence(instance, sign(domain(KIND, genesis, nonce + instance))))
+
+
+def proven_instance(raw: bytes, nonce: bytes, genesis: bytes, provider_key: bytes) -> bytes | None:
+    """Return the instance that an answer proves; None if the key did not sign this nonce."""
+    try:
+        found = _PRESENCE.decode(raw)
+    except DecodeError:
+        return None
+    is_signed = verify_ed25519(provider_key, domain(KIND, genesis, nonce + found.instance), found.signature)
+    return found.instance if is_signed else None

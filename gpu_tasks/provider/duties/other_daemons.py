@@ -1,0 +1,75 @@
+"""Another daemon with the same provider key: one of the two must stop.
+
+Two daemons would both compute each race, and customers fetch results only from the endpoint on the chain. Always: only
+a signature of the provider key over a fresh nonce counts; an endpoint that cannot be reached stops nobody.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.market_reads import endpoint_of
+from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.standing import StandingError
+
+CHECK_EVERY_BLOCKS = 64
+"""Two daemons that start at once, or while the endpoint is unreachable, are noticed later."""
+_CHECK = b"check"
+
+
+class OtherDaemonError(StandingError):
+    """Another daemon with this provider key answers at the registered endpoint."""
+
+
+class OtherDaemons:
+    """Answers for this daemon, and asks at the registered endpoint for another."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Choose this process's instance."""
+        self._parts = parts
+        self._instance = secrets.token_bytes(32)
+        self._found: OtherDaemonError | None = None
+        self.tasks = KeyedTasks()
+
+    def prove(self, nonce: bytes) -> bytes:
+        """Return the proof that this daemon runs."""
+        identity = self._parts.identity
+        return prove_presence(nonce, self._instance, identity.genesis, identity.key.sign)
+
+    async def check(self) -> None:
+        """Raise OtherDaemonError if another live daemon of this key is at the endpoint; ChainError."""
+        identity = self._parts.identity
+        provider = await self._parts.chain.provider(identity.stash)
+        endpoint = None if provider is None else endpoint_of(provider)
+        if endpoint is None:
+            return
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        try:
+            answer = await self._parts.blobs.presence_of(endpoint, nonce)
+        except BlobError:
+            return
+        instance = proven_instance(answer, nonce, identity.genesis, identity.key.public_key)
+        if instance is not None and instance != self._instance:
+            raise OtherDaemonError(
+                f"another daemon with this provider key runs at {endpoint}. Two of them compute the same races, and "
+                "customers find the results of that one only. Stop it first, or use another stash and key here"
+            )
+
+    def look(self, height: int) -> None:
+        """Check again in the background every `CHECK_EVERY_BLOCKS`. Raise OtherDaemonError if a check found one."""
+        if self._found is not None:
+            raise self._found
+        if height % CHECK_EVERY_BLOCKS == 0:
+            self.tasks.start(_CHECK, self._check_again())
+
+    async def _check_again(self) -> None:
+        try:
+            await self.check()
+        except OtherDaemonError as error:
+            self._found = error
+        except ChainError:
+            return  # the next check comes

@@ -1,0 +1,151 @@
+"""Two daemons with one provider key: real stores, real HTTP; the second refuses to start."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.provider.duties.other_daemons import CHECK_EVERY_BLOCKS, OtherDaemonError, OtherDaemons
+from gpu_tasks.provider.duties.standing import StandingError
+from provider_chain import Miner, Village, keypair, play, seal_key
+from scripts.chains.market_chain import GENESIS_HASH, signed
+
+
+def endpoint_of(miner: Miner) -> str:
+    return f"http://127.0.0.1:{miner.daemon.server.port}"
+
+
+def move(village: Village, miner: Miner, endpoint: str) -> None:
+    """Register another endpoint."""
+    call = Devices.register_provider(seal_key=seal_key(miner.keys).public, endpoint=endpoint.encode())
+    village.node.chain.block(signed(miner.keys.stash, call))
+
+
+def test_a_second_daemon_with_the_same_key_does_not_start(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        first = village.miners[0]
+        village.base = tmp_path / "another machine"
+        with pytest.raises(OtherDaemonError, match=endpoint_of(first)):
+            await village.open(first.keys)
+        assert len(village.miners) == 2
+        await first.daemon.run()  # the first one works on
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_daemon_that_was_killed_keeps_no_other_from_starting(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        again = await village.restart(village.miners[0])  # the same port, which is free
+        await again.daemon.run()
+        village.miners.remove(again)
+        await again.daemon.__aexit__()
+        village.base = tmp_path / "another machine"
+        await village.open(again.keys)
+
+    play(tmp_path, 2, scene)
+
+
+def test_an_endpoint_that_cannot_prove_the_key_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    """The store of another provider, a program that never answers, an answer to an older nonce."""
+
+    async def replay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(kept[0]) + kept[0])
+        await writer.drain()
+        writer.close()
+
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    kept: list[bytes] = []
+
+    async def scene(village: Village) -> None:
+        first, other = village.miners
+        kept.append(await village.blobs.presence_of(endpoint_of(first), secrets.token_bytes(NONCE_BYTES)))
+        strangers = [await asyncio.start_server(answer, "127.0.0.1", 0) for answer in (replay, mute)]
+        ports = [stranger.sockets[0].getsockname()[1] for stranger in strangers]
+        for place in (endpoint_of(other), *(f"http://127.0.0.1:{port}" for port in ports)):
+            move(village, first, place)
+            village.base = tmp_path / f"machine {len(village.miners)}"
+            await village.open(first.keys)
+        for stranger in strangers:
+            stranger.close()
+            await stranger.wait_closed()
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_port_that_is_taken_is_said_with_the_option(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        first, other = village.miners
+        village.base = tmp_path / "another machine"
+        move(village, first, "http://127.0.0.1:1")
+        with pytest.raises(StandingError, match="--blob-port"):
+            await village.open(first.keys, other.daemon.server.port)
+
+    play(tmp_path, 2, scene)
+
+
+def test_two_that_start_at_once_are_noticed_later(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        first = village.miners[0]
+        move(village, first, "http://127.0.0.1:1")
+        village.base = tmp_path / "another machine"
+        second = await village.open(first.keys)
+        move(village, first, endpoint_of(first))
+        village.node.chain.blocks(-village.node.chain.height % CHECK_EVERY_BLOCKS)
+        for miner in (first, second):
+            miner.daemon.others.look(village.node.chain.height)
+            while miner.daemon.others.tasks._tasks:
+                await asyncio.sleep(0.001)
+        with pytest.raises(OtherDaemonError):
+            await second.daemon.step(second.chain.view())
+        await first.daemon.step(first.chain.view())
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_daemon_is_no_other_of_itself(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await miner.daemon.others.check()
+        with pytest.raises(OtherDaemonError):
+            await OtherDaemons(miner.daemon.parts).check()
+
+    play(tmp_path, 1, scene)
+
+
+def test_a_proof_is_of_one_nonce_one_chain_and_one_key(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        first, other = (keypair(miner.keys) for miner in village.miners)
+        nonce, instance = bytes(NONCE_BYTES), b"i" * 32
+        raw = prove_presence(nonce, instance, GENESIS_HASH, first.sign)
+        assert proven_instance(raw, nonce, GENESIS_HASH, first.public_key) == instance
+        for changed in (
+            (raw, b"n" * NONCE_BYTES, GENESIS_HASH, first.public_key),
+            (raw, nonce, bytes(32), first.public_key),
+            (raw, nonce, GENESIS_HASH, other.public_key),
+            (bytes([raw[0] ^ 1]) + raw[1:], nonce, GENESIS_HASH, first.public_key),
+            (raw[:-1], nonce, GENESIS_HASH, first.public_key),
+            (raw + b"\0", nonce, GENESIS_HASH, first.public_key),
+            (b"", nonce, GENESIS_HASH, first.public_key),
+        ):
+            assert proven_instance(*changed) is None
+
+    play(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("text", ["", "00", "zz" * NONCE_BYTES, "00" * (NONCE_BYTES + 1), " 0" * NONCE_BYTES])
+def test_a_nonce_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+    async def scene(village: Village) -> None:
+        with pytest.raises(BlobError, match=r"answered 40[04]"):
+            await village.blobs._request("GET", endpoint_of(village.miners[0]), f"/daemon/{text}", None)
+
+    play(tmp_path, 1, scene)
