@@ -18,6 +18,13 @@ from typing import Protocol
 
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.client.batches.prompt_text import (
+    encoding_fault,
+    first_line_fault,
+    later_line_fault,
+    line_text,
+    unmarked,
+)
 from gpu_tasks.client.batches.splitting import LIST_BYTES
 from gpu_tasks.client.class_choice import NO_CLASS, USUAL, ClassWish, classes_for
 from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
@@ -154,18 +161,39 @@ class PostingCost:
         return self.locked + self.prepaid + self.fees
 
 
-def read_prompts(data: bytes) -> list[Prompt]:
-    r"""One prompt a line; empty lines do not count, and `\n` in a line is a line break of its prompt. PostError."""
+def read_prompts(data: bytes, *, is_told: bool = False) -> list[Prompt]:
+    r"""One prompt a line; empty lines do not count, and `\n` in a line is a line break of its prompt. PostError.
+
+    `is_told`: somebody said that its lines are prompts, also those that are JSON.
+    """
     if len(data) > PROMPT_FILE_BYTES_MAX:
         raise PostError(f"the file has {len(data):,} bytes: at most {PROMPT_FILE_BYTES_MAX:,}; split it")
-    try:
-        lines = data.decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise PostError(f"the file is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    prompts = [Prompt(number, line.replace("\\n", "\n")) for number, line in enumerate(lines, 1) if line.strip()]
+    if (fault := encoding_fault(data, is_first=True)) is not None:
+        raise PostError(fault)
+    lines = [line for line in enumerate(unmarked(data).split(b"\n"), 1) if line[1].strip()]
+    if not is_told:
+        _require_no_json(lines)
+    prompts = []
+    for number, line in lines:
+        try:
+            text = line_text(line)
+        except UnicodeDecodeError as error:
+            raise PostError(f"line {number} is not UTF-8 at its byte {error.start}: save the file as UTF-8") from None
+        if text.strip():
+            prompts.append(Prompt(number, text.replace("\\n", "\n")))
     if not 1 <= len(prompts) <= PROMPTS_MAX:
         raise PostError(f"the file has {len(prompts):,} prompts: give 1 to {PROMPTS_MAX:,}, one a line")
     return prompts
+
+
+def _require_no_json(lines: Sequence[tuple[int, bytes]]) -> None:
+    """PostError where a line is JSON: files of requests are answered into others."""
+    for place, (number, line) in enumerate(lines):
+        fault = first_line_fault(line) if not place else None
+        if fault is None and (line.lstrip().startswith(b"{") if not place else later_line_fault(line) is not None):
+            fault = "is a request in JSON: add --out RESULTS, which answers files of such lines"
+        if fault is not None:
+            raise PostError(f"line {number} {fault}, or say --form lines if it is a prompt")
 
 
 def requests_of(prompts: Sequence[Prompt], form: WorkloadForm, wish: Wish) -> list[bytes]:

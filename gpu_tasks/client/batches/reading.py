@@ -27,11 +27,16 @@ from gpu_tasks.client.batches.lines import (
     BatchLine,
     FileForm,
     LineError,
-    LineRefusal,
+)
+from gpu_tasks.client.batches.prompt_text import (
+    OPENAI_NAMES,
+    encoding_fault,
+    first_line_fault,
+    later_line_fault,
+    line_text,
+    unmarked,
 )
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_OPENAI_NAMES = ("method", "url", "body")
 _HASH_BYTES = 16
 _EMPTY = "the file holds no request: write one a line"
 _PIECE_BYTES = 1024 * 1024
@@ -39,18 +44,17 @@ _PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RawPlace:
-    """Where in a file something stands between two line feeds."""
+    """Where in a file a line stands, with its line feed."""
 
     start: int
     size: int
-    first: int
-    """The number of its first line: in a plain file there may be several."""
+    number: int
     hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class _Raw:
-    """What stands between two line feeds, and from which byte on; None for what is too long, which is not kept."""
+    """A line with its line feed, and its first byte; None for one that is too long, which is not kept."""
 
     start: int
     data: bytes | None
@@ -72,7 +76,8 @@ class BatchReader:
         """By the hash of an id, in which line it stands."""
         lines = self._raw_lines()
         before, first = _first_of(lines)
-        self.form = form or _form_of(first.data)
+        self.form = form or _form_of(first)
+        self._is_told = form is not None
         self.endpoint: str | None = None
         """What OpenAI's lines ask, all of them: as the first says that names something known."""
         self.place = RawPlace(0, 0, 1, b"")
@@ -102,18 +107,16 @@ class BatchReader:
 
     def _lines(self) -> Iterator[BatchLine | LineError | None]:
         """None for an empty line."""
-        number = 0
-        for raw in self._raw:
+        for number, raw in enumerate(self._raw, 1):
             if raw.data is None:
-                number += 1
                 yield _too_long(number)
                 continue
-            self.place = RawPlace(raw.start, len(raw.data), number + 1, _hash_of(raw.data))
+            self.place = RawPlace(raw.start, len(raw.data), number, _hash_of(raw.data))
             if self.form is FileForm.OPENAI and self.endpoint is None:
-                self.endpoint = endpoint_of(_unmarked(raw.data, number + 1).strip())
-            for found in _parsed(raw.data, number + 1, self.form, self.endpoint, self._terms):
-                number += 1
-                yield found
+                self.endpoint = endpoint_of(_content(raw.data, raw.start).strip())
+            if self.form is FileForm.LINES and not self._is_told and (fault := later_line_fault(raw.data)):
+                raise BatchFileError(f"line {number} {fault}, or say --form lines if it is a prompt")
+            yield _parsed(raw.data, self.place, self.form, self.endpoint, self._terms)
 
     def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
         """As it is, unless its id stands in an earlier line; a line that is refused has taken its id too."""
@@ -127,7 +130,7 @@ class BatchReader:
         return LineError(found.number, found.custom_id, "duplicate_custom_id", message, "custom_id")
 
     def _raw_lines(self) -> Iterator[_Raw]:
-        """What stands between line feeds, with them."""
+        """The lines, each with its line feed."""
         while data := self._chunk():
             start = self._bytes - len(data)
             if len(data) <= LINE_BYTES_MAX:
@@ -139,6 +142,8 @@ class BatchReader:
 
     def _chunk(self) -> bytes:
         data = self._stream.readline(LINE_BYTES_MAX + 1)
+        if (fault := encoding_fault(data, is_first=not self._bytes)) is not None:
+            raise BatchFileError(fault)
         self._hash.update(data)
         self._bytes += len(data)
         if self._bytes > FILE_BYTES_MAX:
@@ -159,7 +164,7 @@ def digest_of(stream: BinaryIO) -> bytes:
 
 def read_again(
     stream: BinaryIO, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
-) -> list[BatchLine | LineError | None]:
+) -> BatchLine | LineError | None:
     """What a reading of the file found at a place; BatchFileError where something else stands there now."""
     stream.seek(place.start)
     data = stream.read(place.size)
@@ -167,21 +172,21 @@ def read_again(
         raise BatchFileError(
             "the file was changed while it was in use: leave it as it is until its answers are written"
         )
-    return list(_parsed(data, place.first, form, endpoint, terms))
+    return _parsed(data, place, form, endpoint, terms)
 
 
 def _parsed(
-    raw: bytes, number: int, form: FileForm, endpoint: str | None, terms: LineTerms
-) -> Iterator[BatchLine | LineError | None]:
-    """What stands between two line feeds: in a plain file it is several lines where other line breaks are in it."""
+    raw: bytes, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
+) -> BatchLine | LineError | None:
+    """What a line asks; None for an empty one."""
+    content = _content(raw, place.start)
     if form is FileForm.LINES:
-        yield from _plain(raw, number, terms)
-    elif not (data := _unmarked(raw, number).strip()):
-        yield None
-    elif form is FileForm.OBJECTS:
-        yield object_line(data, number, terms)
-    else:
-        yield openai_line(data, number, terms, endpoint)
+        return _plain(content, place.number, terms)
+    if not (data := content.strip()):
+        return None
+    if form is FileForm.OBJECTS:
+        return object_line(data, place.number, terms)
+    return openai_line(data, place.number, terms, endpoint)
 
 
 def _hash_of(raw: bytes) -> bytes:
@@ -196,7 +201,7 @@ def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
     """The first line that is not empty, and those before it."""
     before: list[_Raw] = []
     for raw in lines:
-        if raw.data is None or _unmarked(raw.data, 1 + len(before)).strip():
+        if raw.data is None or _content(raw.data, raw.start).strip():
             return before, raw
         before.append(raw)
         if len(before) > LINES_MAX:
@@ -204,32 +209,29 @@ def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
     raise BatchFileError(_EMPTY)
 
 
-def _form_of(first: bytes | None) -> FileForm:
-    """What a first line shows; BatchFileError where it is broken JSON, which nobody means as a prompt."""
-    if first is None or not _unmarked(first, 1).lstrip().startswith(b"{"):
+def _form_of(first: _Raw) -> FileForm:
+    """What a first line shows; BatchFileError where it is JSON, but no request: nobody means it as a prompt."""
+    if first.data is None:
         return FileForm.LINES
-    try:
-        found = json_object(_unmarked(first, 1).strip())
-    except LineRefusal as refusal:
-        raise BatchFileError(
-            f"the first line begins as JSON, but {refusal.message}; mend it, or say --form lines if it is a prompt"
-        ) from None
-    return FileForm.OPENAI if any(name in found for name in _OPENAI_NAMES) else FileForm.OBJECTS
+    line = _content(first.data, first.start).strip()
+    if (fault := first_line_fault(line)) is not None:
+        raise BatchFileError(f"the first line {fault}, or say --form lines if it is a prompt")
+    if not line.startswith(b"{"):
+        return FileForm.LINES
+    return FileForm.OPENAI if any(name in json_object(line) for name in OPENAI_NAMES) else FileForm.OBJECTS
 
 
-def _plain(raw: bytes, number: int, terms: LineTerms) -> Iterator[BatchLine | LineError | None]:
+def _plain(content: bytes, number: int, terms: LineTerms) -> BatchLine | LineError | None:
     try:
-        lines = raw.decode("utf-8").splitlines()
+        text = line_text(content)
     except UnicodeDecodeError as error:
-        yield undecodable(error, number)
-        return
-    for place, text in enumerate(lines):
-        yield plain_line(text, number + place, terms) if text.strip() else None
+        return undecodable(error, number)
+    return plain_line(text, number, terms) if text.strip() else None
 
 
-def _unmarked(raw: bytes, number: int) -> bytes:
-    """Without the mark that some editors write before JSON."""
-    return raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+def _content(raw: bytes, start: int) -> bytes:
+    """A line that begins at this byte of its file, without the mark of UTF-8."""
+    return raw if start else unmarked(raw)
 
 
 def _too_long(number: int) -> LineError:

@@ -58,7 +58,7 @@ def test_one_prompt_a_line() -> None:
     [
         (b"", "the file has 0 prompts"),
         (b"\n \n", "the file has 0 prompts"),
-        (b"ok\n\xff", "not UTF-8 at byte 3"),
+        (b"ok\n\xff", "line 2 is not UTF-8"),
         (b"x\n" * (PROMPTS_MAX + 1), "4,097 prompts: give 1 to 4,096"),
         (b"x" * (PROMPT_FILE_BYTES_MAX + 1), "split it"),
     ],

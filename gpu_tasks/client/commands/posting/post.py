@@ -106,7 +106,7 @@ class Setting(click.ParamType[tuple[str, str]]):
 @click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
 @click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")
 @click.option("--errors", type=FILE, help="Lines without an answer, with --out.  [default: RESULTS.errors]")
-@click.option("--form", type=FORM, help="Of FILE, with --out.  [default: as its first line has it]")
+@click.option("--form", type=FORM, help="Of FILE; jsonl and openai with --out.  [default: as its first line has it]")
 @click.option(
     "--completion-window",
     "window",
@@ -141,17 +141,18 @@ def post(
             wanted = FileWish(stream, _form(form), out, errors or _errors_of(out), postings, _source(file), window)
             answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
         return
-    if errors is not None or form is not None or window is not None:
+    if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
         raise click.UsageError(
-            "--errors, --form and --completion-window are of a file that is answered into another: add --out RESULTS"
+            "--errors, --form jsonl or openai, and --completion-window are of a file that is answered into another: "
+            "add --out RESULTS"
         )
     _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
-                is_watched=is_watched)  # fmt: skip
+                is_watched=is_watched, is_told=form is not None)  # fmt: skip
 
 
 def _post_lines(
     session: WalletSession, file: BinaryIO, key_text: str, wish: Wish, manner: Manner, postings: Path, *, again: bool,
-    is_watched: bool,
+    is_watched: bool, is_told: bool,
 ) -> None:  # fmt: skip
     """Post the lines of a file, and show the units, or follow them."""
     service, racers, price, tip = wish.service, wish.racers, wish.rate_max, manner.tip
@@ -162,7 +163,7 @@ def _post_lines(
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(key_text)
-        prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1)))
+        prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1), is_told=is_told))
         units, named, cost_unit = await _units(client, wish, prompts)
         known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
         missing = [unit for place, unit in enumerate(units) if place not in known]

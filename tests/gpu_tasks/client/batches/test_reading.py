@@ -82,7 +82,9 @@ def messages(*given: Any) -> dict[str, Any]:
     [
         (b"Once upon\n", FileForm.LINES),
         (b"\n\n  \nOnce", FileForm.LINES),
-        (b'["x"]', FileForm.LINES),
+        (b"[INST] Hi [/INST]", FileForm.LINES),
+        (b"[1, 2 and 3]", FileForm.LINES),
+        (b"\xef\xbb\xbfOnce", FileForm.LINES),
         (b'{"prompt": "x"}', FileForm.OBJECTS),
         (b'\xef\xbb\xbf{"prompt": "x"}', FileForm.OBJECTS),
         (b'\n{"nothing": 1}', FileForm.OBJECTS),
@@ -103,13 +105,13 @@ def test_broken_json_is_not_taken_for_a_prompt_unless_that_is_said() -> None:
 
 @given(
     st.text().map(str.encode)
-    | st.lists(st.sampled_from(["a", "\\n", "\r\n", "\n", "\r", "\x85", "\u2028", " "])).map(
+    | st.lists(st.sampled_from(["a", "\\n", "\r\n", "\n", "\r", "\x85", "\u2028", "\x0b", "\x0c", "\ufeff", " "])).map(
         lambda parts: "".join(parts).encode()
     )
 )
 def test_plain_lines_are_read_as_posting_reads_them(data: bytes) -> None:
     try:
-        expected = [(prompt.line, prompt.text) for prompt in read_prompts(data)]
+        expected = [(prompt.line, prompt.text) for prompt in read_prompts(data, is_told=True)]
     except PostError:
         with pytest.raises(BatchFileError):
             read(data, FileForm.LINES)
@@ -117,6 +119,70 @@ def test_plain_lines_are_read_as_posting_reads_them(data: bytes) -> None:
     assert [
         (found.number, found.text) for found in read(data, FileForm.LINES) if isinstance(found, BatchLine)
     ] == expected
+
+
+@pytest.mark.parametrize("between", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\r"])
+def test_a_line_is_one_to_editors_too(between: str) -> None:
+    data = f"Page one.{between}Page two\r\nSecond line.\n".encode()
+    texts = [(1, f"Page one.{between}Page two"), (2, "Second line.")]
+    assert [(found.number, found.text) for found in read(data) if isinstance(found, BatchLine)] == texts
+    assert [(prompt.line, prompt.text) for prompt in read_prompts(data)] == texts
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+def test_a_mark_of_utf_8_is_no_part_of_a_prompt() -> None:
+    assert [found.text for found in read(MARK + b"one\ntwo") if isinstance(found, BatchLine)] == ["one", "two"]
+    assert [prompt.text for prompt in read_prompts(MARK + b"one\r\ntwo")] == ["one", "two"]
+    assert line(MARK + b'{"prompt": "x"}').text == "x"
+    assert line(MARK + json.dumps(OPENAI).encode()).text == "Once"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("form", [None, *FileForm])
+def test_other_encodings_are_refused_as_a_whole(encoding: str, form: FileForm | None) -> None:
+    data = '{"prompt": "one"}\r\nzwölf\r\n'.encode(encoding)
+    with pytest.raises(BatchFileError):
+        read(data, form)
+    with pytest.raises(PostError):
+        read_prompts(data, is_told=form is not None)
+
+
+@pytest.mark.parametrize("later", ["\0", '{"prompt": "x"}', '{"custom_id": "a"}', ' {"messages": []} '])
+def test_a_line_that_nobody_means_as_a_prompt_refuses_the_file(later: str) -> None:
+    data = f"one\ntwo\n{later}\n".encode()
+    with pytest.raises(BatchFileError):
+        read(data)
+    with pytest.raises(PostError):
+        read_prompts(data)
+    if later != "\0":
+        assert len(read(data, FileForm.LINES)) == len(read_prompts(data, is_told=True)) == 3
+
+
+@pytest.mark.parametrize("later", ["{x}", '{"a": 1}', "[1]", "{{ name }}", '{"prompt": ', "[INST]"])
+def test_a_later_line_that_looks_like_json_may_be_a_prompt(later: str) -> None:
+    data = f"one\n{later}\n".encode()
+    assert [found.text for found in read(data) if isinstance(found, BatchLine)] == ["one", later]
+    assert [prompt.text for prompt in read_prompts(data)] == ["one", later]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'[\n {"prompt": "Once"},\n {"prompt": "Two"}\n]\n', b'["Once", "Two"]', b"[]", b'[{"prompt": "x"}]', b"\n["],
+)
+def test_a_list_in_json_is_no_prompt(data: bytes) -> None:
+    with pytest.raises(BatchFileError, match="--form lines"):
+        read(data)
+    with pytest.raises(PostError, match="--form lines"):
+        read_prompts(data)
+
+
+@pytest.mark.parametrize("data", [b'{"prompt": "x"}\n', json.dumps(OPENAI).encode(), MARK + b'{"a": 1}', b'\n {"x'])
+def test_requests_without_a_file_for_their_answers_are_refused(data: bytes) -> None:
+    with pytest.raises(PostError, match="--form lines"):
+        read_prompts(data)
+    assert len(read_prompts(data, is_told=True)) == 1
 
 
 def test_a_plain_object_says_how_much_how_and_who() -> None:
