@@ -5,7 +5,8 @@ What always holds:
   anything but the disk;
 * whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for
   it;
-* consensus messages are served before blocks that are being synced, and those before everything else;
+* consensus messages are served before blocks that are being synced, and those before everything else; gossip waits
+  while an announced block does;
 * when a block becomes final that this node could not execute by a fault of its own, it stops;
 * nothing becomes final upon a block that is too old to go by: on a live chain the node stops.
 """
@@ -115,7 +116,8 @@ class Loop:
                 self.sync.retry_early()
                 self.feed(*self.sync.want_again(), ev.Tick())
             spent = 0.0
-            while spent < TURN_SECONDS and (arrived := inbox.receive_nowait()) is not None:
+            # Gossip waits for an announced block: a turn of it is a tenth of a second where the node has little CPU.
+            while spent < TURN_SECONDS and (arrived := inbox.receive_nowait(consensus_only=self.sync.is_late)):
                 spent += self._serve(arrived)
             # One handoff, one block, then messages again: votes never wait for a whole sync.
             self._follow_handoff()

@@ -37,6 +37,7 @@ from node.loop import Loop
 from node.monitoring.metrics import Metrics
 from node.monitoring.monitoring import make_monitoring
 from node.monitoring.seat_figures import SeatFigures
+from node.p2p.core_time import CoreTime
 from node.p2p.transport import PeerUp, TransportError
 from node.peers.network import open_network
 from node.pool.pools import make_pools
@@ -78,7 +79,16 @@ class Node:
         keys = hold_keys(config, self.paths, self.chain, age_ms)
         self.machine = self._make_machine(keys)
         prove_peer = keys.prove_peer if keys is not None else None
-        self.network = open_network(config, self.paths, spec, self.chain.genesis, prove_peer, self.chain.is_seated)
+        self.core_time = CoreTime()
+        self.network = open_network(
+            config,
+            self.paths,
+            spec,
+            self.chain.genesis,
+            prove_peer=prove_peer,
+            is_seated=self.chain.is_seated,
+            seconds=self.core_time.seconds,
+        )
         self.sync = Sync(
             self.chain,
             self.network.peers,
@@ -95,6 +105,7 @@ class Node:
             peers=self.network.peers,
             preferred=lambda: self.machine.tip.id,
             on_status=readers.publish_fate,
+            seconds=self.core_time.seconds,
         )
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
         metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)
@@ -117,6 +128,7 @@ class Node:
         """Everything at once, until a signal or a `NodeError`."""
         async with AsyncExitStack() as stack:
             stack.callback(self.ledger.close)
+            trio.lowlevel.add_instrument(self.core_time)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stop_on_signal, nursery.cancel_scope)
                 stack.callback(self.monitoring.serve(self.config))

@@ -120,7 +120,7 @@ class Connection:
         """Write what waits, read one record, act on it."""
         await self._flush()
         # Who connects anew, or has many connections, waits for what its address owes already.
-        await self._pause(self._accounts.wait(self._host, self.peer_id, trio.current_time()))
+        await self._pause(self._accounts.wait(self._host, self.peer_id, self._accounts.seconds()))
         data = await self._channel.some()
         await self._pay(RECORD_SECONDS)
         self.received_bytes += len(data)
@@ -133,7 +133,7 @@ class Connection:
 
     async def _pay(self, seconds: float) -> None:
         """Wait until the peer's share has paid for what it sent; meanwhile nothing of it is read."""
-        owed = self._accounts.spend(self._host, self.peer_id, seconds, trio.current_time())
+        owed = self._accounts.spend(self._host, self.peer_id, seconds, self._accounts.seconds())
         self._greeting = max(0.0, self._greeting - seconds)
         if owed > 0 or seconds > TURN_SECONDS:
             await self._pause(owed)

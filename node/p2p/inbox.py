@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind, MessageClass, class_of
 from node.p2p.identity import PeerId
 from node.p2p.work import IsValidator, WorkAccounts
@@ -56,12 +57,14 @@ def nobody(peer: PeerId) -> bool:
 class Inbox:
     """Many writers (one per peer), one reader."""
 
-    def __init__(self, is_validator: IsValidator = nobody, now: float = 0.0) -> None:
+    def __init__(self, is_validator: IsValidator = nobody, seconds: Seconds = trio.current_time) -> None:
+        """`seconds` is the clock by which peers pay for what their messages cost."""
+        self._seconds = seconds
         self._queues: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {kind: OrderedDict() for kind in PEER_MESSAGES}
         self._class_bytes = dict.fromkeys(PEER_MESSAGES, 0)
         self._arrived = trio.Event()
         self._writers: dict[PeerId, trio.lowlevel.ParkingLot] = {}
-        self._accounts = WorkAccounts(is_validator, now)
+        self._accounts = WorkAccounts(is_validator, 0.0)
         self.dropped = dict.fromkeys(PEER_MESSAGES, 0)
 
     def __len__(self) -> int:
@@ -81,10 +84,15 @@ class Inbox:
         self._class_bytes[message_class] += len(message.payload)
         self._arrived.set()
 
-    def receive_nowait(self) -> InboxMessage | None:
-        """The next message to serve, or None: nothing is here, or only of peers that have to wait."""
-        now = trio.current_time()
+    def receive_nowait(self, *, consensus_only: bool = False) -> InboxMessage | None:
+        """The next message to serve, or None: nothing is here, or only of peers that have to wait.
+
+        `consensus_only` leaves gossip and sync for later.
+        """
+        now = self._seconds()
         for message_class, queues in self._queues.items():
+            if consensus_only and message_class is not MessageClass.CONSENSUS:
+                continue
             for peer in queues:
                 if self._accounts.wait_seconds(peer, message_class, now) <= 0:
                     return self._pop(message_class, peer)
@@ -105,7 +113,7 @@ class Inbox:
 
     def charge(self, message: InboxMessage, seconds: float) -> None:
         """Tell what serving a message has cost, in seconds of CPU: whoever sends dear ones waits."""
-        self._accounts.charge(message.peer, class_of(message.kind), seconds, trio.current_time())
+        self._accounts.charge(message.peer, class_of(message.kind), seconds, self._seconds())
 
     def forget(self, peer: PeerId) -> None:
         """Drop all that a banned peer has sent."""
@@ -147,7 +155,7 @@ class Inbox:
 
     def _shortest_wait(self) -> float:
         """Until the first of those whose messages wait for their peer's account may be served."""
-        now = trio.current_time()
+        now = self._seconds()
         waits = [
             self._accounts.wait_seconds(peer, message_class, now)
             for message_class, queues in self._queues.items()

@@ -17,6 +17,7 @@ from node.p2p.address_book import WRONG_CHAIN_BACKOFF_SECONDS, AddressBook, Sour
 from node.p2p.addresses import Address, parse_address, parse_public_address
 from node.p2p.admission import Admission, AdmissionLimits, Ticket
 from node.p2p.connection import Connection
+from node.p2p.core_time import Seconds
 from node.p2p.discovery import Introductions, listen_address
 from node.p2p.frames import TRANSPORT_KINDS, FrameKind
 from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello, why_failed
@@ -80,8 +81,11 @@ class Libp2pTransport:
         on_hello: OnHello,
         rng: random.Random,
         is_validator: IsValidator = nobody,
+        seconds: Seconds = trio.current_time,
     ) -> None:
         """`on_hello` judges each peer, and `is_validator` whether it proved a key in office; `rng` spreads redials.
+
+        `seconds` is the clock by which peers pay for CPU.
 
         Raises `UnsupportedLibp2p`, `TransportError`.
         """
@@ -96,9 +100,9 @@ class Libp2pTransport:
         default = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
         self._unsaved = False
         self._admission = Admission(config.admission or default, is_validator)
-        self._reading = ReadingAccounts(is_validator, 0.0)
+        self._reading = ReadingAccounts(is_validator, 0.0, seconds)
         self._table = PeerTable(identity.peer_id)
-        self._inbox = Inbox(is_validator)
+        self._inbox = Inbox(is_validator, seconds)
         self._event_sender, self._event_receiver = trio.open_memory_channel[PeerEvent](MAX_EVENTS)
         self._dialling: set[PeerId] = set()
         self._public = [parse_public_address(text, identity.peer_id) for text in config.public_addresses]

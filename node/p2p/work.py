@@ -1,10 +1,10 @@
-"""What reading and serving each peer has cost in CPU, against its share of this node's one core.
+"""What reading and serving each peer has cost in CPU, against its share of the CPU that this node has.
 
-Pure: times are arguments. What always holds: a peer over its share is served again only when it has paid back what it
-owes; all peers that are no validators share a second account, so that new identities buy no more of the core; the
-memory of accounts is bounded.
+Pure: times are arguments, in seconds of `core_time`, so shares hold also where a node has a part of a core. What always
+holds: a peer over its share is served again only when it has paid back what it owes; all peers that are no validators
+share a second account, so that new identities buy no more of the core; the memory of accounts is bounded.
 
-The most that one stranger can cost: `PEER_SHARES` of each class, in seconds of CPU a second, and all strangers together
+The most that one stranger can cost: `PEER_SHARES` of each class, of the node's CPU, and all strangers together
 `STRANGERS_SHARES`; at first `BURST_SECONDS` times that. Before it comes to messages, records are taken apart: for one
 address `READING_SHARE`, however many connections it has and how often it connects anew, and for all strangers together
 `STRANGERS_READING_SHARE`.
@@ -15,6 +15,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+import trio
+
+from node.p2p.core_time import Seconds
 from node.p2p.frames import MessageClass
 from node.p2p.identity import PeerId
 from node.p2p.meter import TokenBucket
@@ -82,8 +85,9 @@ class ReadingAccounts:
     Many nodes of one machine are one address, the loopback: it has what all strangers have together, and no less.
     """
 
-    def __init__(self, is_validator: IsValidator, now: float) -> None:
-        """As for `WorkAccounts`."""
+    def __init__(self, is_validator: IsValidator, now: float, seconds: Seconds = trio.current_time) -> None:
+        """As for `WorkAccounts`; connections take the time from `seconds`."""
+        self.seconds = seconds
         self._is_validator = is_validator
         self._strangers = TokenBucket(STRANGERS_READING_SHARE, STRANGERS_READING_BURST_SECONDS, now)
         self._accounts: OrderedDict[str, TokenBucket] = OrderedDict()

@@ -14,6 +14,7 @@ from functools import partial
 from genesis.spec import ChainSpec
 from node.config import Config, Paths
 from node.errors import as_bad_input
+from node.p2p.core_time import Seconds
 from node.p2p.gossip import Gossip
 from node.p2p.hello import Role
 from node.p2p.identity import IdentityError, NodeIdentity, identity_from_seed, load_or_create
@@ -37,11 +38,18 @@ class Network:
 
 
 def open_network(
-    config: Config, paths: Paths, spec: ChainSpec, genesis: bytes, prove_peer: ProvePeer | None, is_seated: IsSeated
+    config: Config,
+    paths: Paths,
+    spec: ChainSpec,
+    genesis: bytes,
+    *,
+    prove_peer: ProvePeer | None,
+    is_seated: IsSeated,
+    seconds: Seconds,
 ) -> Network:
     """The network of one chain; `prove_peer` is None for a node that only follows.  Raises `BadInputError`.
 
-    `is_seated` says which session keys are in office or elected.
+    `is_seated` says which session keys are in office or elected; `seconds` is the clock by which peers pay for CPU.
     """
     with as_bad_input(IdentityError, TransportError, ValueError):
         identity = _identity(config, paths)
@@ -58,7 +66,7 @@ def open_network(
             keep=partial(address_file.save, paths.peers),
             devnet=spec.chain_type != "Live",
         )
-        transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator)
+        transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator, seconds)
     return Network(transport=transport, peers=Peers(transport), proofs=proofs)
 
 

@@ -21,7 +21,7 @@ from gpu_tasks.market.attestations.kinds import (
     decode_attestation,
     order_key,
 )
-from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.statement import BAD_SIGNATURE, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.task_forms import lasting_problem, record_problem
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -29,11 +29,14 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
+from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PoolRefusalError
-from node.pool.spreading import Spreading, decoded
+from node.pool.judged_state import JudgedState
+from node.pool.manners import Blame
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, ForgedError, PoolRefusalError
+from node.pool.spreading import FailedChecks, Spreading, decoded
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519
@@ -61,13 +64,22 @@ class _Kept:
 class AttestationPool(Listener):
     """The attestations of one node."""
 
-    def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
-        """`best` names the block on whose state arrivals are judged."""
+    def __init__(
+        self,
+        chain: Chain,
+        peers: Peers,
+        gossip: Gossip,
+        best: Callable[[], bytes],
+        blame: Blame,
+        seconds: Seconds,
+    ) -> None:
+        """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
         self._chain = chain
-        self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip, lambda: self._judged_on().facts.id)
-        self._best = best
+        self._judged = JudgedState(chain, best)
+        self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip, self._judged.block_id, blame, seconds)
         self._kept: dict[OrderKey, _Kept] = {}
         self._bytes = 0
+        self._failed = FailedChecks()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -82,9 +94,9 @@ class AttestationPool(Listener):
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take one from a peer, and pass it on."""
-        self._spreading.hear(kind, payload, peer, self._add)
+        self._spreading.hear(kind, payload, peer, lambda raw: self._add(raw, peer))
 
-    def _add(self, raw: bytes) -> None:
+    def _add(self, raw: bytes, source: str | None = None) -> None:
         signed = decoded(decode_attestation, raw, "Attestation")
         place = order_key(signed)
         if place in self._kept:
@@ -92,7 +104,12 @@ class AttestationPool(Listener):
             raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", why)
         if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
+        signer = signed.statement.provider_key
+        self._failed.refuse_more(source, signer, self._chain.parameters.epoch_of(self._chain.final.facts.height))
         problem = self._problem(signed)
+        if problem == BAD_SIGNATURE:  # the statement names the key, so no state excuses it
+            self._failed.note(source, signer)
+            raise ForgedError(INVALID, "Invalid Attestation", problem)
         if problem:
             raise PoolRefusalError(INVALID, "Invalid Attestation", problem)
         self._kept[place] = _Kept(signed, len(raw), self._chain.final.facts.height)
@@ -100,7 +117,7 @@ class AttestationPool(Listener):
 
     def _problem(self, signed: AnyAttestation) -> str:
         """Why it can never be attached on the best branch; empty if it can, now or soon."""
-        bound = self._bound_to_best()
+        bound = self._judged.bound()
         if isinstance(signed, SignedTaskAttestation):
             return lasting_problem(bound[TrainingMarket], signed)
         return self._problem_of_unit(bound, signed)
@@ -118,7 +135,7 @@ class AttestationPool(Listener):
             return "not the racer's key"
         payload = signing_payload(self._chain.genesis, statement)
         if not verify_ed25519(statement.provider_key, payload, signed.signature):
-            return "bad signature"
+            return BAD_SIGNATURE
         return ""
 
     # --- out
@@ -172,7 +189,7 @@ class AttestationPool(Listener):
 
         They would fill the pool for nothing, and be tried for each block: a slot has 64 of them.
         """
-        tasks, found = self._bound_to_best()[TrainingMarket].tasks, list[OrderKey]()
+        tasks, found = self._judged.bound()[TrainingMarket].tasks, list[OrderKey]()
         records: dict[bytes, Task | None] = {}
         for place, kept in self._kept.items():
             if isinstance(kept.signed, SignedTaskAttestation):
@@ -182,12 +199,6 @@ class AttestationPool(Listener):
                 if record_problem(records[statement.task], statement):
                     found.append(place)
         return found
-
-    def _bound_to_best(self) -> Bound:
-        return self._chain.runtime.at(self._judged_on().state)
-
-    def _judged_on(self) -> ExecutedBlock:
-        return self._chain.get(self._best()) or self._chain.final
 
     def _attached(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
         for raw in block.extrinsics[1:2]:

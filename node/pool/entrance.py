@@ -7,14 +7,14 @@ the next ones, at most `CHECKING_MAX` batches ahead; every arrival is told how i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
 import trio
 
+from node.p2p.core_time import Seconds
 from node.pool.arrivals import Arrival, Arrivals, Submission
-from node.pool.manners import Manners
+from node.pool.manners import Blame, Manners
 from node.pool.refusal import INVALID, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.verifier import BATCH_MAX, Claim, Verdicts, Verifier
 from runtime.cryptography.hashing import blake2_256
@@ -25,8 +25,6 @@ CHECKING_MAX = 16
 BAD_SIGNATURE_SECONDS = 150e-6  # what a worker takes for one, on a slow machine
 BYTE_SECONDS = 6e-9  # what it takes to hash one of an extrinsic, and to pass it to a worker
 BAD_PROOF = Refusal(INVALID, "Invalid Transaction", "bad_proof")
-Blame = Callable[[str, str], None]
-"""(peer, reason): it sent what no honest peer sends."""
 
 
 class Vetted(NamedTuple):
@@ -51,9 +49,7 @@ class Examiner(Protocol):
 class Entrance:
     """Leads what arrives to the examiner, and what that says to whoever waits for it."""
 
-    def __init__(
-        self, examiner: Examiner, verifier: Verifier, blame: Blame, seconds: Callable[[], float] = perf_counter
-    ) -> None:
+    def __init__(self, examiner: Examiner, verifier: Verifier, blame: Blame, seconds: Seconds = perf_counter) -> None:
         self.arrivals = Arrivals()
         self._examiner = examiner
         self._verifier = verifier

@@ -12,21 +12,27 @@ from collections.abc import Callable, Iterable
 
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
+from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PoolRefusalError
-from node.pool.spreading import Spreading, decoded
+from node.pool.judged_state import JudgedState
+from node.pool.manners import Blame
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, ForgedError, PoolRefusalError
+from node.pool.spreading import FailedChecks, Spreading, decoded
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, DoubleProposal
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.offences import ProvenOffence
+from runtime.pallets.staking.offences import ProvenOffence, named_epochs
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
-from runtime.pallets.staking.trust_lock import PROOFS_MAX, TrustLock
+from runtime.pallets.staking.trust_lock import PROOFS_MAX, NotAnOffence, TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
 
 OFFENDERS_MAX = VALIDATORS_MAX
 """As many as the chain remembers; each needs a seat and a key that really signed twice."""
+HEADERS = b""
+"""Stands for the author in the count of failed checks: to read it is half the work."""
 Proof = DoubleHeader | DoubleProposal | DoubleBallot
 _LOG = logging.getLogger(__name__)
 
@@ -34,12 +40,22 @@ _LOG = logging.getLogger(__name__)
 class EvidencePool(Listener):
     """The evidence of one node, one proof for each offender."""
 
-    def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
-        """`best` names the block on whose state arrivals are judged."""
+    def __init__(
+        self,
+        chain: Chain,
+        peers: Peers,
+        gossip: Gossip,
+        best: Callable[[], bytes],
+        blame: Blame,
+        seconds: Seconds,
+    ) -> None:
+        """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
         self._chain = chain
-        self._spreading = Spreading(FrameKind.EVIDENCE, peers, gossip, lambda: self._judged_on().facts.id)
-        self._best = best
+        self._judged = JudgedState(chain, best)
+        self._final = JudgedState(chain, lambda: chain.final.facts.id)
+        self._spreading = Spreading(FrameKind.EVIDENCE, peers, gossip, self._judged.block_id, blame, seconds)
         self._kept: dict[bytes, Proof] = {}
+        self._failed = FailedChecks()
         self._told_in = -1
 
     def __len__(self) -> int:
@@ -59,7 +75,9 @@ class EvidencePool(Listener):
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take a proof from a peer, and pass it on."""
-        self._spreading.hear(kind, payload, peer, lambda raw: self._add(decoded(EVIDENCE.decode, raw, "Evidence")))
+        self._spreading.hear(
+            kind, payload, peer, lambda raw: self._add(decoded(EVIDENCE.decode, raw, "Evidence"), peer)
+        )
 
     def _submit(self, evidence: Proof) -> None:
         try:
@@ -69,23 +87,32 @@ class EvidencePool(Listener):
             return
         self._spreading.tell(EVIDENCE.encode(evidence))
 
-    def _add(self, evidence: Proof) -> None:
+    def _add(self, evidence: Proof, source: str | None = None) -> None:
         if len(self._kept) >= OFFENDERS_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many offenders wait")
-        proof = self._judged(evidence)
+        accused = HEADERS if isinstance(evidence, DoubleHeader) else evidence.accused
+        self._failed.refuse_more(source, accused, self._chain.parameters.epoch_of(self._chain.final.facts.height))
+        try:
+            proof = self._proven(evidence)
+        except ForgedError:
+            self._failed.note(source, accused)
+            raise
         if proof.offender in self._kept:
             raise PoolRefusalError(ALREADY_KNOWN, "Evidence is already known", "of this offender a proof is kept")
         self._kept[proof.offender] = evidence
         _LOG.warning("validator %s offended: %s in epoch %d", proof.offender.hex(), proof.kind.name, proof.epoch)
 
-    def _judged(self, evidence: Proof) -> ProvenOffence:
+    def _proven(self, evidence: Proof) -> ProvenOffence:
         try:
-            return self._chain.runtime.at(self._judged_on().state)[TrustLock].judge(evidence)
+            return self._judged.bound()[TrustLock].judge(evidence)
+        except NotAnOffence as error:
+            # Sets of the final state are those of every honest node. A peer may know later ones, and older ones.
+            sets = self._final.bound()[TrustStake]
+            is_known = all(sets.validators(epoch) for epoch in named_epochs(evidence))
+            kind = ForgedError if is_known else PoolRefusalError
+            raise kind(INVALID, "Invalid Evidence", "NotAnOffence") from error
         except DispatchError as error:
             raise PoolRefusalError(INVALID, "Invalid Evidence", type(error).__name__) from error
-
-    def _judged_on(self) -> ExecutedBlock:
-        return self._chain.get(self._best()) or self._chain.final
 
     # --- out
 

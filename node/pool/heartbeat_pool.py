@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
+from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
-from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PoolRefusalError
-from node.pool.spreading import Spreading, decoded
+from node.pool.judged_state import JudgedState
+from node.pool.manners import Blame
+from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, ForgedError, PoolRefusalError
+from node.pool.spreading import FailedChecks, Spreading, decoded
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import Codec, codec
 from runtime.frame.call import Call
@@ -43,12 +46,22 @@ class KeptBeat:
 class HeartbeatPool(Listener):
     """The heartbeats of one node."""
 
-    def __init__(self, chain: Chain, peers: Peers, gossip: Gossip, best: Callable[[], bytes]) -> None:
-        """`best` names the block on whose state arrivals are judged."""
+    def __init__(
+        self,
+        chain: Chain,
+        peers: Peers,
+        gossip: Gossip,
+        best: Callable[[], bytes],
+        blame: Blame,
+        seconds: Seconds,
+    ) -> None:
+        """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
         self._chain = chain
-        self._spreading = Spreading(FrameKind.HEARTBEAT, peers, gossip, lambda: self._judged_on().facts.id)
-        self._best = best
+        self._judged = JudgedState(chain, best)
+        self._final = JudgedState(chain, lambda: chain.final.facts.id)
+        self._spreading = Spreading(FrameKind.HEARTBEAT, peers, gossip, self._judged.block_id, blame, seconds)
         self._kept: dict[bytes, KeptBeat] = {}
+        self._failed = FailedChecks()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -65,9 +78,11 @@ class HeartbeatPool(Listener):
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take one from a peer, and pass it on."""
-        self._spreading.hear(kind, payload, peer, lambda raw: self._add(decoded(HEARTBEAT.decode, raw, "Heartbeat")))
+        self._spreading.hear(
+            kind, payload, peer, lambda raw: self._add(decoded(HEARTBEAT.decode, raw, "Heartbeat"), peer)
+        )
 
-    def _add(self, heartbeat: Heartbeat) -> None:
+    def _add(self, heartbeat: Heartbeat, source: str | None = None) -> None:
         """Cheap checks come before the state is read, and that before the signature."""
         stash, number = heartbeat.seen.stash, heartbeat.seen.number
         kept = self._kept.get(stash)
@@ -75,30 +90,42 @@ class HeartbeatPool(Listener):
             raise PoolRefusalError(ALREADY_KNOWN, "Heartbeat is already known", "one of this epoch is kept")
         if kept is None and len(self._kept) >= CANDIDATES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many heartbeats wait")
-        self._kept[stash] = KeptBeat(heartbeat, self._checked(heartbeat))
+        self._kept[stash] = KeptBeat(heartbeat, self._checked(heartbeat, source))
 
-    def _checked(self, heartbeat: Heartbeat) -> bytes:
+    def _checked(self, heartbeat: Heartbeat, source: str | None) -> bytes:
         """The key that signed it; `PoolRefusalError` if it can never be attached on the best branch, now or soon."""
         seen = heartbeat.seen
-        best = self._judged_on()
-        epoch = self._epoch(seen.number)
-        if epoch < self._epoch(best.facts.height) or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
+        best = self._judged.block()
+        epoch, epoch_now = self._epoch(seen.number), self._epoch(best.facts.height)
+        if epoch < epoch_now or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
             raise _invalid("of another time")
         if seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block:
             raise _invalid("of a block that is not final here")
-        stake = self._chain.runtime.at(best.state)[TrustStake]
+        self._failed.refuse_more(source, seen.stash, epoch_now)
+        stake = self._judged.bound()[TrustStake]
         candidate = stake.candidates[seen.stash]
         if candidate is None:
             raise _invalid("no candidate")
+        payload = heartbeat_payload(self._chain.genesis, seen)
+        # Before what excuses an honest peer: forgeries would hide behind a candidate that was heard already.
+        if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
+            raise self._unsigned(heartbeat, payload, candidate.session_key, source)
         if stake.was_on_line(seen.stash, epoch):
             raise _invalid("it was on line in this epoch already")
-        payload = heartbeat_payload(self._chain.genesis, seen)
-        if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
-            raise _invalid("bad signature")
         return candidate.session_key
 
-    def _judged_on(self) -> ExecutedBlock:
-        return self._chain.get(self._best()) or self._chain.final
+    def _unsigned(self, heartbeat: Heartbeat, payload: bytes, key: bytes, source: str | None) -> PoolRefusalError:
+        """The refusal of a signature that the best state's key did not make: a forgery, unless the final one's did."""
+        former = self._final.bound()[TrustStake].candidates[heartbeat.seen.stash]
+        # A peer whose best block is older judges by the key that this candidate has just replaced.
+        if (
+            former is not None
+            and former.session_key != key
+            and verify_ed25519(former.session_key, payload, heartbeat.signature)
+        ):
+            return _invalid("signed with a key that was replaced")
+        self._failed.note(source, heartbeat.seen.stash)
+        return ForgedError(INVALID, "Invalid Heartbeat", "bad signature")
 
     # --- out
 

@@ -1,7 +1,7 @@
-"""What the extrinsics of each peer cost this node for nothing, and who is not listened to for it.
+"""What refused messages of one kind cost this node, and the peers that it does not listen to for it.
 
-What always holds: a peer can take `REFUSED_SHARE` of this node's time, and all peers together `REFUSED_SHARE_OF_ALL`,
-with extrinsics that are refused; beyond it nothing of them is looked at.  What no honest peer sends, since it checks
+What always holds: a peer can take `REFUSED_SHARE` of this node's CPU, and all peers together `REFUSED_SHARE_OF_ALL`,
+with messages that are refused; beyond it nothing of them is looked at.  What no honest peer sends, since it checks
 what it passes on, is blamed on it when it sends more of that than of anything else.
 
 Pure: the time is an argument, in seconds of any monotonic clock, and so is what a refusal took.
@@ -10,6 +10,7 @@ Pure: the time is an argument, in seconds of any monotonic clock, and so is what
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from node.p2p.meter import TokenBucket
 
@@ -20,6 +21,8 @@ REFUSED_BURST_OF_ALL_SECONDS = 0.25
 FORGED_PER_BLAME = 8
 JUDGED_MAX = 1_024  # verdicts after which the older ones count half
 PEERS_REMEMBERED = 1_024
+Blame = Callable[[str, str], None]
+"""(peer, reason): it sent what no honest peer sends."""
 
 
 class _Record:

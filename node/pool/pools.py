@@ -13,6 +13,7 @@ import trio
 
 from node.clock import Clock
 from node.ledger.chain import Chain
+from node.p2p.core_time import Seconds
 from node.peers.network import new_gossip
 from node.peers.peers import Peers
 from node.pool.attestation_pool import AttestationPool
@@ -58,8 +59,16 @@ def make_pools(
     peers: Peers,
     preferred: Callable[[], bytes],
     on_status: OnStatus,
+    seconds: Seconds,
 ) -> Pools:
-    """Empty pools; `preferred` is the tip of the moment, `on_status` hears what becomes of watched extrinsics."""
+    """Empty pools; `preferred` is the tip of the moment, `on_status` hears what becomes of watched extrinsics.
+
+    `seconds` is the clock of the node's CPU, by which peers pay for what is refused.
+    """
+
+    def blame(peer: str, reason: str) -> None:
+        peers.penalise(peer.encode(), reason, clock.now_ms())
+
     relay = Relay(peers, new_gossip())
     transactions = TransactionPool(
         chain=chain,
@@ -67,14 +76,15 @@ def make_pools(
         clock=clock,
         relay=relay,
         on_status=on_status,
-        blame=lambda peer, reason: peers.penalise(peer.encode(), reason, clock.now_ms()),
+        blame=blame,
+        seconds=seconds,
     )
-    attestations = AttestationPool(chain, peers, new_gossip(), preferred)
-    heartbeats = HeartbeatPool(chain, peers, new_gossip(), preferred)
+    attestations = AttestationPool(chain, peers, new_gossip(), preferred, blame, seconds)
+    heartbeats = HeartbeatPool(chain, peers, new_gossip(), preferred, blame, seconds)
     return Pools(
         verifier=verifier,
         transactions=transactions,
         attestations=attestations,
         heartbeats=heartbeats,
-        evidence=EvidencePool(chain, peers, new_gossip(), preferred),
+        evidence=EvidencePool(chain, peers, new_gossip(), preferred, blame, seconds),
     )

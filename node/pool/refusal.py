@@ -37,3 +37,7 @@ class PoolRefusalError(Exception):
     def refusal(self) -> Refusal:
         """What may be kept of it."""
         return Refusal(self.code, self.text, self.data)
+
+
+class ForgedError(PoolRefusalError):
+    """Refuses a message that an honest node refuses too, so none passes it on."""

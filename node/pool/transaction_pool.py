@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
 from typing import TypeAlias
 
 from node.clock import Clock
@@ -17,12 +18,14 @@ from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.foreseen import Foreseen
 from node.ledger.listener import Listener
+from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival
 from node.pool.bans import BanList, brought_by
-from node.pool.entrance import BAD_PROOF, Blame, Entrance, Vetted
+from node.pool.entrance import BAD_PROOF, Entrance, Vetted
 from node.pool.foresight import foresee
 from node.pool.held import Held
+from node.pool.manners import Blame
 from node.pool.pooled import READY, PooledExtrinsic, Settled
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
@@ -60,11 +63,12 @@ class TransactionPool(Listener):
         relay: Relay,
         on_status: OnStatus,
         blame: Blame = lambda *_: None,
+        seconds: Seconds = perf_counter,
     ) -> None:
-        """`blame` hears of peers that send what no honest one does."""
+        """`blame` hears of peers that send what no honest one does; by `seconds` they pay for what is refused."""
         self.queue = TransactionQueue()
         self._banned_signers = BanList()
-        self.entrance = Entrance(self, verifier, blame)
+        self.entrance = Entrance(self, verifier, blame, seconds)
         self._chain = chain
         self._verifier = verifier
         self._clock = clock

@@ -100,6 +100,11 @@ class Sync:
         return bool(self._announced) or bool(self._answered)
 
     @property
+    def is_late(self) -> bool:
+        """Whether a block that a peer announced waits to be imported: votes for it are due."""
+        return bool(self._announced)
+
+    @property
     def next_bytes(self) -> int:
         """The length of the block that is imported next."""
         waiting = (self._announced or self._answered).next()

@@ -43,3 +43,26 @@ async def test_a_vote_waits_for_few_turns_of_others_while_a_long_block_is_next(
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
     assert served_at[0] - VOTE_AT <= 2 * TURNS_BEFORE_IMPORT
+
+
+@pytest.mark.trio
+async def test_gossip_waits_until_an_announced_block_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, block = about_to_import(tmp_path)
+    served: list[tuple[FrameKind, bool]] = []
+
+    def serve(message: InboxMessage) -> float:
+        served.append((message.kind, block.facts.id in stage.chain))
+        return 0.001
+
+    monkeypatch.setattr(stage.loop, "_serve", serve)
+    for kind in (FrameKind.HEARTBEAT, FrameKind.GET_BLOCKS, FrameKind.VOTE):
+        await stage.transport.inbound.put(InboxMessage("peer", kind, b""))
+    with trio.move_on_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.loop.run)
+            while len(served) < 3:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert served == [(FrameKind.VOTE, False), (FrameKind.HEARTBEAT, True), (FrameKind.GET_BLOCKS, True)]

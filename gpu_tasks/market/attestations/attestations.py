@@ -20,6 +20,7 @@ from gpu_tasks.market.attestations.kinds import (
     subject_of,
 )
 from gpu_tasks.market.attestations.statement import (
+    BAD_SIGNATURE,
     VERSION,
     Attestation,
     ProofKind,
@@ -234,4 +235,4 @@ def _opening_problem(genesis: bytes, statement: Attestation, racer: Racer) -> st
 
 def _signature_problem(genesis: bytes, signed: SignedAttestation) -> str:
     payload = signing_payload(genesis, signed.statement)
-    return "" if verify_ed25519(signed.statement.provider_key, payload, signed.signature) else "bad signature"
+    return "" if verify_ed25519(signed.statement.provider_key, payload, signed.signature) else BAD_SIGNATURE

@@ -16,6 +16,8 @@ from runtime.encoding.types import BlockNumber, Hash, Signature
 
 VERSION = 2
 PROOF_INLINE_BYTES_MAX = 512
+BAD_SIGNATURE = "bad signature"
+"""The problem of a statement, of a unit or of a task, whose key did not sign it."""
 
 
 class ProofKind(IntEnum):

@@ -6,6 +6,7 @@ Always: the signature is looked at before the task's record, which is the longes
 costs a few short records, and a signature only where it names a key and a device that work on the task.
 """
 
+from gpu_tasks.market.attestations.statement import BAD_SIGNATURE
 from gpu_tasks.market.attestations.task_statement import (
     RESULT_STEP,
     TASK_VERSION,
@@ -93,7 +94,7 @@ def _signing_problem(market: TrainingGround, signed: SignedTaskAttestation) -> s
     if owner is None or device is None or (device.owner, device.assignment) != (owner, statement.task):
         return _NOT_ITS_OWN
     payload = task_signing_payload(market.system.block_hash[0], statement)
-    return "" if verify_ed25519(statement.provider_key, payload, signed.signature) else "bad signature"
+    return "" if verify_ed25519(statement.provider_key, payload, signed.signature) else BAD_SIGNATURE
 
 
 def _slot_of(task: Task | None, statement: TaskAttestation) -> Slot | None:

@@ -54,6 +54,13 @@ def double_proposal(
     return ProvenDoubleHeader(left.author, left.slot, max(left.epoch, right.epoch))
 
 
+def named_epochs(first: bytes, second: bytes) -> tuple[int, ...]:
+    """The epochs that two encoded headers name; none where one of them is no header of a slot."""
+    left = _read(first)
+    right = _read(second)
+    return () if left is None or right is None else (left.epoch, right.epoch)
+
+
 def _read(raw: bytes) -> _Statement | None:
     try:
         header = codec(Header).decode(raw)

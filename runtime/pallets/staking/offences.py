@@ -15,6 +15,7 @@ from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance
 from runtime.pallets.staking.double_headers import double_proposal
+from runtime.pallets.staking.double_headers import named_epochs as epochs_of_headers
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex, Seats
 
 
@@ -65,6 +66,13 @@ def proven(
     if offender is None or not are_signed(evidence, genesis, verify_ed25519):
         return None
     return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch)
+
+
+def named_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
+    """The epochs whose sets judge evidence; none where it names none."""
+    if isinstance(evidence, DoubleHeader):
+        return epochs_of_headers(evidence.first, evidence.second)
+    return (evidence.first.epoch,)
 
 
 def _two_headers(evidence: DoubleHeader, genesis: bytes, validators: Callable[[int], Seats]) -> ProvenOffence | None:

@@ -17,9 +17,10 @@ from gpu_tasks.market.inference import events as market_events
 from gpu_tasks.market.inference.units import UnitState
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
-from node.peers.peers import Peers
+from node.peers.peers import PENALTIES_MAX, Peers
 from node.pool.attestation_pool import KEPT_BLOCKS, AttestationPool
 from node.pool.refusal import PoolRefusalError
+from node.pool.spreading import FAILED_CHECKS_MAX
 from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.types import Unsigned
@@ -53,9 +54,15 @@ class Stage:
         self.racers = [self.market.keys_of(racer.owner) for racer in self.unit.racers]
         self.market.block(*(commit(racer, self.unit_id, self.unit, ROOT) for racer in self.racers))
         self.transport = PlayedTransport("a", "b")
+        self.blamed: list[str] = []
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
-        self.pool = AttestationPool(SettledChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
+        chain: Any = SettledChain(self.market)
+        self.pool = AttestationPool(chain, network, Gossip(random.Random(1)), lambda: b"", self.blame, lambda: 0.0)
+
+    def blame(self, peer: str, reason: str) -> None:
+        assert reason
+        self.blamed.append(peer)
 
     def attested(self, racer: Keys, **changed: Any) -> SignedAttestation:
         return attestation(racer, self.unit_id, self.unit, ROOT, **changed)
@@ -180,3 +187,22 @@ def test_bytes_that_are_not_those_of_what_is_kept_are_found(stage: Stage) -> Non
     block = SimpleNamespace(extrinsics=(), facts=SimpleNamespace(height=stage.market.height))
     with pytest.raises(AssertionError, match="bytes are those of what is kept"):
         stage.pool.on_final([block])  # type: ignore[list-item]
+
+
+def test_a_peer_that_forges_attestations_is_blamed_until_it_is_banned_and_few_signatures_are_checked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[object] = []
+
+    def counted(*claim: bytes) -> bool:
+        checks.append(claim)
+        return False
+
+    monkeypatch.setattr(node.pool.attestation_pool, "verify_ed25519", counted)
+    good = stage.attested(stage.racers[0])
+    for number in range(100):
+        raw = ENCODE(replace(good, signature=number.to_bytes(64, "big")))
+        stage.pool.on_gossip(FrameKind.ATTESTATION, raw, "a")
+    assert len(stage.blamed) >= PENALTIES_MAX
+    assert len(checks) == FAILED_CHECKS_MAX
+    assert len(stage.pool) == 0

@@ -9,14 +9,17 @@ import pytest
 
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind, MessageClass, class_of
 from node.p2p.gossip import Gossip
-from node.peers.peers import Peers
+from node.peers.peers import PENALTIES_MAX, Peers
 from node.pool.evidence_pool import OFFENDERS_MAX, EvidencePool
+from node.pool.spreading import FAILED_CHECKS_MAX
 from offending import REPORTER, chain_of
 from played_transport import PlayedTransport
 from runtime.blocks.block import HEADER_BYTES_MAX
-from runtime.blocks.evidence import EVIDENCE, DoubleHeader
+from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader
+from runtime.blocks.votes import Ballot, BallotKind
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
+from runtime.pallets.staking import offences
 from runtime.pallets.staking.trust_lock import PROOFS_MAX, OffenceProven, TrustLock
 from scripts.chains.evidence import double, sealed
 from scripts.chains.market_chain import Keys, named_keys, signed
@@ -38,11 +41,16 @@ class Stage:
         self.market = chain_of(7)
         self.market.block()
         self.transport = PlayedTransport("a", "b")
+        self.blamed: list[str] = []
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
         chain: Any = SettledChain(self.market)
         self.chain = chain
-        self.pool = EvidencePool(chain, network, Gossip(random.Random(1)), lambda: b"")
+        self.pool = EvidencePool(chain, network, Gossip(random.Random(1)), lambda: b"", self.blame, lambda: 0.0)
+
+    def blame(self, peer: str, reason: str) -> None:
+        assert reason
+        self.blamed.append(peer)
 
     def hear(self, raw: bytes, peer: str = "a") -> list[tuple[str, FrameKind, bytes]]:
         """What is sent when a peer brings it."""
@@ -158,3 +166,56 @@ def test_the_largest_proof_fits_into_a_frame_that_is_served_after_consensus() ->
     largest = EVIDENCE.encode(DoubleHeader(bytes(HEADER_BYTES_MAX), bytes(HEADER_BYTES_MAX)))
     assert len(largest) < MAX_SMALL_PAYLOAD_BYTES
     assert class_of(FrameKind.EVIDENCE) is MessageClass.GOSSIP
+
+
+def forged_ballots(who: Keys, number: int, epoch: int = 0) -> bytes:
+    """Two ballots of one round that exclude each other, and that nobody signed."""
+    first, second = (Ballot(BallotKind.NOTARISE, epoch, number, 5, block * 32) for block in (b"p", b"q"))
+    return EVIDENCE.encode(DoubleBallot(who.public("session"), first, bytes(64), second, bytes(64)))
+
+
+def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signatures_are_checked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[object] = []
+
+    def counted(*claim: bytes) -> bool:
+        checks.append(claim)
+        return False
+
+    monkeypatch.setattr(offences, "verify_ed25519", counted)
+    for number in range(100):
+        assert stage.hear(forged_ballots(ALICE, number)) == []
+    assert len(stage.blamed) >= PENALTIES_MAX
+    assert len(checks) == FAILED_CHECKS_MAX
+
+
+@pytest.mark.parametrize(
+    ("raws", "is_blamed"),
+    [
+        ([EVIDENCE.encode(proof_of(ALICE, slot=slot, signer=BOB)) for slot in range(8)], True),
+        ([forged_ballots(REPORTER, number) for number in range(8)], True),
+        ([b"\x01" + bytes(number) for number in range(8)], True),
+        ([forged_ballots(ALICE, number, epoch=9) for number in range(8)], False),
+        ([EVIDENCE.encode(proof_of(ALICE, slot=slot, epoch=9)) for slot in range(8)], False),
+    ],
+    ids=[
+        "headers that another key signed",
+        "no member",
+        "undecodable",
+        "votes of a set to come",
+        "headers of a set to come",
+    ],
+)
+def test_evidence_is_forged_where_this_node_knows_the_set(raws: list[bytes], *, is_blamed: bool, stage: Stage) -> None:
+    for raw in raws:
+        stage.hear(raw)
+    assert stage.blamed == ["a"] * is_blamed
+
+
+def test_evidence_of_an_offence_that_is_punished_already_is_no_forgery(stage: Stage) -> None:
+    stage.hear(EVIDENCE.encode(proof_of(ALICE)))
+    stage.make_block()
+    for slot in range(20, 40):
+        stage.hear(EVIDENCE.encode(proof_of(ALICE, slot=slot)))
+    assert stage.blamed == []

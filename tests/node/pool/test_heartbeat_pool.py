@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
-from node.peers.peers import Peers
-from node.pool import heartbeat_pool, spreading
+from node.peers.peers import PENALTIES_MAX, Peers
+from node.pool import heartbeat_pool, judged_state, spreading
 from node.pool.heartbeat_pool import AHEAD_MAX, HEARTBEAT, HeartbeatPool
+from node.pool.manners import REFUSED_BURST_SECONDS
 from node.pool.refusal import PoolRefusalError
-from node.pool.spreading import LOOKS_MAX
+from node.pool.spreading import FAILED_CHECKS_MAX, FAILED_CHECKS_REMEMBERED, LOOKS_MAX, FailedChecks
 from played_transport import PlayedTransport
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.types import Unsigned
-from runtime.frame.runtime import Bound
+from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.im_online import (
     HEARTBEATS_MAX,
     Heartbeat,
@@ -51,9 +53,18 @@ class Stage:
         self.market.block(*(signed(owner, call) for owner, call in zip(owners, offers, strict=True)))
         self.market.blocks(blocks)
         self.transport = PlayedTransport("a", "b")
+        self.blamed: list[str] = []
+        self.seconds = 0.0
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
-        self.pool = HeartbeatPool(SettledChain(self.market), network, Gossip(random.Random(1)), lambda: b"")  # type: ignore[arg-type]
+        chain: Any = SettledChain(self.market)
+        self.pool = HeartbeatPool(
+            chain, network, Gossip(random.Random(1)), lambda: b"", self.blame, lambda: self.seconds
+        )
+
+    def blame(self, peer: str, reason: str) -> None:
+        assert reason
+        self.blamed.append(peer)
 
     def beat(self, who: Keys, number: int | None = None) -> Heartbeat:
         number = self.market.height - 1 if number is None else number
@@ -281,3 +292,115 @@ def test_where_more_wait_than_a_block_holds_those_with_the_most_behind_them_come
     stage.market.block(*(signed(SAVER.stash, TrustStake.delegate(who.stash, BOND)) for who in rich))
     assert [one.stash for one in stage.make_block()] == [who.stash for who in rich]
     assert [one.stash for one in stage.make_block()] == [who.stash for who in people[:2]]
+
+
+def forged(beat: Heartbeat, number: int) -> Heartbeat:
+    """The heartbeat, with another bad signature for each number."""
+    return replace(beat, signature=number.to_bytes(64, "big"))
+
+
+def counting_checks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, ...]]:
+    """The signatures that the pool checks from here on."""
+    checks: list[tuple[bytes, ...]] = []
+
+    def counted(*claim: bytes) -> bool:
+        checks.append(claim)
+        return verify_ed25519(*claim)
+
+    monkeypatch.setattr(heartbeat_pool, "verify_ed25519", counted)
+    return checks
+
+
+@pytest.mark.parametrize("is_heard_already", [False, True])
+def test_a_peer_that_forges_is_blamed_until_it_is_banned_and_few_signatures_are_checked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, *, is_heard_already: bool
+) -> None:
+    """Also in the name of a candidate that was heard in this epoch: that excuses an honest peer alone."""
+    stash = stage.market.validators[0] if is_heard_already else NEW[0]
+    checks = counting_checks(monkeypatch)
+    for number in range(100):
+        assert stage.hear(forged(stage.beat(stash), number)) == []
+    assert len(stage.blamed) >= PENALTIES_MAX
+    assert len(checks) == FAILED_CHECKS_MAX
+    assert stage.hear(stage.beat(NEW[1]), "b"), "another peer is heard"
+
+
+def test_undecodable_heartbeats_are_blamed_too(stage: Stage) -> None:
+    for number in range(100):
+        stage.pool.on_gossip(FrameKind.HEARTBEAT, b"junk %d" % number, "a")
+    assert len(stage.blamed) >= PENALTIES_MAX
+
+
+def test_in_another_epoch_a_few_more_signatures_are_checked(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = counting_checks(monkeypatch)
+    counts = []
+    for epoch in range(3):
+        for number in range(10):
+            stage.hear(forged(stage.beat(NEW[0]), 100 * epoch + number))
+        counts.append(len(checks))
+        stage.market.blocks(EPOCH_BLOCKS)
+    assert counts == [FAILED_CHECKS_MAX * (epoch + 1) for epoch in range(3)]
+
+
+def test_a_peer_that_relays_a_few_bad_ones_among_good_ones_is_not_blamed(stage: Stage) -> None:
+    for number in range(3):
+        assert stage.hear(forged(stage.beat(NEW[number]), number)) == []
+        assert stage.hear(stage.beat(NEW[number]))
+    assert stage.blamed == []
+
+
+def test_a_signature_of_the_key_that_is_still_the_final_one_is_no_forgery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer has not imported the block in which a candidate changed its key; this node has."""
+    stage = Stage(monkeypatch, blocks=EPOCH_BLOCKS)
+    second, chain = Keys("second"), stage.pool._chain
+    final = chain.final
+    proof = second.proof(GENESIS_HASH, NEW[0].stash)
+    stage.market.block(signed(NEW[0].stash, Session.set_keys(second.node_keys(), proof)))
+    best = chain.final
+    monkeypatch.setattr(type(chain), "final", final)
+    monkeypatch.setattr(type(chain), "get", lambda _, block: final if block == final.facts.id else best)
+    for number in range(40):
+        stage.hear(heartbeat(NEW[0], GENESIS_HASH, best.facts.height, number.to_bytes(32, "big")))
+    assert len(stage.pool) == 0
+    assert stage.blamed == []
+
+
+def test_who_used_up_its_share_keeps_no_message_from_coming_by_another_peer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = stage.beat(NEW[0])
+    take, stage.seconds = stage.pool._checked, 1.0
+
+    def dear(beat: Heartbeat, source: str | None) -> bytes:
+        stage.seconds += 2 * REFUSED_BURST_SECONDS
+        return take(beat, source)
+
+    monkeypatch.setattr(stage.pool, "_checked", dear)
+    stage.hear(forged(good, 1))
+    assert stage.hear(good) == [], "nothing of that peer is looked at"
+    assert stage.hear(good, "b") == [("a", FrameKind.HEARTBEAT, HEARTBEAT.encode(good))]
+
+
+def test_the_state_is_bound_once_for_a_best_block(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[object] = []
+    at = Runtime.at
+
+    def counted(runtime: Runtime, reader: Any) -> Bound:
+        bound.append(reader)
+        return at(runtime, reader)
+
+    monkeypatch.setattr(Runtime, "at", counted)
+    for number in range(50):
+        stage.hear(forged(stage.beat(SAVER), number))
+    assert len(bound) == 1
+    monkeypatch.setattr(judged_state, "READS_MAX", 10)
+    for number in range(50, 100):
+        stage.hear(forged(stage.beat(SAVER), number))
+    assert len(bound) == 1 + 5, "what strangers ask for does not stay in memory"
+
+
+def test_failed_checks_are_remembered_within_bounds() -> None:
+    failed = FailedChecks()
+    for number in range(FAILED_CHECKS_REMEMBERED + 50):
+        failed.note("peer", number.to_bytes(32, "big"))
+    assert len(failed) == FAILED_CHECKS_REMEMBERED

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import node.pool.attestation_pool
+from consensus.parameters import Parameters
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import encode_attestation
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
@@ -34,10 +35,13 @@ class PlayedChain:
     def __init__(self, chain: MarketChain) -> None:
         self.chain = chain
         self.runtime = chain.runtime
+        self.parameters = Parameters()
 
     @property
     def final(self) -> Any:
-        return SimpleNamespace(state=self.chain.state, facts=SimpleNamespace(height=self.chain.height))
+        return SimpleNamespace(
+            state=self.chain.state, facts=SimpleNamespace(height=self.chain.height, id=self.chain.height)
+        )
 
     def get(self, block: bytes) -> Any:
         del block
@@ -53,7 +57,9 @@ class Stage:
         network = Peers(self.transport)
         monkeypatch.setattr(network, "peer_ids", lambda: self.transport.connected)
         played: Any = PlayedChain(self.tasks.chain)
-        self.pool = AttestationPool(played, network, Gossip(random.Random(1)), lambda: b"")
+        self.pool = AttestationPool(
+            played, network, Gossip(random.Random(1)), lambda: b"", lambda *_: None, lambda: 0.0
+        )
 
     def submit(self, *attestations: SignedTaskAttestation) -> None:
         for signed in attestations:

@@ -9,6 +9,7 @@ In reading order:
 * `records`: encrypted records, and what the muxer finds in them
 * `polls`: questions without end, answers that nobody asked for, and blocks that nobody has
 * `votes`: votes and certificates that cost a node more than their sender
+* `gossip`: heartbeats and evidence that nobody signed
 * `blocks`: blocks that cost more to look at than to make
 * `answers`: answers that were asked for, and are made up
 * `transactions`: transactions that are refused only after much work, or leave memory behind
