@@ -9,6 +9,8 @@ Always: every effect follows from the events alone (and from the injected `randb
 seed replays one run; nothing is signed that `signstate` does not allow.
 """
 
+from collections.abc import Mapping
+
 from consensus import authoring, proposer, signstate
 from consensus import events as ev
 from consensus.allowance import Allowance
@@ -27,7 +29,7 @@ from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
 from consensus.recall import Recall
 from consensus.twins import Twins
-from consensus.validators import Epoch, Epochs, SessionOf
+from consensus.validators import Epoch, Epochs, SessionOf, ValidatorSet
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from runtime.blocks.votes import NO_BLOCK, VerifyEd25519
 
@@ -95,6 +97,10 @@ class Machine:
     def confidence(self, block: bytes) -> tuple[tuple[Condition, int], ...]:
         """How sure the polls are of a preferred block: each condition, and the polls in a row that met it."""
         return self._chain.confidence(block)
+
+    def electorate(self, request: int) -> tuple[ValidatorSet, Mapping[bytes, int]]:
+        """The set that an open poll asks, and the votes by session key of those that it drew from it."""
+        return self._gadget.members, self._poller.polls.weights(request)
 
     def is_welcome(self, facts: BlockFacts) -> bool:
         """Whether to execute a block whose header is valid.

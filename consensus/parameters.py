@@ -6,10 +6,16 @@ epochs count blocks, weights are stake in grains.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from math import comb
 from typing import NamedTuple
 
 FULL_POLL_VALIDATORS_MAX = 25
 ACTIVE_VALIDATORS_MAX = 128
+SAMPLE_UNITS_MIN = 3
+"""In a smaller sample a majority is everybody."""
+SAMPLE_UNITS_MAX = 256
+CHANCE_BITS = 20
+"""An evenly split network passes each condition of a small sample with a chance of at most 2^-20."""
 
 
 class Condition(NamedTuple):
@@ -54,10 +60,24 @@ def full_poll_thresholds(total: int) -> Thresholds:
 
 
 def sampled_thresholds(units: int) -> Thresholds:
-    """Thresholds for a poll of `units` sampled units of stake."""
+    """Thresholds for a poll of `units` sampled units of stake: those of a full poll, with more polls in a row."""
     if units == 20:
         return SAMPLED_THRESHOLDS_20
-    return Thresholds(units // 2 + 1, full_poll_thresholds(units).conditions)
+    full = full_poll_thresholds(units)
+    conditions = (Condition(alpha, max(beta, polls_in_a_row(units, alpha))) for alpha, beta in full.conditions)
+    return Thresholds(full.preference, tuple(conditions))
+
+
+def polls_in_a_row(units: int, alpha: int) -> int:
+    """The fewest polls in a row that outweigh chance: of a full poll two say all, of a sample of three hardly anything.
+
+    Each poll draws `units` voters from a network split in halves; `alpha` or more of them are of one half.
+    """
+    passing = sum(comb(units, votes) for votes in range(alpha, units + 1))
+    polls = 1
+    while passing**polls << CHANCE_BITS > 1 << units * polls:
+        polls += 1
+    return polls
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +157,10 @@ class Parameters:
                 self.fetches_per_peer_max < min(self.fetches_by_voters_max, self.fetches_by_strangers_max),
                 "one peer cannot fill the list of wanted blocks",
             ),
-            (1 <= self.sample_units <= 256, "a sample has 1 to 256 units"),
+            (
+                SAMPLE_UNITS_MIN <= self.sample_units <= SAMPLE_UNITS_MAX,
+                f"a sample has {SAMPLE_UNITS_MIN} to {SAMPLE_UNITS_MAX} units",
+            ),
         )
         yield from (sentence for holds, sentence in rules if not holds)
         yield from (f"{field.name} is not negative" for field in fields(self) if getattr(self, field.name) < 0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from consensus.parameters import SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN
 from genesis.preset_names import DEV_NAMES
 from genesis.spec import SpecError
 from node.chain_options import chain_options
@@ -69,7 +70,10 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--prometheus-external", is_flag=True, help="Serve metrics to other machines.")
 @click.option("--no-prometheus", is_flag=True, help="Do not serve metrics.")
 @click.option(
-    "--sample", type=click.IntRange(1, 256), metavar="K", help="Poll K units of stake instead of every validator."
+    "--sample",
+    type=click.IntRange(SAMPLE_UNITS_MIN, SAMPLE_UNITS_MAX),
+    metavar="K",
+    help="Poll K units of stake each time.  [default: every validator, or 20 units where more than 25 sit]",
 )
 @click.option(
     "--init-sign-state",

@@ -264,7 +264,7 @@ class Loop:
         match effect:
             case ev.SendTo(peer, message):
                 if isinstance(message, PullQuery):
-                    self._polls.on_query(peer, message, self._clock.now_ms())
+                    self._polls.on_query(peer, message, self._clock.now_ms(), self.machine.electorate)
                 self._peers.send(peer, message)
             case ev.Broadcast(message):
                 self._peers.broadcast(message)

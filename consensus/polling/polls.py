@@ -85,6 +85,11 @@ class Polls:
             poll.is_timed = True
             self._rtt_ms += (now_ms - poll.started_ms - self._rtt_ms) // RTT_WEIGHT
 
+    def weights(self, request: int) -> Mapping[bytes, int]:
+        """Votes by session key in an open poll; nothing of one that ended."""
+        poll = self._open.get(request)
+        return {} if poll is None else poll.weights
+
     def open(self) -> list[Poll]:
         """Polls that have not ended."""
         return list(self._open.values())

@@ -26,7 +26,9 @@ def compute_thresholds(parameters: Parameters, members: ValidatorSet) -> Thresho
     """What the polls of this set are measured by."""
     if is_full_poll(parameters, members):
         return full_poll_thresholds(members.total)
-    return sampled_thresholds(sample_size(parameters, members))
+    size = sample_size(parameters, members)
+    # Stake of fewer units than a sample is drawn whole.
+    return full_poll_thresholds(size) if size == members.total else sampled_thresholds(size)
 
 
 def terms(parameters: Parameters, members: ValidatorSet) -> tuple[Thresholds, int]:

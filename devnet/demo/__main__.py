@@ -33,6 +33,8 @@ MODE = "flip-bit"
 STEPS = 10
 SEATS = 4
 """Of five validators: the last one waits for the election."""
+SAMPLE = 3
+"""Units of stake in each poll: at least one who sits is not asked."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 SEATS + 1,
                 seats=SEATS,
                 is_fast=True,
+                sample=SAMPLE,
                 any_ports=options.any_ports,
                 detach=options.stay,
                 tell=tell,
@@ -82,7 +85,7 @@ def _show(net: Devnet, prompts: list[str], engine: DemoEngine, stay: bool, tell:
     bought = batch.buy_batch(net, purchase.read_prompts(purchase.DEFAULT_PROMPTS, batch.REQUESTS), tell)
     tell.step("Election: the one who waited takes a seat, and proposes a block")
     seated = elected.end()
-    tell.step("Agreement: one poll")
+    tell.step(f"Agreement: one poll, of {SAMPLE} units of stake")
     shown = poll.show(net, tell)
     tell.step("Summary")
     summary.show_units(units, tell)

@@ -1,4 +1,4 @@
-"""One Snowflake poll of a node, shown: who was asked, what they answered, how sure the node became."""
+"""One Snowflake poll of a node, shown: who was drawn and asked, what they answered, how sure the node became."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ def show(net: Devnet, tell: Narrator) -> dict[str, Any] | None:
         tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
     poll: dict[str, Any] = whole[0]
-    tell.line(f"{node.name} asked {poll['asked']} validators which block they prefer at height {poll['height']}")
-    tell.console.print(_table(poll))
+    tell.line(
+        f"{node.name} draws {poll['votes']} units of stake, and asks who holds them which block they prefer at height "
+        f"{poll['height']}"
+    )
+    tell.console.print(_table(poll, node.name))
+    left_out = poll["validators"] - len(poll["drawn"])
+    tell.line(f"not drawn and not asked: {left_out} of {poll['validators']} validators; the next poll draws anew")
     for condition in poll["confidence"]:
-        share = condition["alpha"] * 100 // poll["confidence"][-1]["alpha"]
         tell.line(
-            f"confidence: {condition['polls']} polls in a row with {share} % of the stake; "
+            f"confidence: {condition['polls']} polls in a row with {condition['alpha']} of {poll['votes']} votes; "
             f"{condition['beta']} accept a block"
         )
     accepted = poll["accepted_after_ms"]
@@ -39,13 +43,21 @@ def show(net: Devnet, tell: Narrator) -> dict[str, Any] | None:
     return poll
 
 
-def _table(poll: dict[str, Any]) -> Table:
-    table = Table("asked", "prefers", "at that height", "after")
-    for answer in poll["answers"]:
-        who = name_of(ss58(bytes.fromhex(answer["validator"][2:]))) if answer["validator"] else answer["peer"]
-        after = "no answer" if answer["after_ms"] is None else f"{answer['after_ms']} ms"
-        table.add_row(who, (answer["prefers"] or "-")[:12], (answer["at_height"] or "-")[:12], after)
+def _table(poll: dict[str, Any], asker: str) -> Table:
+    """Each validator that was drawn, by its stake, with its answer."""
+    table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
+    answers = {answer["validator"]: answer for answer in poll["answers"]}
+    for drawn in poll["drawn"]:
+        who = name_of(ss58(bytes.fromhex(drawn["validator"][2:])))
+        share = f"{drawn['stake'] * 100 / poll['stake']:.0f} %"
+        table.add_row(who, share, str(drawn["votes"]), *_answer(answers.get(drawn["validator"]), is_own=who == asker))
     return table
+
+
+def _answer(answer: dict[str, Any] | None, *, is_own: bool) -> tuple[str, str, str]:
+    if answer is None or "after_ms" not in answer:
+        return ("-", "-", "its own vote" if is_own else "no answer")
+    return (answer["prefers"][:12], answer["at_height"][:12], f"{answer['after_ms']} ms")
 
 
 async def _inspect(url: str) -> list[dict[str, Any]]:

@@ -36,13 +36,14 @@ def fresh_network(
     numbers: Mapping[str, int] | None = None,
     seats: int | None = None,
     is_fast: bool = False,
+    sample: int | None = None,
     before_start: Callable[[Devnet], None] = lambda _: None,
 ) -> Devnet:
     """Validators with a provider each, in an emptied folder.  Raises `DevnetError` if a devnet runs there.
 
     `numbers` are parameters of the chain that are to begin otherwise than a devnet's; where there are fewer `seats`
-    than validators the last ones wait; `is_fast` is for epochs of ten blocks. `before_start` is done to its folder
-    while nothing of it runs.
+    than validators the last ones wait; `is_fast` is for epochs of ten blocks; with `sample` nodes poll so many units
+    of stake. `before_start` is done to its folder while nothing of it runs.
     """
     if (folder / "devnet.json").exists():
         there = network.all_processes(layout.load(folder))
@@ -60,6 +61,7 @@ def fresh_network(
         numbers=numbers,
         seats=seats,
         is_fast=is_fast,
+        sample=sample,
     )
     before_start(net)
     names = ", ".join(member.name for member in net.members)

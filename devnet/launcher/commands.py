@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 from rich.console import Console
 from rich.live import Live
 
+from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
@@ -53,6 +54,12 @@ NODE = click.argument("node", shell_complete=_names)
 )
 @click.option("--seats", type=click.IntRange(1, VALIDATORS_MAX), help="How many of them sit at first.  [default: all]")
 @click.option("--fast", is_flag=True, help="Epochs of 10 blocks: a new set every ten seconds.")
+@click.option(
+    "--sample",
+    type=click.IntRange(SAMPLE_UNITS_MIN, VALIDATORS_MAX),
+    metavar="K",
+    help="Each poll asks K units of stake.  [default: every validator]",
+)
 @click.option("--providers", is_flag=True, help="With a GPU provider beside each validator of a new devnet.")
 @click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
 @click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
@@ -62,6 +69,7 @@ def up(  # one for each option
     validators: int | None,
     seats: int | None,
     fast: bool,
+    sample: int | None,
     providers: bool,
     any_ports: bool,
     detach: bool,
@@ -69,7 +77,15 @@ def up(  # one for each option
     """Start a new devnet, or the one in the folder again."""
     is_new = not (folder / "devnet.json").exists()
     net = (
-        layout.create(folder, validators or 4, providers=providers, any_ports=any_ports, seats=seats, is_fast=fast)
+        layout.create(
+            folder,
+            validators or 4,
+            providers=providers,
+            any_ports=any_ports,
+            seats=seats,
+            is_fast=fast,
+            sample=sample,
+        )
         if is_new
         else layout.load(folder)
     )
@@ -77,6 +93,11 @@ def up(  # one for each option
     if validators not in {None, count}:
         raise DevnetError(
             f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first"
+        )
+    if sample not in {None, net.sample}:
+        said = "every validator" if net.sample is None else f"{net.sample} units of stake"
+        raise DevnetError(
+            f"the devnet in {folder} polls {said}: leave out --sample, or `ogpu-devnet down --purge` first"
         )
     missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
     click.echo(f"starting {missing} nodes in {net.folder}" if missing else f"all nodes in {net.folder} run already")

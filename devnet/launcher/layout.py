@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher.broker import broker_program
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import named_command
@@ -88,6 +89,7 @@ class Devnet:
     guests: tuple[Guest, ...] = ()
     broker_port: int | None = None  # of the MQTT broker, if there is one
     relay_port: int | None = None  # where everybody reaches it instead, if something stands before it
+    sample: int | None = None  # units of stake in each poll of its nodes; None: they poll everybody
 
     @property
     def chain_spec(self) -> Path:
@@ -129,6 +131,7 @@ class Devnet:
             words.append(f"--{member.name.lower()}")
         else:
             words += ["--name", member.name] + ["--validator"] * member.is_validator
+        words += [] if self.sample is None else ["--sample", str(self.sample)]
         for other in self.members:
             words += ["--bootnodes", other.address] if other != member else []
         return words
@@ -144,11 +147,13 @@ def create(
     numbers: Mapping[str, int] | None = None,
     seats: int | None = None,
     is_fast: bool = False,
+    sample: int | None = None,
 ) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
     With `any_ports` any free ports are used, else the well-known ones where they are free. Who is named in `apart` is
     no validator. Where there are fewer `seats` the first ones sit and the others wait; `is_fast` is for short epochs.
+    With `sample` each node polls that many units of stake.
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
@@ -161,10 +166,15 @@ def create(
         )
     if seats is not None and not 1 <= seats <= validators:
         raise DevnetError(f"{validators} validators have 1 to {validators} seats, not {seats}")
+    if sample is not None and not SAMPLE_UNITS_MIN <= sample <= (seats or validators):
+        raise DevnetError(
+            f"a sample of {seats or validators} seats has {SAMPLE_UNITS_MIN} to {seats or validators} units of stake, "
+            f"not {sample}: leave out --sample to poll everybody, or add validators with -n"
+        )
     names = validator_names(validators, apart)
     folder.mkdir(parents=True, exist_ok=True)
     broker_port = one_free_port() if providers and broker_program() is not None else None
-    net = Devnet(folder.resolve(), (), providers, broker_port=broker_port)
+    net = Devnet(folder.resolve(), (), providers, broker_port=broker_port, sample=sample)
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
@@ -233,6 +243,7 @@ def save(net: Devnet) -> None:
         "guests": [asdict(guest) for guest in net.guests],
         "broker_port": net.broker_port,
         "relay_port": net.relay_port,
+        "sample": net.sample,
     }
     (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -244,8 +255,8 @@ def load(folder: Path) -> Devnet:
         content = json.loads(path.read_text(encoding="utf-8"))
         has_providers = bool(content["has_providers"])
         guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in content["guests"])
-        ports = (content.get("broker_port"), content.get("relay_port"))
-        broker_port, relay_port = (None if port is None else int(port) for port in ports)
+        numbers = (content.get("broker_port"), content.get("relay_port"), content.get("sample"))
+        broker_port, relay_port, sample = (None if number is None else int(number) for number in numbers)
         members = tuple(NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in content["members"])
     except FileNotFoundError as error:
         raise DevnetError(
@@ -255,7 +266,7 @@ def load(folder: Path) -> Devnet:
         raise DevnetError(
             f"{path} is damaged ({error}): remove {folder} and run `{named_command(folder)} up`"
         ) from error
-    return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port)
+    return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port, sample)
 
 
 def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:

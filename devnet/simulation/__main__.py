@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from consensus.parameters import DEVNET, FULL_POLL_VALIDATORS_MAX
+from consensus.parameters import DEVNET, FULL_POLL_VALIDATORS_MAX, SAMPLE_UNITS_MIN
 from devnet.simulation.elections import SetChange
 from devnet.simulation.report import kind_of, summarise, summary_line
 from devnet.simulation.scenario import (
@@ -33,6 +33,8 @@ from devnet.simulation.scenario import (
 
 HANDOFFS_LEAST = 200
 """Of who joins by them alone: epochs that it was not there."""
+SAMPLED_ONE_IN = 3
+"""Seeds whose small networks poll a sample, of the least size; the others poll everybody."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +66,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--first", type=int, default=0, help="first seed")
     add("--validators", default="4,5,7", help="sizes of the network, comma-separated")
     add("--scenarios", default="", help="only these, comma-separated: n4-twins, or twins for every size")
-    add("--sample", type=int, default=0, metavar="K", help="poll K sampled units of stake instead of everybody")
+    add("--sample", type=int, metavar="K", help="poll K units of stake with each seed; 0: poll everybody")
     add("--changing", action="store_true", help="only scenarios in which sets change")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     add("--report", default="out/simulate.json", help="where the figures go")
@@ -79,20 +81,27 @@ def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
             continue
         if wanted and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted}:
             continue
-        if options.sample:
-            parameters = replace(scenario.parameters, sample_units=options.sample, force_sampling=True)
-            yield replace(scenario, name=f"{scenario.name}-k{options.sample}", parameters=parameters)
-        else:
-            yield scenario
+        yield scenario
 
 
 def deal(scenarios: Sequence[Scenario], options: argparse.Namespace, skip: int = 0) -> Iterator[tuple[Scenario, int]]:
     """Which scenario each seed runs: one after another, from another one on for each size, or every one."""
     for seed in range(options.first, options.first + options.seeds):
         if options.every:
-            yield from ((scenario, seed) for scenario in scenarios)
+            yield from ((sampled(scenario, seed, options.sample), seed) for scenario in scenarios)
         elif scenarios:
-            yield scenarios[(seed + skip) % len(scenarios)], seed
+            yield sampled(scenarios[(seed + skip) % len(scenarios)], seed, options.sample), seed
+
+
+def sampled(scenario: Scenario, seed: int, units: int | None) -> Scenario:
+    """The scenario with polls of so many units of stake; None: as the seed has it."""
+    if units is None:
+        is_sampled = seed % SAMPLED_ONE_IN == SAMPLED_ONE_IN - 1 and scenario.validators <= FULL_POLL_VALIDATORS_MAX
+        units = SAMPLE_UNITS_MIN if is_sampled else 0
+    if not units:
+        return scenario
+    parameters = replace(scenario.parameters, sample_units=units, force_sampling=True)
+    return replace(scenario, name=f"{scenario.name}-k{units}", parameters=parameters)
 
 
 def catalogue(size: int) -> Iterator[Scenario]:

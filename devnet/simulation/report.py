@@ -1,10 +1,13 @@
 """Figures of many runs: for people one line, for machines one JSON object."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from devnet.simulation.scenario import ScenarioOutcome
 
+SAMPLE = re.compile(r"-k\d+$")
+"""At the end of the name of a scenario that polls a sample."""
 FAILURES = {
     "conflicting_finals": "conflicting finals",
     "honest_accused": "honest node framed",
@@ -29,6 +32,7 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
         "accused_keys": sum(outcome.accused for outcome in outcomes),
+        "runs_with_samples": sum(SAMPLE.search(outcome.scenario) is not None for outcome in outcomes),
         "runs_with_set_changes": sum(outcome.set_changes > 0 for outcome in outcomes),
         "set_changes": sum(outcome.set_changes for outcome in outcomes),
         "runs_of_kind": dict(sorted(Counter(kind_of(outcome.scenario) for outcome in outcomes).items())),
@@ -44,8 +48,8 @@ def _has(outcome: ScenarioOutcome, said: str) -> bool:
 
 
 def kind_of(scenario: str) -> str:
-    """A scenario's name without the size of its network."""
-    return scenario.partition("-")[2] or scenario
+    """A scenario's name without the size of its network and of its polls."""
+    return SAMPLE.sub("", scenario.partition("-")[2] or scenario)
 
 
 def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
@@ -86,7 +90,7 @@ def summary_line(report: dict[str, object]) -> str:
     assert isinstance(failed, dict)
     return (
         f"simulate: {report['runs']} runs ({len(kinds)} kinds, "
-        f"{min(kinds.values())} to {max(kinds.values())} times each), "
+        f"{min(kinds.values())} to {max(kinds.values())} times each; {report['runs_with_samples']} poll a sample), "
         f"{report['simulated_hours']} simulated hours, "
         f"{len(failures)} failures: {failed['conflicting_finals']} runs with conflicting finals, "
         f"{failed['stalled'] + failed['late_and_stuck']} with stalls, "

@@ -42,12 +42,6 @@ class Monitoring:
 
 def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitoring:
     """Everything that watches the node; `metrics` are the figures that it fills."""
-
-    def stashes() -> dict[bytes, bytes]:
-        """Behind the peers that proved a key of the validators of now."""
-        epoch = view.chain.epochs(view.machine.gadget_round[0])
-        return {} if epoch is None else view.network.proofs.stashes(epoch.validators)
-
     figures = Figures(view.chain, view.machine, metrics, clock)
     return Monitoring(
         view=view,
@@ -55,5 +49,5 @@ def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitorin
         figures=figures,
         checks=CheckFigures(view.chain, metrics),
         status_line=StatusLine(view, clock),
-        polls=PollLog(stashes),
+        polls=PollLog(view.network.proofs.stashes),
     )

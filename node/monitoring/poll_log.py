@@ -7,10 +7,11 @@ polls.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from consensus.parameters import Condition
+from consensus.validators import ValidatorSet
 from consensus.wire import Chits, PullQuery
 from node.feed.messages import Value
 
@@ -18,6 +19,9 @@ POLLS_KEPT = 64
 
 ConditionsMet = tuple[tuple[Condition, int], ...]
 """Each condition of acceptance (`beta` polls in a row with `alpha` of the weight), and the polls that met it."""
+
+Electorate = Callable[[int], tuple[ValidatorSet, Mapping[bytes, int]]]
+"""The set that an open poll asks, and the votes by session key of those that it drew from it."""
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class _Poll:
     tip: bytes
     height: int
     started_ms: int
+    members: ValidatorSet
+    votes: Mapping[bytes, int]
     answers: dict[bytes, tuple[bytes, bytes, int] | None] = field(default_factory=dict)
     accepted_ms: int | None = None
     confidence: ConditionsMet = ()
@@ -35,16 +41,16 @@ class _Poll:
 class PollLog:
     """What was asked and answered lately."""
 
-    def __init__(self, stashes: Callable[[], dict[bytes, bytes]]) -> None:
-        """`stashes` says which validators the peers of now are."""
+    def __init__(self, stashes: Callable[[ValidatorSet], dict[bytes, bytes]]) -> None:
+        """`stashes` says which validators of a set the peers of now are."""
         self._stashes = stashes
         self._polls: OrderedDict[int, _Poll] = OrderedDict()
 
-    def on_query(self, peer: bytes, query: PullQuery, now_ms: int) -> None:
-        """This node asks a peer."""
+    def on_query(self, peer: bytes, query: PullQuery, now_ms: int, electorate: Electorate) -> None:
+        """This node asks a peer in a poll that is open."""
         poll = self._polls.get(query.request)
         if poll is None:
-            poll = self._polls[query.request] = _Poll(query.tip, query.height, now_ms)
+            poll = self._polls[query.request] = _Poll(query.tip, query.height, now_ms, *electorate(query.request))
             if len(self._polls) > POLLS_KEPT:
                 self._polls.popitem(last=False)
         poll.answers.setdefault(peer, None)
@@ -64,8 +70,16 @@ class PollLog:
 
     def show(self) -> list[Value]:
         """The polls, newest first, with the stashes behind the peers that were asked."""
-        stashes = self._stashes()
-        return [_shown(request, poll, stashes) for request, poll in reversed(self._polls.items())]
+        return [_shown(request, poll, self._stashes(poll.members)) for request, poll in reversed(self._polls.items())]
+
+
+def _drawn(poll: _Poll) -> list[Value]:
+    """The voters of a poll, the asker among them if it drew itself: stake in grains, and votes."""
+    return [
+        {"validator": member.stash, "stake": member.weight, "votes": poll.votes[member.session]}
+        for member in poll.members.members
+        if member.session in poll.votes
+    ]
 
 
 def _shown(request: int, poll: _Poll, stashes: dict[bytes, bytes]) -> Value:
@@ -83,6 +97,10 @@ def _shown(request: int, poll: _Poll, stashes: dict[bytes, bytes]) -> Value:
         "asked": len(poll.answers),
         "answered": sum(answer is not None for answer in poll.answers.values()),
         "agreed": agreeing,
+        "validators": len(poll.members.members),
+        "stake": poll.members.total,
+        "votes": sum(poll.votes.values()),
+        "drawn": _drawn(poll),
         "accepted_after_ms": poll.accepted_ms,
         "confidence": [
             {"alpha": condition.alpha, "beta": condition.beta, "polls": count} for condition, count in poll.confidence

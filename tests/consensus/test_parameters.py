@@ -19,7 +19,7 @@ BROKEN = [
     ("resend_ms", 3_000, "lost votes are repeated before the round gives up"),
     ("override_skips", 0, "own acceptance is respected at the first skip at least"),
     ("fetches_per_peer_max", 64, "one peer cannot fill the list of wanted blocks"),
-    ("sample_units", 0, "a sample has 1 to 256 units"),
+    ("sample_units", 2, "a sample has 3 to 256 units"),
     ("fetch_grace_ms", -1, "fetch_grace_ms is not negative"),
 ]
 

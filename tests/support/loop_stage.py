@@ -88,7 +88,7 @@ class Stage:
             clock=self.clock,
             duty=duty,
             metrics=Metrics("test", "test", "0", is_validator=True),
-            polls=PollLog(dict),
+            polls=PollLog(lambda _: {}),
             listeners=[self.heard],
         )
         state = duty.keys.sign_state(0) if duty else EMPTY

@@ -1,5 +1,6 @@
 """The bitwise instance tree: single steps, and a plain reference with one instance for each prefix."""
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -35,6 +36,28 @@ def test_sampled_thresholds_are_the_published_ones() -> None:
     assert SAMPLED_THRESHOLDS_20.preference == 13
     assert SAMPLED_THRESHOLDS_20.alpha_min == 15
     assert SAMPLED_THRESHOLDS_20.alpha_max == 20
+
+
+@pytest.mark.parametrize(
+    ("units", "conditions"),
+    [
+        (3, ((3, 7),)),
+        (4, ((3, 12), (4, 5))),
+        (5, ((4, 9), (5, 4))),
+        (7, ((6, 5), (7, 3))),
+        (100, ((75, 4), (100, 2))),
+    ],
+)
+def test_a_small_sample_needs_more_polls_in_a_row(units: int, conditions: tuple[tuple[int, int], ...]) -> None:
+    assert sampled_thresholds(units) == (units // 2 + 1, conditions)
+
+
+@pytest.mark.parametrize("units", [3, 4, 5, 10, 19, 21, 64])
+def test_a_sample_of_a_split_network_decides_nothing_by_chance(units: int) -> None:
+    """Each unit is of either half alike: summed over the outcomes of a poll, one by one."""
+    for alpha, beta in sampled_thresholds(units).conditions:
+        passing = [math.comb(units, votes) / 2**units for votes in range(alpha, units + 1)]
+        assert sum(passing) ** beta <= 2**-20
 
 
 @pytest.mark.parametrize(

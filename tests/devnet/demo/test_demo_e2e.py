@@ -27,6 +27,8 @@ def test_the_demo_holds_every_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert unit["completion_hash"] == "0x" + blake2_256(unit["completion"].encode()).hex()
         assert unit["attestation_block"] <= unit["block"]
     assert {slash["provider"] for slash in report["slashes"]} == {"Eve"}
-    assert report["poll"]["answered"] in {3, 4}, "the others of four who sit, or all, where the asker has lost its seat"
+    assert report["poll"]["votes"] == demo.SAMPLE
+    assert len(report["poll"]["drawn"]) < report["poll"]["validators"] == demo.SEATS
+    assert 1 <= report["poll"]["answered"] == report["poll"]["asked"] <= demo.SAMPLE
     assert report["election"]["candidate"] in report["election"]["sitting"]
     assert report["container"].get("provider") == "Charlie" or report["container"]["left_out"]

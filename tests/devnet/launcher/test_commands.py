@@ -25,6 +25,16 @@ def run(net: Devnet, *words: str) -> Any:
     return CliRunner().invoke(ogpu_devnet, ["--folder", str(net.folder), *words])
 
 
+def test_a_devnet_keeps_its_sample(net: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: [])
+    monkeypatch.setattr(commands, "_show", lambda _: None)
+    assert isinstance(run(net, "up", "--detach", "--sample", "3").exception, DevnetError)
+    new = ["--folder", str(tmp_path / "new"), "up", "--any-ports", "--detach"]
+    results = [CliRunner().invoke(ogpu_devnet, [*new, *more]) for more in (["--sample", "3"], [], ["--sample", "4"])]
+    assert [type(result.exception) for result in results] == [type(None), type(None), DevnetError]
+    assert layout.load(tmp_path / "new").sample == 3
+
+
 @pytest.mark.parametrize(("name", "label"), [("bob", "Bob"), ("Alice", "Alice"), ("bob/Provider", "Bob/provider")])
 def test_a_node_and_the_provider_beside_it_have_names(net: Devnet, name: str, label: str) -> None:
     assert lifecycle.process_named(net, name).label == label

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Of a devnet of four, which is up."""
-    devnet(tmp_path, "up", "-n", "4", "--any-ports", "--detach")
+    """Of a devnet of four that polls three units of stake, which is up."""
+    devnet(tmp_path, "up", "-n", "4", "--sample", "3", "--any-ports", "--detach")
     yield tmp_path
     network.down(layout.load(tmp_path))
 
@@ -49,6 +49,24 @@ def state_roots(net: Devnet, height: int) -> set[str]:
     return asyncio.run(ask())
 
 
+def polls(net: Devnet, name: str) -> list[dict[str, Any]]:
+    async def ask() -> list[dict[str, Any]]:
+        async with await RpcConnection.open(net.member(name).rpc_url) as rpc:
+            found: list[dict[str, Any]] = await rpc.call("ogpu_inspect", "polls")
+            return found
+
+    return asyncio.run(ask())
+
+
+def assert_sampled(net: Devnet, name: str) -> None:
+    """Polls of three votes of four validators: some asked fewer than the three others, and some led to acceptance."""
+    shown = polls(net, name)
+    assert {(poll["votes"], poll["validators"]) for poll in shown} == {(3, 4)}
+    assert all(sum(drawn["votes"] for drawn in poll["drawn"]) == 3 for poll in shown)
+    assert min(poll["asked"] for poll in shown) < 3
+    assert any(poll["accepted_after_ms"] is not None for poll in shown)
+
+
 def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: Path) -> None:
     before = statuses(folder)
     assert [status["peers"] for status in before.values()] == [3] * 4
@@ -72,6 +90,8 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
     assert after["Bob"]["restarts"] == 2
     assert not after["Late"]["is_validator"]
     assert len(state_roots(net, goal)) == 1
+    assert_sampled(net, "Alice")
+    assert_sampled(net, "Bob")
     height, different = asyncio.run(blocks_of_all(net))
     assert (height >= goal, different) == (True, [])
     assert devnet(folder, "down").strip() == "ended"

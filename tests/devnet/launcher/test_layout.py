@@ -54,6 +54,36 @@ def test_each_node_is_told_of_all_others_and_listens_on_loopback(tmp_path: Path)
     assert "--bob" in words
 
 
+def samples(words: list[str]) -> list[str]:
+    return [word for before, word in pairwise(words) if before == "--sample"]
+
+
+def test_each_node_polls_the_devnets_sample_whenever_it_is_started(tmp_path: Path) -> None:
+    made = layout.create(tmp_path / "net", 4, any_ports=True, sample=3)
+    made, _ = layout.add_full_node(made, "Late", any_ports=True)
+    loaded = layout.load(tmp_path / "net")
+    assert loaded == made
+    assert [samples(loaded.node_command(member)) for member in loaded.members] == [["3"]] * 5
+    everybody = layout.create(tmp_path / "other", 4, any_ports=True)
+    assert samples(everybody.node_command(everybody.members[0])) == []
+
+
+@pytest.mark.parametrize(("validators", "seats", "sample"), [(4, None, 2), (4, None, 5), (5, 4, 5), (2, None, 3)])
+def test_a_sample_is_no_greater_than_the_set(tmp_path: Path, validators: int, seats: int | None, sample: int) -> None:
+    with pytest.raises(DevnetError, match="--sample"):
+        layout.create(tmp_path / "net", validators, any_ports=True, seats=seats, sample=sample)
+    assert not (tmp_path / "net").exists()
+
+
+def test_a_devnet_from_before_samples_is_loaded(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 1, any_ports=True)
+    path = tmp_path / "net" / "devnet.json"
+    content = json.loads(path.read_text())
+    del content["sample"]
+    path.write_text(json.dumps(content))
+    assert layout.load(tmp_path / "net") == net
+
+
 def test_who_is_to_be_something_else_is_no_validator_and_has_money_all_the_same(tmp_path: Path) -> None:
     net = layout.create(tmp_path / "net", 5, providers=True, any_ports=True, apart=("Eve", "Ferdie"))
     assert [member.name for member in net.members] == ["Alice", "Bob", "Charlie", "Dave", "Node7"]

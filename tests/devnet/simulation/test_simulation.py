@@ -18,13 +18,14 @@ from consensus.finality.gadget import Gadget
 from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
 from devnet.simulation import scenario as scenarios
-from devnet.simulation.__main__ import catalogue, deal, main, parse
+from devnet.simulation.__main__ import catalogue, deal, main, parse, sampled
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.report import kind_of, summarise
 from devnet.simulation.scenario import Scenario, run
 from runtime.blocks.votes import BallotKind
 
 SEEDS_UNTIL_CAUGHT = 15
+SAMPLED = {"n5-calm", "n5-honest", "n5-equivocators", "n5-weights", "n5-honest-sets"}
 
 
 def short(scenario: Scenario) -> Scenario:
@@ -52,6 +53,30 @@ def test_sampling_can_be_forced_on_a_small_network() -> None:
     outcome = run(Scenario("sampled", 4, storm_s=0, quiet_s=20, parameters=parameters), seed=4)
     assert outcome.failures == ()
     assert outcome.accept_ms
+
+
+@pytest.mark.parametrize(
+    "scenario", [each for each in catalogue(5) if each.name in SAMPLED], ids=lambda each: each.name
+)
+def test_five_validators_that_poll_three_units_agree(scenario: Scenario) -> None:
+    outcome = run(short(sampled(scenario, 1, 3)), seed=1)
+    assert outcome.failures == ()
+    assert outcome.accept_ms
+
+
+def test_a_third_of_the_seeds_samples_and_no_scenario_is_left_out() -> None:
+    options, scenarios = parse(["--seeds", "300"]), list(catalogue(4))
+    dealt = list(deal(scenarios, options))
+    chosen = [scenario.name for scenario, _ in dealt if scenario.parameters.force_sampling]
+    assert len(chosen) == 100
+    assert {kind_of(name) for name in chosen} == {kind_of(scenario.name) for scenario in scenarios}
+    assert all(sampled(scenario, seed, None) == scenario for seed in range(9) for scenario in catalogue(26))
+
+
+@pytest.mark.parametrize(("words", "sizes"), [(["--sample", "0"], {0}), (["--sample", "4"], {4}), ([], {0, 3})])
+def test_the_command_line_may_choose_the_sample(words: list[str], sizes: set[int]) -> None:
+    dealt = deal(list(catalogue(5)), parse(["--seeds", "6", *words]))
+    assert {each.parameters.force_sampling and each.parameters.sample_units for each, _ in dealt} == sizes
 
 
 def test_two_of_seven_silent_stop_snowflake_but_not_finality() -> None:
@@ -175,7 +200,8 @@ def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     report = tmp_path / "simulate.json"
     arguments = ["--seeds", "1", "--validators", "4", "--scenarios", "calm", "--jobs", "1", "--report", str(report)]
     assert main(arguments) == 0
-    assert "1 runs" in capsys.readouterr().out
+    assert "1 runs" in (said := capsys.readouterr().out)
+    assert "0 poll a sample" in said
     figures = json.loads(report.read_text())
     assert figures["failures"] == []
     assert figures["runs_of_kind"] == {"calm": 1}
@@ -203,9 +229,9 @@ def test_every_kind_of_scenario_has_its_turn(seeds: int) -> None:
     options = parse(["--seeds", str(seeds)])
     kinds: Counter[str] = Counter()
     for place, size in enumerate((4, 5, 7)):
-        turns = Counter(scenario.name for scenario, _ in deal(list(catalogue(size)), options, place * seeds))
+        turns = Counter(kind_of(scenario.name) for scenario, _ in deal(list(catalogue(size)), options, place * seeds))
         assert max(turns.values()) - (min(turns.values()) if len(turns) == len(list(catalogue(size))) else 0) <= 1
-        kinds.update(kind_of(name) for name in turns)
+        kinds.update(turns.keys())
     assert kinds.keys() == {kind_of(scenario.name) for scenario in catalogue(4)}
 
 
