@@ -85,6 +85,11 @@ class PastStates:
         self._heights[parent_id] = height
         self._drop(height - KEPT)
 
+    def undone(self, height: int) -> Changes | None:
+        """What undoes the block at `height`: of each key that it wrote the value before."""
+        undo = self._undos.get(height)
+        return None if undo is None else undo.changes
+
     def reader(self, block_id: bytes) -> PastState | None:
         """The state after a block, or None if it is not kept."""
         height = self._heights.get(block_id)

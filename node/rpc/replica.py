@@ -11,7 +11,7 @@ Fed with the node's frames, in order, by `apply`. What always holds:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
@@ -123,6 +123,13 @@ class Replica:
         if reader is None:
             raise UnknownBlockError
         return reader
+
+    def written(self, block: BlockRecord) -> Collection[bytes]:
+        """The keys that a block wrote, whatever their values; none where its state is not kept."""
+        changes = self._unsettled.written(block.id)
+        if changes is None and self._final_ids.get(block.header.number) == block.id:
+            changes = self._past.undone(block.header.number)
+        return changes or ()
 
     def id_at(self, height: int) -> bytes | None:
         """The id at `height` on the best branch, as far as blocks are kept here."""

@@ -28,6 +28,11 @@ class UnsettledStates:
         """The state after a block."""
         return self._readers.get(block_id)
 
+    def written(self, block_id: bytes) -> Changes | None:
+        """What a block changed, equal values included; None of one that is not here."""
+        block = self._blocks.get(block_id)
+        return None if block is None else block[1]
+
     def add(self, block_id: bytes, parent_id: bytes, changes: Changes) -> None:
         """A block whose parent is the final one unless it is known here."""
         self._blocks[block_id] = (parent_id, changes)

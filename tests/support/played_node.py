@@ -84,16 +84,14 @@ class PlayedNode:
 
     def author(self, *, finalise: bool = True, tell: bool = True) -> bytes:
         """A block of everything in the pool; its id. Without `tell` no status names it yet."""
-        before = self.chain.state
         taken, self.pool = self.pool, []
         block = self.chain.author(*taken)
         new_id = block_id(block.header)
-        keys = sorted({*before.values, *self.chain.state.values})
-        changed = [[k, self.chain.state.get(k)] for k in keys if before.get(k) != self.chain.state.get(k)]
+        written = [[key, value] for key, value in sorted(self.chain.changes.items())]
         self.blocks[new_id] = block
         self.ids.append(new_id)
         self.tries[new_id] = self.chain.trie
-        self._send(feed.ImportedBlock(new_id, HEADER.encode(block.header), list(block.extrinsics), changed))
+        self._send(feed.ImportedBlock(new_id, HEADER.encode(block.header), list(block.extrinsics), written))
         for raw in taken:
             self._send(feed.ExtrinsicStatus(blake2_256(raw), "in_block", new_id))
         if finalise:

@@ -23,7 +23,7 @@ from runtime.pallets.system import EventRecord, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.pallets.utility import Utility
-from runtime.state.overlay import Memory
+from runtime.state.overlay import Changes, Memory
 from runtime.state.trie import Trie
 
 VERSION = with_apis(RuntimeVersion("small", "test", 1, 1, 1, (), 1, 2), STANDARD_APIS)
@@ -68,7 +68,9 @@ APIS = Apis(RUNTIME, STANDARD_APIS)
 
 
 class SmallChain:
-    """Grows by `author`; `state` and `trie` are those after the head."""
+    """Grows by `author`; `state` and `trie` are those after the head, `changes` what the head wrote."""
+
+    changes: Changes = {}  # noqa: RUF012  # never changed, replaced by each block
 
     def __init__(self, runtime: Runtime = RUNTIME, config: dict[str, Any] | None = None) -> None:
         balances = [["0x" + person.account.hex(), ENDOWMENT] for person in (*PEOPLE, AUTHOR)]
@@ -131,6 +133,7 @@ class SmallChain:
         block = Block(sealed(built.header), built.extrinsics)
         executed = execute_block(self.runtime, self.state, self.trie, block, verifier)
         assert executed.changes == built.executed.changes
+        self.changes = executed.changes
         self.state = self.state.updated(executed.changes)
         self.trie = executed.trie
         self.head = block.header

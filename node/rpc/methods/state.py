@@ -152,7 +152,7 @@ class State:
 
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
     async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[LongItem]:
-        """Values under `keys`: all of them now, then those that the best block changed."""
+        """Values under `keys`: all of them now, then those that each best block wrote, equal ones included."""
         return WatchedValues(self.blocks, _bounded(keys)).items()
 
     async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:

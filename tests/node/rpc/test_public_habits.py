@@ -131,6 +131,22 @@ def test_best_heads_come_before_final_ones_and_none_is_left_out(tmp_path: Path) 
     run(tmp_path, body)
 
 
+def test_equal_events_are_told_of_each_block(tmp_path: Path) -> None:
+    """Twelve equal payments, one a block, were one notice to clients that follow the events."""
+
+    async def body(node: PlayedNode, rpc: RpcConnection, _client: ChainClient) -> None:
+        key = "0x" + node.chain.runtime.item(System.event_records).key().hex()
+        node.author()
+        changes = await rpc.subscribe("state_subscribeStorage", [key], unsubscribe="state_unsubscribeStorage")
+        first = await anext(changes)
+        ids = ["0x" + node.author(finalise=number % 2 == 0).hex() for number in range(4)]
+        told = [await anext(changes) for _ in ids]
+        assert [change["block"] for change in told] == ids
+        assert [change["changes"] for change in told] == [[[key, first["changes"][0][1]]]] * 4
+
+    run(tmp_path, body)
+
+
 def test_heights_are_found_whoever_keeps_them(tmp_path: Path) -> None:
     async def body(node: PlayedNode, rpc: RpcConnection, _client: ChainClient) -> None:
         ids = ["0x" + node.chain.genesis_hash.hex()]

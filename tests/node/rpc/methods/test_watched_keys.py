@@ -5,16 +5,21 @@ import gc
 import itertools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from node.rpc.methods.watched_values import READ_AT_ONCE, WatchedValues
+from node.feed import messages as feed
+from node.rpc.block_reads import BlockReads
+from node.rpc.methods.watched_values import READ_AT_ONCE, TOLD_BLOCKS, WatchedValues
+from node.rpc.replica import BlockRecord, Replica
 from node.rpc.subscriptions.feeder import PIECE_BYTES
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, kept_bytes
 from played_node import served
+from runtime.blocks.block import HEADER, Header, block_id
 from runtime.state.overlay import Memory
 from runtime.state.trie_node import MAX_KEY_BYTES
 
@@ -77,13 +82,26 @@ class CountingReads(Memory):
 
 
 class Blocks:
-    """One state under every block id: all of the blocks that is asked."""
+    """One state under every block id: all of the blocks that is asked, and `written` by each."""
 
     def __init__(self, values: dict[bytes, bytes]) -> None:
         self.state = CountingReads(values)
+        self.replica = self
+        self.writes: set[bytes] = set()
 
     async def reader(self, _block: bytes) -> CountingReads:
         return self.state
+
+    def written(self, _block: BlockRecord) -> set[bytes]:
+        return self.writes
+
+
+def block_at(number: int, parent: bytes = bytes(32)) -> BlockRecord:
+    header = Header(parent, number, bytes(32), bytes(32), ())
+    return BlockRecord(block_id(header), header, ())
+
+
+NUMBERS = itertools.count(1)
 
 
 KEYS = [number.to_bytes(4, "big") for number in range(1_000)]
@@ -94,8 +112,8 @@ def watched(keys: list[bytes], values: dict[bytes, bytes]) -> tuple[WatchedValue
     return WatchedValues(blocks, keys), blocks.state  # type: ignore[arg-type]  # all that is asked of it
 
 
-async def told(watch: WatchedValues) -> Any:
-    text = "".join([piece async for piece in watch.pieces(b"\1")])
+async def told(watch: WatchedValues, block: BlockRecord | None = None) -> Any:
+    text = "".join([piece async for piece in watch.pieces(block or block_at(next(NUMBERS)))])
     return json.loads(text)["changes"] if text else None
 
 
@@ -118,7 +136,7 @@ def test_long_values_are_written_in_pieces() -> None:
     async def scenario() -> None:
         value = bytes(10_000)
         watch, _ = watched(KEYS, dict.fromkeys(KEYS, value))
-        pieces = [piece async for piece in watch.pieces(b"\1")]
+        pieces = [piece async for piece in watch.pieces(block_at(1))]
         assert sum(map(len, pieces)) > 20_000_000
         assert max(map(len, pieces)) < PIECE_BYTES + 2 * len(value) + 100
 
@@ -137,6 +155,73 @@ def test_all_values_are_told_first_and_then_those_that_changed() -> None:
         assert await told(watch) is None
         empty, _ = watched([], {})
         assert await told(empty) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_key_that_was_written_is_told_though_its_value_is_equal() -> None:
+    async def scenario() -> None:
+        watch, _ = watched(KEYS[:3], {KEYS[0]: b"a", KEYS[1]: b"b"})
+        blocks: Any = watch._blocks
+        names = ["0x" + key.hex() for key in KEYS]
+        first, second = block_at(1_000_001), block_at(1_000_002)
+        assert len(await told(watch, first)) == 3
+        blocks.writes = {KEYS[1], KEYS[2], KEYS[7]}
+        assert await told(watch, second) == [[names[1], "0x62"], [names[2], None]]
+        assert await told(watch, first) is None, "the chain goes back to a block that was told"
+        assert await told(watch, second) is None
+        blocks.state.values[KEYS[0]] = b"c"
+        assert await told(watch, first) == [[names[0], "0x63"]]
+        for number in range(TOLD_BLOCKS):
+            await told(watch, block_at(1_000_003 + number))
+        assert len(watch._told_blocks) == TOLD_BLOCKS
+
+    asyncio.run(scenario())
+
+
+def imported(block: BlockRecord, changes: dict[bytes, bytes | None]) -> feed.ImportedBlock:
+    pairs: list[list[bytes | None]] = [[key, value] for key, value in changes.items()]
+    return feed.ImportedBlock(block.id, HEADER.encode(block.header), [], pairs)
+
+
+def status(best: BlockRecord, final: BlockRecord) -> feed.NodeStatus:
+    return feed.NodeStatus(best.id, best.header.number, final.id, final.header.number, 0, False, 0, 0, 0)
+
+
+def test_the_blocks_of_a_fork_are_told_once_each() -> None:
+    """A1 is best, then B2 above B1, then A1 again, then A2: with equal values all along but under one key."""
+    zero = block_at(0)
+    a1, b1 = (
+        block_at(1, zero.id),
+        BlockRecord(b"b" * 32, replace(block_at(1, zero.id).header, state_root=b"b" * 32), ()),
+    )
+    b1 = replace(b1, id=block_id(b1.header))
+    a2, b2 = block_at(2, a1.id), block_at(2, b1.id)
+
+    async def scenario() -> None:
+        replica = Replica()
+        events, other, pairs = b"events", b"other", [[b"events", b"paid"], [b"other", b"0"]]
+        replica.apply(feed.Snapshot(HEADER.encode(zero.header), pairs, True))
+        replica.apply(status(zero, zero))
+        items = WatchedValues(BlockReads(replica, None), [events, other]).items()  # type: ignore[arg-type]  # not asked
+
+        async def next_told() -> Any:
+            text = "".join([piece async for piece in (await anext(items)).pieces()])
+            return text and {
+                bytes.fromhex(key[2:]): bytes.fromhex(value[2:]) for key, value in json.loads(text)["changes"]
+            }
+
+        assert await next_told() == dict(pairs)
+        for block, own in ((a1, b"a"), (b1, b"b"), (b2, b"b"), (a2, b"a")):
+            replica.apply(imported(block, {events: b"paid", **({other: own} if block in {a1, b1} else {})}))
+        replica.apply(status(a1, zero))
+        assert await next_told() == {events: b"paid", other: b"a"}
+        replica.apply(status(b2, zero))
+        assert [await next_told(), await next_told()] == [{events: b"paid", other: b"b"}, {events: b"paid"}]
+        replica.apply(status(a1, zero))
+        assert await next_told() == {other: b"a"}, "not its events, which were told"
+        replica.apply(status(a2, a2))
+        assert await next_told() == {events: b"paid"}, "what a block wrote is known when it is final"
 
     asyncio.run(scenario())
 
