@@ -9,6 +9,7 @@ from runtime.blocks.block import HEADER, Header
 from runtime.blocks.digest import DIGEST_ITEM
 from runtime.state.overlay import StateReader
 
+UNKNOWN_TO_CALL = "Api called for an unknown Block"
 OLD_IDS_MAX = 65_536  # heights below those that the replica keeps, asked for lately
 
 
@@ -45,14 +46,19 @@ class BlockReads:
             return self.replica.reader(block_id)
         except UnknownBlockError:
             pass
-        known = await self.header(block_id) is not None
-        text = "State already discarded for" if known else "Header was not found in the database:"
-        raise JsonRpcError(CLIENT_ERROR, f"Client error: {failure}: {text} {to_hex(block_id)}")
+        await self.require_known(block_id, failure)
+        raise JsonRpcError(CLIENT_ERROR, f"Client error: {failure}: State already discarded for {to_hex(block_id)}")
+
+    async def require_known(self, block_id: bytes, failure: str = UNKNOWN_TO_CALL) -> None:
+        """Refuse a block that the node does not have, whether or not its state is kept."""
+        if await self.header(block_id) is None:
+            text = f"Client error: {failure}: Header was not found in the database: {to_hex(block_id)}"
+            raise JsonRpcError(CLIENT_ERROR, text)
 
     async def state_for_call(self, at: bytes | None) -> tuple[StateReader, bytes]:
         """The state after block `at`, or after the best block, and that block's id, for what executes there."""
         block_id = self.best.id if at is None else at
-        return await self.reader(block_id, "Api called for an unknown Block"), block_id
+        return await self.reader(block_id, UNKNOWN_TO_CALL), block_id
 
     async def find(self, block_id: bytes | None) -> BlockRecord | None:
         """A block with its extrinsics: the best one, or any that the node has."""

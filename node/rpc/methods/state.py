@@ -137,8 +137,9 @@ class State:
 
     @method("state_getRuntimeVersion", "chain_getRuntimeVersion")
     async def runtime_version(self, at: HashParameter | None) -> Json:
-        """Which rules are in force."""
-        await self.blocks.state_for_call(at)
+        """The rules in force at a block that the node has: the same for all of them, also where the state is gone."""
+        if at is not None:
+            await self.blocks.require_known(at)
         return self.runtime.version_json
 
     @subscription(

@@ -76,7 +76,6 @@ def test_a_transaction_whose_life_begins_at_the_queried_block_is_valid(tmp_path:
         ("state_getKeysPaged", ["0x", 1, None], "UnknownBlock"),
         ("state_queryStorageAt", [["0x00"]], "UnknownBlock"),
         ("state_getMetadata", [], "Api called for an unknown Block"),
-        ("state_getRuntimeVersion", [], "Api called for an unknown Block"),
         ("state_call", ["Core_version", "0x"], "Api called for an unknown Block"),
         ("payment_queryInfo", ["0x00"], "Api called for an unknown Block"),
     ],
@@ -95,6 +94,24 @@ def test_a_state_that_is_gone_is_told_from_one_that_never_was(
             with pytest.raises(RpcError) as refused:
                 await rpc.call(function, *params, at)
             assert (refused.value.code, refused.value.message) == (4003, text)
+
+    run(tmp_path, body)
+
+
+def test_the_version_of_an_old_block_is_known_though_its_state_is_gone(tmp_path: Path) -> None:
+    """polkadot.js asks for it before it decodes a block: without an answer it reads no old block."""
+
+    async def body(node: PlayedNode, rpc: RpcConnection, _client: ChainClient) -> None:
+        old = Header(bytes(32), 1, bytes(32), bytes(32), ())
+        node.known[block_id(old)] = [HEADER.encode(old), []]
+        at = "0x" + block_id(old).hex()
+        for name in ("state_getRuntimeVersion", "chain_getRuntimeVersion"):
+            assert await rpc.call(name, at) == await rpc.call(name)
+            with pytest.raises(RpcError) as refused:
+                await rpc.call(name, UNKNOWN)
+            assert refused.value.code == 4003
+            assert UNKNOWN in refused.value.message
+        assert (await rpc.call("chain_getBlock", at))["block"]["header"]["number"] == "0x1"
 
     run(tmp_path, body)
 
