@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Self
 
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import racer_of
@@ -52,6 +53,7 @@ from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.starting import NUMPY
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseBook, PauseCause
 from gpu_tasks.provider.programs.house import ProgramEngine, ProgramHouse
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.tasks.bidding import BidDuty
@@ -69,6 +71,7 @@ from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 
 ENDINGS_EVERY_BLOCKS = 4
+DRAINING = "nothing new is taken: `ogpu-provider drain`"
 TASKS_FOLDER = "tasks"
 ROLL_CALLS_FOLDER = "roll-calls"
 
@@ -122,6 +125,7 @@ class Daemon:
             blobs=blobs,
             telemetry=telemetry,
             earnings=EarningsBook(settings.base_path / EARNINGS_FILE),
+            pauses=PauseBook(settings.base_path),
             watch=settings.watch,
         )
         self.settings = settings
@@ -295,32 +299,43 @@ class Daemon:
             self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
 
     async def settle_devices(self, *, resume: bool) -> bool:
-        """Serve what stands here, pause what does not; and with `resume` offer paused devices again.
+        """Serve what stands here, pause what does not; and with `resume` resume what a daemon paused itself.
 
-        A race missed while the daemon was away paused them; those that miss one while it runs are `resuming`'s. True
-        once it is known which devices stand here: a call that the node does not take keeps nobody from working.
+        Devices that the chain paused are `resuming`'s. True once it is known which devices stand here: a call that the
+        node does not take keeps nobody from working.
         """
-        tell = self.parts.telemetry.tell
         is_known = False
         try:
             standing = await self._look()
             is_known = True
             self.parts.workshop.serve(standing.served)
             for status in await self.parts.chain.own_devices():
-                if status.id in standing.unserved:
-                    tell("not_served", device=status.id, problem=standing.unserved[status.id])
-                if self._drains and status.id in standing.served and not status.device.is_paused:
-                    await self.parts.chain.submit(Devices.pause(device=status.id))
-                    tell("paused", device=status.id, why="nothing new is taken: `ogpu-provider drain`")
-                elif status.id in standing.unserved and not status.device.is_paused:
-                    await self.parts.chain.submit(Devices.pause(device=status.id))
-                    tell("paused", device=status.id, why=standing.unserved[status.id])
-                elif status.id in standing.served and status.device.is_paused and resume and not self._drains:
-                    await self.parts.chain.submit(Devices.resume(device=status.id))
-                    tell("resumed", device=status.id)
+                await self._settle_device(status, standing, resume=resume)
         except ChainError as error:
-            tell("not_settled", problem=str(error))
+            self.parts.telemetry.tell("not_settled", problem=str(error))
         return is_known
+
+    async def _settle_device(self, status: DeviceStatus, standing: DeviceStanding, *, resume: bool) -> None:
+        """Pause or resume one device, as far as this daemon may."""
+        device, is_paused, tell = status.id, status.device.is_paused, self.parts.telemetry.tell
+        why_unserved = standing.unserved.get(device)
+        if why_unserved is not None:
+            tell("not_served", device=device, problem=why_unserved)
+        if not is_paused and (self._drains or why_unserved is not None):
+            why = DRAINING if why_unserved is None else why_unserved
+            cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
+            self.parts.pauses.note(device, cause=cause, why=why)
+            await self.parts.chain.submit(Devices.pause(device=device))
+            tell("paused", device=device, why=why)
+            return
+        note = self.parts.pauses.read().get(device)
+        if why_unserved is not None or self._drains or note is None or note.cause not in OWN_CAUSES:
+            return
+        if not is_paused:
+            self.parts.pauses.note(device, cause=None, why="")
+        elif resume:
+            await self.parts.chain.submit(Devices.resume(device=device))
+            tell("resumed", device=device)
 
     def _names_new_device(self, view: View) -> bool:
         """Whether a race is on a device that was registered after the last look."""
@@ -374,8 +389,6 @@ class Daemon:
             self.racing.end(race)
         for device in ended.paid:
             self.resumer.did_well(device)
-        for device in ended.refuted:
-            self.resumer.was_refuted(device)
         for case in ended.cases:
             self.judging.end(case)
             self.judging_tasks.end(case)

@@ -22,6 +22,7 @@ from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN
 from gpu_tasks.provider.duties.kept_rows import KeptRows
 from gpu_tasks.provider.execution.chain_worker import ChainRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook
+from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 
 FILE_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.link")
@@ -52,7 +53,15 @@ def book(folder: Path) -> Iterable[Callable[[], None]]:
     yield lambda: kept.forget(ONE.reference)
 
 
-DEEDS = {"rows": rows, "book": book}
+def pauses(folder: Path) -> Iterable[Callable[[], None]]:
+    """A device misses, another one is refuted, and the first is resumed."""
+    kept = PauseBook(folder)
+    yield lambda: kept.note(b"d" * 32, cause=PauseCause.MISSED, is_paused=True) and None
+    yield lambda: kept.note(b"e" * 32, cause=PauseCause.REFUTED, is_paused=True) and None
+    yield lambda: kept.note(b"d" * 32, cause=None, is_paused=False) and None
+
+
+DEEDS = {"rows": rows, "book": book, "pauses": pauses}
 
 
 def _cut_at(place: int, folder: Path) -> None:

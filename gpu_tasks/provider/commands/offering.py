@@ -14,13 +14,19 @@ from gpu_tasks.provider.commands.joining import check_service
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, own_devices
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
+from gpu_tasks.provider.commands.pauses import resuming_risk
+from gpu_tasks.provider.duties.resuming import BY_OPERATOR
+from gpu_tasks.provider.journal.journal import JournalError
+from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
 from gpu_tasks.provider.registering import Planned
 from runtime.frame.call import Call
 from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option
+from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
 from wallet.output import Grains
+from wallet.session import explained
 
+NOTHING_CHANGES = {"changed": False, "calls": "none was missing"}
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
 
@@ -92,24 +98,60 @@ def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> N
 @click.pass_obj
 def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
     """Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on."""
+    named: list[DeviceStatus] = []
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:
-        return [Devices.pause(device=status.id) for status in _named(device, own) if not status.device.is_paused]
+        named.extend(_named(device, own))
+        return [Devices.pause(device=status.id) for status in named if not status.device.is_paused]
 
     _change(options, chosen, dry_run=dry_run)
+    if not dry_run:  # one that the chain paused is not resumed by the daemon either
+        _note(options, named, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
 
 
 @click.command()
 @click.argument("device", required=False)
 @dry_run_option
+@yes_option
 @click.pass_obj
-def resume(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
-    """Take work again with a paused device (0x.., or the beginning of it), or with all."""
+def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
+    """Take work again with a paused device (0x.., or the beginning of it), or with all.
 
-    def chosen(own: list[DeviceStatus]) -> list[Call]:
-        return [Devices.resume(device=status.id) for status in _named(device, own) if status.device.is_paused]
+    Of a device whose result was refuted it says what that means, and asks.
+    """
+    session, resumed = options.session, list[DeviceStatus]()
 
-    _change(options, chosen, dry_run=dry_run)
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        own = await own_devices(client, key)
+        resumed.extend(status for status in _named(device, own) if status.device.is_paused)
+        if not resumed:
+            session.output.facts(NOTHING_CHANGES)
+        notes = PauseBook(options.base_path).read()
+        return [_resuming(status, resuming_risk(status, notes.get(status.id))) for status in resumed]
+
+    make(session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
+    if not dry_run:
+        _note(options, resumed, is_paused=False, cause=None, why="", resumes_at=None)
+
+
+def _resuming(status: DeviceStatus, risk: str) -> Planned:
+    call = Devices.resume(device=status.id)
+    facts = {f"risk_of_0x{status.id.hex()[:8]}": risk} if risk else {}
+    return Planned(call, facts=facts, alters=bool(risk))
+
+
+def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
+    """Have the daemon of this base path know what the operator did."""
+
+    def note_all() -> None:
+        book = PauseBook(options.base_path)
+        for status in changed:
+            try:
+                book.note(status.id, bond=status.device.bond, **fields)
+            except (JournalError, OSError) as error:
+                raise ProviderError(f"{error}: the chain has the change, but a daemon may undo it") from None
+
+    explained(note_all)
 
 
 def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:
@@ -123,7 +165,7 @@ def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool) -> None:
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         calls = chosen(await own_devices(client, key))
         if not calls:
-            session.output.facts({"changed": False, "calls": "none was missing"})
+            session.output.facts(NOTHING_CHANGES)
         return only(*calls)
 
     make(session, lambda: options.key, plan, dry_run=dry_run)

@@ -1,23 +1,20 @@
-"""Why a device is paused, and until when: the chain says only that it is, the daemon of this machine wrote down why.
-
-What it told last of a device is in its `telemetry.jsonl`. Always: only for a device that the chain says is paused now.
-"""
+"""Why a device is paused, and until when: the chain only says that it is, the daemon of this base path noted why."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-TELLING = ("not_served", "paused", "missed", "not_resumed", "resumed")
-BY_NOBODY_HERE = (
-    "no daemon of this base path did it: `ogpu-provider pause`, or a race missed while none ran; the next start of "
-    "`run` resumes it, or `ogpu-provider resume`"
-)
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.provider.duties.resuming import BY_OPERATOR, STAYING, UNKNOWN, untold_loss
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseCause
+from wallet.amounts import format_amount
+
 OVERDUE_BLOCKS = 20
 OVERDUE = "; it should work again by now: does the daemon run?"
+MEANING = (
+    "a court found a result of this device wrong. If the device computes wrong again, it loses its collateral again, "
+    "and a stash that lies a third time loses its registration. Run `ogpu-provider doctor` first"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +25,33 @@ class PauseNote:
     until_block: int | None = None
 
 
-def why_paused(telemetry: Path, devices: Iterable[bytes], height: int) -> dict[bytes, PauseNote]:
-    """The notes about these devices, which are paused at this height."""
-    told = _last_told(telemetry, {device.hex() for device in devices})
-    return {device: _note(told.get(device.hex()), height) for device in devices}
+def why_paused(status: DeviceStatus, note: NotedDevice | None, height: int) -> PauseNote:
+    """Say why a device is paused at this height, by the daemon's note."""
+    if loss := untold_loss(status, note):
+        return PauseNote(charged(loss))
+    if note is None:
+        return PauseNote(UNKNOWN)
+    if note.cause is None:
+        return PauseNote(BY_OPERATOR)
+    if note.cause in STAYING:
+        return PauseNote(STAYING[note.cause])
+    if note.resumes_at is None:
+        return PauseNote(note.why)
+    is_late = note.cause is PauseCause.MISSED and height > note.resumes_at + OVERDUE_BLOCKS
+    return PauseNote(note.why + (OVERDUE if is_late else ""), note.resumes_at)
 
 
-def _note(event: dict[str, Any] | None, height: int) -> PauseNote:
-    if event is None or event.get("event") == "resumed":
-        return PauseNote(BY_NOBODY_HERE)
-    until = event.get("resumes_at")
-    why = str(event.get("problem") or event.get("why"))
-    if not isinstance(until, int):
-        return PauseNote(why)
-    return PauseNote(why + (OVERDUE if height > until + OVERDUE_BLOCKS else ""), until)
+def charged(grains: int) -> str:
+    """What is known of a device that the chain paused since the daemon last looked."""
+    return (
+        f"the chain took {format_amount(grains)} oGPU of its bond and paused it, for a missed race or a refuted "
+        "result: a running daemon says which within some blocks"
+    )
 
 
-def _last_told(telemetry: Path, devices: set[str]) -> dict[str, dict[str, Any]]:
-    """The last event of the kinds above about each device; a line that is no event, half written say, is none."""
-    found: dict[str, dict[str, Any]] = {}
-    try:
-        lines = telemetry.open(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return found
-    with lines:
-        for line in lines:
-            if not any(f'"{name}"' in line for name in TELLING):
-                continue
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict) and event.get("event") in TELLING and event.get("device") in devices:
-                found[event["device"]] = event
-    return found
+def resuming_risk(status: DeviceStatus, note: NotedDevice | None) -> str:
+    """What the operator should know before it resumes a device; empty where there is no risk."""
+    if note is not None and note.cause is PauseCause.REFUTED:
+        return MEANING
+    loss = untold_loss(status, note)
+    return charged(loss) if loss else ""

@@ -25,6 +25,7 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.registering import Planned
 from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, forget, found_or_searched
 from gpu_tasks.provider.telemetry import LogTelemetry
@@ -162,6 +163,7 @@ async def _own_parts(
                 blobs=blobs,
                 telemetry=LogTelemetry(),
                 earnings=EarningsBook(base / EARNINGS_FILE),
+                pauses=PauseBook(base),
             )
             yield parts, base
 

@@ -32,10 +32,10 @@ from gpu_tasks.provider.commands.utilising import NOW, now_rows
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.execution.gpu import why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
+from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.provider.registering import unbonding_facts
 from gpu_tasks.provider.tasks.policy_file import is_draining
-from gpu_tasks.provider.telemetry import TELEMETRY_FILE
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
 from runtime.cryptography import ss58
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -114,8 +114,9 @@ async def _show_left(options: ProviderOptions, stash: StashOptions, error: Nobod
 async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     own = await chain.own_devices()
     height, duties = await chain.standing()
-    paused = [status.id for status in own if status.device.is_paused]
-    notes = why_paused(options.base_path / TELEMETRY_FILE, paused, height)
+    paused = [status for status in own if status.device.is_paused]
+    noted = PauseBook(options.base_path).read()
+    notes = {status.id: why_paused(status, noted.get(status.id), height) for status in paused}
     rates = (await chain.roll_call([status.id for status in own])).rates
     rows = [_device_row(status, notes.get(status.id), rates) for status in own]
     seats = [seat_row(seat) for seat in await chain.final_seats()]

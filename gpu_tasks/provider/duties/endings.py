@@ -13,6 +13,7 @@ from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
+from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
 
 READS_PER_ROUND_MAX = 32
@@ -26,8 +27,6 @@ class Endings:
     races: list[RaceKey] = field(default_factory=list)
     paid: list[bytes] = field(default_factory=list)
     """The devices whose results were paid for."""
-    refuted: list[bytes] = field(default_factory=list)
-    """The devices that computed something else than a court."""
     cases: list[CaseKey] = field(default_factory=list)
     wronged: list[bytes] = field(default_factory=list)
     """The units whose verdict says that this provider's own result is wrong, or that an input is good which its own
@@ -45,17 +44,16 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
         if is_wronged(status, key, parts.identity.stash) or await _declined_well(parts, status, key):
             ended.wronged.append(key[0])
         end = race_end(status, key, parts.identity.stash)
+        was_refuted = _note_refuted(parts, status, key, entry)
         if end is not None:
             if status is not None:
                 service = f"service {status.unit.service}"
                 tokens = 0 if entry.result is None else entry.result.totals.tokens_out
                 parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1], tokens=tokens)
             parts.journal.append(Ended(*key, *end))
-            was_refuted = is_refuted(status, key, parts.identity.stash)
             problem = {"problem": REFUTED} if was_refuted else {}
             if end[0] is End.UNPAID and not was_refuted:
                 problem = {"reason": why_unpaid(status, key, parts.identity.stash)}
-            ended.refuted.extend([entry.device] * was_refuted)
             ended.paid.extend([entry.device] * (end[0] is not End.UNPAID))
             parts.telemetry.tell(
                 "ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem
@@ -73,6 +71,19 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
             parts.journal.append(Dismissed(*key))
             ended.cases.append(key)
     return ended
+
+
+def _note_refuted(parts: Parts, status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
+    """Whether a race's result was refuted; if so, have its device stay paused.
+
+    Noted before the journal forgets the race: after a crash between the two the daemon would resume the device.
+    """
+    if not is_refuted(status, key, parts.identity.stash):
+        return False
+    if not entry.is_noted_refuted:
+        parts.pauses.note(entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
+        entry.is_noted_refuted = True
+    return True
 
 
 async def _declined_well(parts: Parts, status: UnitStatus | None, key: RaceKey) -> bool:

@@ -15,6 +15,7 @@ from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 from gpu_tasks.workloads.form import WorkloadForm
@@ -33,6 +34,7 @@ class Parts:
     blobs: BlobClient
     telemetry: Telemetry
     earnings: EarningsBook
+    pauses: PauseBook
     watch: TaskWatch = field(default_factory=NobodyWatches)
 
     @property

@@ -1,15 +1,15 @@
 """Offering devices again that a missed race paused.
 
 The chain pauses a device that missed; without a resume one slow hour would end a provider's work until somebody looks.
-Always: what the operator paused stays paused, and so does a device whose result a committee refuted; a machine shows
-that it computes right before it is offered again; who misses again waits four times as long, so that a machine which
-cannot work loses little.
+Always: only a pause for a missed race ends by itself, over restarts too. A device that the operator paused stays
+paused, and so does one whose result a court refuted, or whose pause this base path does not know. A machine shows that
+it computes right before its device is offered again. After each further miss the daemon waits four times as long, so a
+machine that cannot work loses little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -17,6 +17,7 @@ from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, NotedDevice, PauseCause
 from gpu_tasks.workloads.form import WorkloadForm
 
 RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
@@ -24,95 +25,102 @@ RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
 MISSED = "it missed a race: a part of its bond is gone; what hindered it stands above"
 KEPT = "it missed a race: a part of its bond is gone; it stays paused (--keep-paused) until `ogpu-provider resume`"
 REFUTED = "its result was refuted, so it is not resumed by itself: `ogpu-provider resume` once it computes right"
-
-
-@dataclass(slots=True)
-class _Pause:
-    """A device that the chain paused."""
-
-    resumes_at: int
-    is_for_the_operator: bool = False
+BY_OPERATOR = "the operator paused it: `ogpu-provider resume` ends that"
+UNKNOWN = (
+    "it was paused before this base path knew it, so the reason is not known here: `ogpu-provider resume` once you "
+    "know why"
+)
+STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseCause.UNKNOWN: UNKNOWN}
+"""Pauses that only the operator ends."""
 
 
 class Resumer:
     """Follows the own devices; call `step` every few blocks."""
 
     def __init__(self, parts: Parts, *, keep_paused: bool = False) -> None:
-        """Nothing is known of any device. `keep_paused`: it is told what was paused, and stays so."""
+        """Nothing was told of any device. `keep_paused`: it is told what was paused, and stays so."""
         self._parts = parts
+        self._book = parts.pauses
         self._keep_paused = keep_paused
-        self._last: dict[bytes, DeviceStatus] = {}
-        self._pauses: dict[bytes, _Pause] = {}
-        self._misses: dict[bytes, int] = {}
-        self._refuted: set[bytes] = set()
+        self._told: dict[bytes, PauseCause] = {}
         self.tasks = KeyedTasks()
 
-    def remember(self, own: Iterable[DeviceStatus]) -> None:
-        """How the devices stand before any work."""
+    def remember(self, own: Sequence[DeviceStatus]) -> None:
+        """Note devices that this base path does not know yet, before any work."""
+        notes = self._book.read()
         for status in own:
-            self._last.setdefault(status.id, status)
+            if status.id not in notes:
+                self._see(status, cause=PauseCause.UNKNOWN if status.device.is_paused else None)
 
     def did_well(self, device: bytes) -> None:
         """It was paid: the next miss counts as the first."""
-        self._misses.pop(device, None)
-
-    def was_refuted(self, device: bytes) -> None:
-        """A committee found another result than its."""
-        self._refuted.add(device)
+        self._book.note(device, misses=0)
 
     async def step(
-        self, height: int, own: Iterable[DeviceStatus], promised: Mapping[bytes, Sequence[WorkloadForm]]
+        self, height: int, own: Sequence[DeviceStatus], promised: Mapping[bytes, Sequence[WorkloadForm]]
     ) -> None:
         """Note what was paused, and offer again what has waited long enough; `promised` are those that work here."""
+        self.remember(own)
+        self._book.forget_others({status.id for status in own})
+        notes = self._book.read()
         for status in own:
-            self._look(status, height)
-            pause = self._pauses.get(status.id)
-            if (
-                pause is not None
-                and height >= pause.resumes_at
-                and not pause.is_for_the_operator
-                and status.id in promised
-            ):
-                self.tasks.start(status.id, self._offer(status.id, pause, promised[status.id], height))
+            note = self._look(status, notes[status.id], height)
+            if note.cause in STAYING and note.is_paused:
+                self._tell_staying(status.id, note.cause)
+            is_over = note.cause is PauseCause.MISSED and height >= (note.resumes_at or 0)
+            if is_over and not self._keep_paused and status.id in promised:
+                self.tasks.start(status.id, self._offer(status.id, promised[status.id], height))
 
-    def _look(self, status: DeviceStatus, height: int) -> None:
-        before, self._last[status.id] = self._last.get(status.id), status
+    def _look(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
+        """Note how a device stands now, and why it was paused if it was."""
         if not status.device.is_paused:
-            self._pauses.pop(status.id, None)
-            self._refuted.discard(status.id)  # the operator has resumed it
-        elif before is not None and not before.device.is_paused and status.device.bond < before.device.bond:
-            # the chain pauses and slashes in one; an operator's pause takes nothing
-            self._pause(status.id, height)
+            self._told.pop(status.id, None)
+            # A pause of the daemon's own is noted before the chain shows it.
+            is_coming = note.cause in OWN_CAUSES and not note.is_paused
+            return self._see(status, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None}))
+        if note.is_paused or note.cause is not None:
+            return self._see(status)
+        if status.device.bond < note.bond:  # the chain pauses and slashes in one; an operator's pause takes nothing
+            return self._miss(status, note, height)
+        return self._see(status, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
 
-    def _pause(self, device: bytes, height: int) -> None:
-        if device in self._refuted:
-            self._leave_to_the_operator(device, height)
-            return
-        misses = self._misses[device] = self._misses.get(device, 0) + 1
+    def _see(self, status: DeviceStatus, **changes: object) -> NotedDevice:
+        return self._book.note(status.id, bond=status.device.bond, is_paused=status.device.is_paused, **changes)
+
+    def _miss(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
+        misses, tell = note.misses + 1, self._parts.telemetry.tell
         if self._keep_paused:
-            self._pauses[device] = _Pause(height, is_for_the_operator=True)
-            self._parts.telemetry.tell("missed", device=device, in_a_row=misses, problem=KEPT)
-            return
-        wait = RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
-        self._pauses[device] = _Pause(height + wait)
-        self._parts.telemetry.tell("missed", device=device, in_a_row=misses, resumes_at=height + wait, problem=MISSED)
+            tell("missed", device=status.id, in_a_row=misses, problem=KEPT)
+            return self._see(status, cause=PauseCause.MISSED, why=KEPT, misses=misses, resumes_at=None)
+        resumes_at = height + RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
+        tell("missed", device=status.id, in_a_row=misses, resumes_at=resumes_at, problem=MISSED)
+        return self._see(status, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at)
 
-    def _leave_to_the_operator(self, device: bytes, height: int) -> None:
-        self._pauses[device] = _Pause(height, is_for_the_operator=True)
-        self._parts.telemetry.tell("not_resumed", device=device, problem=REFUTED)
+    def _tell_staying(self, device: bytes, cause: PauseCause) -> None:
+        """Say once in this process that a device stays paused, and why."""
+        if self._told.get(device) is not cause:
+            self._told[device] = cause
+            word = "why" if cause is PauseCause.OPERATOR else "problem"
+            self._parts.telemetry.tell("not_resumed", device=device, **{word: STAYING[cause]})
 
-    async def _offer(self, device: bytes, pause: _Pause, promised: Sequence[WorkloadForm], height: int) -> None:
-        tell = self._parts.telemetry.tell
-        if device in self._refuted:  # its race was told of after the pause was seen
-            self._leave_to_the_operator(device, height)
-            return
+    async def _offer(self, device: bytes, promised: Sequence[WorkloadForm], height: int) -> None:
+        tell, again_at = self._parts.telemetry.tell, height + RESUME_AFTER_BLOCKS[0]
         try:
             for form in promised:
                 await self._parts.workshop.start(device, form)
+            if self._book.read()[device].cause is not PauseCause.MISSED:
+                return  # the operator paused it, or its result was refuted meanwhile
             await self._parts.chain.submit(Devices.resume(device=device))
         except (ExecutionError, ChainError) as error:
-            pause.resumes_at = height + RESUME_AFTER_BLOCKS[0]
-            tell("not_resumed", device=device, resumes_at=pause.resumes_at, problem=str(error))
+            self._book.note(device, resumes_at=again_at, why=str(error))
+            tell("not_resumed", device=device, resumes_at=again_at, problem=str(error))
             return
-        pause.resumes_at = height + RESUME_AFTER_BLOCKS[0]  # and again, should the call be lost
+        self._book.note(device, resumes_at=again_at)  # and again, should the call be lost
         tell("resumed", device=device, height=height)
+
+
+def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
+    """Return the grains that a paused device's bond fell by since the daemon last looked; 0 if it knows the reason."""
+    if note is None or note.is_paused or note.cause is not None or not status.device.is_paused:
+        return 0
+    return max(0, note.bond - status.device.bond)

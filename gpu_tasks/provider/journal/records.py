@@ -206,6 +206,8 @@ class RaceEntry:
     """Of the input that the result is of: who has it shows leaves and needs the input no more. None: written before."""
     looks: int = 0
     """In which round of this process its end was last asked for; in no file."""
+    is_noted_refuted: bool = False
+    """Whether this process noted that its result was refuted; in no file."""
 
 
 @dataclass(slots=True)

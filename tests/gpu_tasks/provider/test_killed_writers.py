@@ -11,6 +11,7 @@ import cut_writes
 from cut_writes import BOOK, CHALLENGE, LATER, ONE, OTHER, ROWS
 from gpu_tasks.provider.duties.kept_rows import KeptRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook, read_book
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 
 pytestmark = pytest.mark.slow
 
@@ -61,3 +62,18 @@ def test_a_book_says_what_it_said_before_or_after_a_write(tmp_path: Path) -> Non
         book.note(more)
         assert read_book(folder / BOOK) == found | {more.reference: more}
         assert [path.name for path in folder.iterdir()] == [BOOK], "no draft stays"
+
+
+def test_why_devices_are_paused_is_what_it_was_before_or_after_a_note(tmp_path: Path) -> None:
+    missed, refuted = (NotedDevice(cause=cause, is_paused=True) for cause in (PauseCause.MISSED, PauseCause.REFUTED))
+    states: tuple[dict[bytes, NotedDevice], ...] = (
+        {},
+        {b"d" * 32: missed},
+        {b"d" * 32: missed, b"e" * 32: refuted},
+        {b"d" * 32: NotedDevice(), b"e" * 32: refuted},
+    )
+    for folder, ended in lives("pauses", tmp_path):
+        found = PauseBook(folder).read()
+        assert found in states[ended : ended + 2], "a note is lost, or one is from nowhere"
+        PauseBook(folder).note(b"f" * 32, misses=1)
+        assert PauseBook(folder).read() == {**found, b"f" * 32: NotedDevice(misses=1)}

@@ -1,70 +1,45 @@
-"""Why a device is paused: what the daemon told last of it, as `status` shows it."""
+"""Why a device is paused, as `status` shows it, and what `pause` and `resume` note for the daemon."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpu_tasks.provider.commands.pauses import BY_NOBODY_HERE, OVERDUE, PauseNote, why_paused
-from gpu_tasks.provider.duties.resuming import MISSED, REFUTED
-from gpu_tasks.provider.telemetry import TELEMETRY_FILE, JsonLinesTelemetry
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.provider.commands.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
+from gpu_tasks.provider.duties.resuming import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 from provider_runner import Operator
+from wallet.commands import making
 from wallet_runner import chain
 
-DEVICE, OTHER = b"d" * 32, b"o" * 32
-Told = tuple[str, dict[str, Any]]
-LIFE: tuple[tuple[Told, PauseNote], ...] = (
-    (("not_served", {"problem": "it is not here"}), PauseNote("it is not here")),
-    (("missed", {"resumes_at": 90, "problem": MISSED}), PauseNote(MISSED, 90)),
-    (("not_resumed", {"resumes_at": 110, "problem": "the vectors do not match"}),
-     PauseNote("the vectors do not match", 110)),
-    (("resumed", {"height": 115}), PauseNote(BY_NOBODY_HERE)),
-    (("not_resumed", {"problem": REFUTED}), PauseNote(REFUTED)),
-    (("paused", {"why": "nothing new is taken: `ogpu-provider drain`"}),
-     PauseNote("nothing new is taken: `ogpu-provider drain`")),
-)  # fmt: skip
-
-
-def noted(path: Path, height: int = 100) -> PauseNote:
-    return why_paused(path, [DEVICE], height)[DEVICE]
-
-
-def test_what_was_told_last_of_a_device_says_why(tmp_path: Path) -> None:
-    path = tmp_path / TELEMETRY_FILE
-    assert noted(path) == PauseNote(BY_NOBODY_HERE)
-    telemetry = JsonLinesTelemetry(path)
-    for (name, fields), note in LIFE:
-        telemetry.tell("missed", device=OTHER, resumes_at=1, problem="of another device")
-        telemetry.tell(name, device=DEVICE, **fields)
-        telemetry.tell("executed", device=DEVICE, ms=1)
-        telemetry.tell("missed", device=OTHER, resumes_at=1, problem="of another device")
-        assert noted(path) == note
-    telemetry.close()
-    assert why_paused(path, [], 100) == {}
-
-
-def test_a_daemon_that_is_overdue_may_not_run(tmp_path: Path) -> None:
-    path = tmp_path / TELEMETRY_FILE
-    telemetry = JsonLinesTelemetry(path)
-    telemetry.tell("missed", device=DEVICE, resumes_at=90, problem=MISSED)
-    telemetry.close()
-    assert noted(path, 110) == PauseNote(MISSED, 90)
-    assert noted(path, 111) == PauseNote(MISSED + OVERDUE, 90)
+DEVICE = b"d" * 32
+PAUSED = DeviceStatus(DEVICE, Device(b"o" * 32, DeviceClass.CPU, b"u" * 32, 80, 1, 1, is_paused=True), ())
+MISS = NotedDevice(80, True, PauseCause.MISSED, MISSED, 1, 90)
 
 
 @pytest.mark.parametrize(
-    "line",
-    [b'{"event": "missed", "dev', b'"missed"\n', b"[1, 2]\n", b'{"event": "missed"}\n', b'\xff"missed"\n', b"\n"],
-)
-def test_lines_that_are_no_events_are_passed_over(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / TELEMETRY_FILE
-    event = {"event": "missed", "device": DEVICE.hex(), "resumes_at": 90, "problem": MISSED}
-    path.write_bytes(json.dumps(event).encode() + b"\n" + line)
-    assert noted(path) == PauseNote(MISSED, 90)
+    ("noted", "height", "note", "risk"),
+    [
+        (None, 100, PauseNote(UNKNOWN), ""),
+        (NotedDevice(80, False), 100, PauseNote(BY_OPERATOR), ""),
+        (NotedDevice(85, False), 100, PauseNote(charged(5)), charged(5)),
+        (MISS, 110, PauseNote(MISSED, 90), ""),
+        (MISS, 111, PauseNote(MISSED + OVERDUE, 90), ""),
+        (NotedDevice(80, True, PauseCause.MISSED, "the vectors do not match", 1, 110), 100,
+         PauseNote("the vectors do not match", 110), ""),
+        (NotedDevice(80, True, PauseCause.REFUTED, "", 0), 100, PauseNote(REFUTED), MEANING),
+        (NotedDevice(90, True, PauseCause.REFUTED, "", 0), 100, PauseNote(REFUTED), MEANING),
+        (NotedDevice(80, True, PauseCause.OPERATOR), 100, PauseNote(BY_OPERATOR), ""),
+        (NotedDevice(80, True, PauseCause.UNSERVED, "it is not here"), 100, PauseNote("it is not here"), ""),
+    ],
+)  # fmt: skip
+def test_the_note_of_a_device_says_why(noted: NotedDevice | None, height: int, note: PauseNote, risk: str) -> None:
+    assert why_paused(PAUSED, noted, height) == note
+    assert resuming_risk(PAUSED, noted) == risk
 
 
 @pytest.fixture
@@ -73,22 +48,47 @@ def alice(tmp_path: Path) -> Iterator[Operator]:
         yield Operator(tmp_path, url, "Alice")
 
 
+def book_of(operator: Operator) -> PauseBook:
+    return PauseBook(operator.folder / operator.name)
+
+
+def shown(operator: Operator) -> tuple[object, ...]:
+    (device,) = operator.answer("status")["devices"]
+    return device["paused"], device["why_paused"], device["resumes_at"]
+
+
 def test_status_says_why_a_device_is_paused_and_until_when(alice: Operator) -> None:
     (device,) = alice.answer("status")["devices"]
-    assert (device["paused"], device["why_paused"], device["resumes_at"]) == (False, None, None)
+    name = bytes.fromhex(device["device"][2:])
+    assert shown(alice) == (False, None, None)
     assert "Why devices are paused" not in alice.run("status", as_json=False).output
     assert [(alice.answer("drain", *words), alice.answer("status")["draining"])[1] for words in ([], ["--off"])] == [
         True, False,
     ]  # fmt: skip
     alice.answer("pause")
-    base = alice.folder / "Alice"
-    base.mkdir(exist_ok=True)
-    assert alice.answer("status")["devices"][0]["why_paused"] == BY_NOBODY_HERE
-    telemetry = JsonLinesTelemetry(base / TELEMETRY_FILE)
-    telemetry.tell("missed", device=bytes.fromhex(device["device"][2:]), resumes_at=90, problem=MISSED)
-    telemetry.close()
-    (device,) = alice.answer("status")["devices"]
-    assert (device["paused"], device["why_paused"], device["resumes_at"]) == (True, MISSED, 90)
-    table = alice.run("status", as_json=False).output
-    assert "Why devices are paused" in table
-    assert "it missed a race" in table
+    assert shown(alice) == (True, BY_OPERATOR, None)
+    book_of(alice).note(name, is_paused=True, cause=PauseCause.MISSED, why=MISSED, resumes_at=90)
+    assert shown(alice) == (True, MISSED, 90)
+    assert "Why devices are paused" in alice.run("status", as_json=False).output
+    assert alice.answer("pause")["changed"] is False
+    assert shown(alice) == (True, BY_OPERATOR, None), "the daemon was to resume it, and is not any more"
+    assert book_of(alice).read()[name].cause is PauseCause.OPERATOR
+
+
+def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
+    alice: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = bytes.fromhex(alice.answer("status")["devices"][0]["device"][2:])
+    alice.answer("pause")
+    book_of(alice).note(name, is_paused=True, cause=PauseCause.REFUTED)
+    assert MEANING in alice.answer("resume", "--dry-run").values()
+    assert "--yes" in alice.refusal("resume")
+    assert book_of(alice).read()[name].cause is PauseCause.REFUTED
+    monkeypatch.setattr(making, "is_attended", lambda: True)
+    assert alice.run("resume", typed="n\n").exit_code == 1
+    assert shown(alice)[0] is True
+    assert alice.run("resume", typed="y\n").exit_code == 0
+    assert shown(alice)[0] is False
+    assert book_of(alice).read()[name].cause is None
+    alice.answer("pause")
+    assert alice.answer("resume")["success"], "what the operator paused is resumed unasked"

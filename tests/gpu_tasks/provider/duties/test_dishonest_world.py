@@ -140,7 +140,7 @@ def test_after_a_miss_the_device_comes_back_by_itself_and_later_each_time(tmp_pa
         for wait in RESUME_AFTER_BLOCKS[:2]:
             await missed_by(village, broken)
             waited.append(await blocks_until_resumed(village, broken))
-            broken.daemon.resumer._misses[broken.keys.device] = len(waited)  # it earned nothing between the two
+            broken.daemon.parts.pauses.note(broken.keys.device, misses=len(waited))  # it earned nothing between the two
             assert waited[-1] >= wait - 30  # a race's end takes a while to be seen
         assert waited[1] > waited[0]
         assert len(broken.heard.problems("missed")) == 2

@@ -14,6 +14,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Sent
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village, play
 from scripts.chains.market_chain import signed
@@ -197,6 +198,7 @@ def test_a_daemon_that_was_not_told_of_its_devices_asks_again(tmp_path: Path) ->
     async def scene(village: Village) -> None:
         miner = village.miners[0]
         honest, device = miner.chain.own_devices, miner.keys.device
+        miner.daemon.parts.pauses.note(device, cause=PauseCause.UNSERVED)
         village.node.chain.block(signed(miner.keys.provider, Devices.pause(device=device)))
 
         async def lie() -> list[DeviceStatus]:

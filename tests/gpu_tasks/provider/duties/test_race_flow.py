@@ -18,6 +18,7 @@ from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED
+from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
@@ -194,15 +195,16 @@ def test_attestations_that_authors_leave_out_go_as_transactions(tmp_path: Path) 
     play(tmp_path, 2, scene)
 
 
-def test_a_paused_slot_is_resumed_at_the_start(tmp_path: Path) -> None:
+def test_a_device_that_missed_while_its_daemon_was_away_comes_back(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         unit = await village.post()
         while not village.node.chain.happened(RaceMissed):
             village.node.block()  # both are away for the whole lease
         assert (await village.miners[0].chain.own_devices())[0].device.is_paused
         miner: Miner = await village.restart(village.miners[0])
-        await miner.daemon.settle_devices(resume=True)
-        village.node.block()
+        for _ in range(RESUME_AFTER_BLOCKS[0] + 5):
+            village.node.block()
+            await miner.step()
         assert not (await miner.chain.own_devices())[0].device.is_paused
         assert village.node.api().unit(unit) is not None
 

@@ -17,6 +17,7 @@ from gpu_tasks.market.inference.services import Offer, ServiceTerms
 from gpu_tasks.provider.duties.standing import StandingError, on_this_machine, standing_of
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.journal.pause_book import PauseCause
 from provider_chain import Miner, Village, fake_processor, keypair
 from scripts.chains.market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
 
@@ -126,6 +127,7 @@ def test_an_offer_of_a_service_that_was_closed_keeps_no_daemon_from_its_work(tmp
             signed(CUSTOMER.stash, InferenceMarket.close_service(service=1)),
             signed(miner.keys.provider, Devices.pause(device=device)),
         )
+        miner.daemon.parts.pauses.note(device, cause=PauseCause.UNSERVED)
         miner = await village.restart(miner)
         await miner.daemon.run()
         village.node.block()

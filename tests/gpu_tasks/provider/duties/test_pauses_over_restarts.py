@@ -1,0 +1,169 @@
+"""Restarts never undo a pause of the operator's or a court's: real daemons, and their notes on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
+from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.tasks.policy_file import set_draining
+from provider_chain import Miner, Village, play
+from scripts.chains.market_chain import signed
+
+LONG_ENOUGH = RESUME_AFTER_BLOCKS[0] + 10
+
+
+async def is_paused(miner: Miner) -> bool:
+    return (await miner.chain.own_devices())[0].device.is_paused
+
+
+async def live(village: Village, miner: Miner, blocks: int = LONG_ENOUGH) -> None:
+    """Start as `run` does, and follow some blocks."""
+    await miner.daemon.run()
+    for _ in range(blocks):
+        village.node.block()
+        await miner.step()
+
+
+def pause_on_chain(village: Village, miner: Miner) -> None:
+    village.node.chain.block(signed(miner.keys.provider, Devices.pause(device=miner.keys.device)))
+
+
+def noted(miner: Miner) -> NotedDevice:
+    return miner.daemon.parts.pauses.read()[miner.keys.device]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_what_the_operator_paused_stays_paused_over_restarts(tmp_path: Path, *, is_running: bool) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await live(village, miner, 4)
+        pause_on_chain(village, miner)
+        if is_running:
+            await live(village, miner, 8)
+        for _ in range(2):
+            miner = await village.restart(miner)
+            await live(village, miner)
+            assert await is_paused(miner)
+            assert noted(miner).cause is PauseCause.OPERATOR
+            assert miner.heard.reasons("not_resumed") == [STAYING[PauseCause.OPERATOR]]
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_refuted_device_stays_paused_over_restarts(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        liar.executor.spoil = True
+        while not village.node.chain.happened(ProviderSlashed):
+            await village.run(await village.post())
+        await live(village, liar, 8)
+        for _ in range(2):
+            liar = await village.restart(liar)
+            await live(village, liar)
+            assert await is_paused(liar)
+            assert noted(liar).cause is PauseCause.REFUTED
+            assert liar.heard.problems("not_resumed") == [STAYING[PauseCause.REFUTED]]
+        village.node.chain.block(signed(liar.keys.provider, Devices.resume(device=liar.keys.device)))
+        await live(village, liar, 8)
+        assert noted(liar).cause is None, "the operator resumed it"
+
+    play(tmp_path, 5, scene)
+
+
+def test_a_refutation_that_came_while_the_daemon_was_away_is_no_miss(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        liar.executor.spoil = True
+        while not village.node.chain.happened(ProviderSlashed):
+            await village.post()
+            for _ in range(40):
+                village.node.block()
+                if village.node.chain.happened(ProviderSlashed):
+                    break
+                for miner in village.miners:
+                    await miner.step()
+        liar = await village.restart(liar)
+        await live(village, liar)
+        assert await is_paused(liar)
+        assert noted(liar).cause is PauseCause.REFUTED
+
+    play(tmp_path, 5, scene)
+
+
+def test_after_a_miss_the_wait_goes_on_over_a_restart_and_the_operator_may_end_it(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        for miner in village.miners:
+            await live(village, miner, 1)
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()  # both are away for the whole lease
+        first, second = [await village.restart(miner) for miner in list(village.miners)]
+        for miner in (first, second):
+            await live(village, miner, 4)
+            assert noted(miner).cause is PauseCause.MISSED
+        resumes_at = noted(first).resumes_at
+        first = await village.restart(first)
+        await first.daemon.run()
+        assert noted(first).resumes_at == resumes_at
+        second.daemon.parts.pauses.note(second.keys.device, cause=PauseCause.OPERATOR, resumes_at=None)
+        for _ in range(LONG_ENOUGH):
+            village.node.block()
+            await first.step()
+            await second.step()
+        assert (await is_paused(first), await is_paused(second)) == (False, True)
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_daemon_resumes_after_a_drain_what_it_paused_for_it_and_nothing_else(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        drained, paused = village.miners
+        pause_on_chain(village, paused)
+        restarted = []
+        for miner in (drained, paused):
+            set_draining(miner.daemon.settings.base_path, drains=True)
+            await live(village, miner, 4)
+            assert await is_paused(miner)
+            restarted.append(await village.restart(miner))
+        for miner in restarted:
+            await live(village, miner, 4)
+            assert await is_paused(miner)
+            set_draining(miner.daemon.settings.base_path, drains=False)
+            await live(village, miner)
+        assert [await is_paused(miner) for miner in restarted] == [False, True]
+
+    play(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"{", b"[]", b'{"00": {"bond": "x"}}', b'{"00": {"later": 1}}', b"\xff"])
+def test_a_pause_whose_reason_is_not_known_here_stays_and_is_said(tmp_path: Path, damage: bytes | None) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await live(village, miner, 4)
+        pause_on_chain(village, miner)
+        village.miners.remove(miner)
+        await miner.daemon.__aexit__()
+        file = miner.daemon.settings.base_path / PAUSES_FILE
+        if damage is None:
+            village.base = tmp_path / "new base path"
+        else:
+            file.write_bytes(damage)
+        miner = await village.open(miner.keys)
+        await live(village, miner)
+        assert await is_paused(miner)
+        assert miner.heard.problems("not_resumed") == [STAYING[PauseCause.UNKNOWN]]
+
+    play(tmp_path, 2, scene)
+
+
+def test_notes_of_devices_that_are_registered_no_more_go(tmp_path: Path) -> None:
+    book = PauseBook(tmp_path / "base")
+    book.note(b"a" * 32, misses=1)
+    book.note(b"b" * 32, misses=2)
+    book.forget_others([b"b" * 32])
+    assert list(PauseBook(tmp_path / "base").read()) == [b"b" * 32]
