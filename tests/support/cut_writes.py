@@ -53,15 +53,15 @@ def book(folder: Path) -> Iterable[Callable[[], None]]:
     yield lambda: kept.forget(ONE.reference)
 
 
-def pauses(folder: Path) -> Iterable[Callable[[], None]]:
+def pauses(folder: Path) -> Iterable[Callable[[], object]]:
     """A device misses, another one is refuted, and the first is resumed."""
     kept = PauseBook(folder)
-    yield lambda: kept.note(b"d" * 32, cause=PauseCause.MISSED, is_paused=True) and None
-    yield lambda: kept.note(b"e" * 32, cause=PauseCause.REFUTED, is_paused=True) and None
-    yield lambda: kept.note(b"d" * 32, cause=None, is_paused=False) and None
+    yield lambda: kept.note(b"d" * 32, cause=PauseCause.MISSED, is_paused=True)
+    yield lambda: kept.note(b"e" * 32, cause=PauseCause.REFUTED, is_paused=True)
+    yield lambda: kept.note(b"d" * 32, cause=None, is_paused=False)
 
 
-DEEDS = {"rows": rows, "book": book, "pauses": pauses}
+DEEDS: dict[str, Callable[[Path], Iterable[Callable[[], object]]]] = {"rows": rows, "book": book, "pauses": pauses}
 
 
 def _cut_at(place: int, folder: Path) -> None:

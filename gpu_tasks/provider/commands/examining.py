@@ -9,10 +9,17 @@ import click
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.commands.containing import ENGINE_FOLDER, engine_option, offers_containers, policy_of
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, hardware_of, made_base_path
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    backend_option,
+    hardware_of,
+    idle_gpu_problem,
+    made_base_path,
+)
 from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
-from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad, weak
 from gpu_tasks.provider.doctor.machine import (
     container_diagnoses,
     hardware_diagnoses,
@@ -22,24 +29,23 @@ from gpu_tasks.provider.doctor.machine import (
 )
 from gpu_tasks.provider.execution.containers.ability import look_at_engine
 from gpu_tasks.provider.execution.gpu import all_hardware
-from gpu_tasks.provider.execution.starting import is_possible
+from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.workloads.registry import FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.session import EXIT_FAILED, explained, note
 
+TORCH = "`pip install torch` into this environment, on Linux built for CUDA; without --backend it is used then"
 COLUMNS = ("check", "grade", "says", "todo")
 
 
 @click.command()
-@click.option(
-    "--backend", default="numpy", show_default=True, help="What `run` is to compute with: it is tried on each device."
-)
+@backend_option("What `run` is to compute with, tried on each device")
 @sandbox_option
 @engine_option
 @click.option("--offline", is_flag=True, help="Look at this machine alone.")
 @click.pass_obj
-def doctor(options: ProviderOptions, backend: str, wish: str, engine_address: str, offline: bool) -> None:
+def doctor(options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool) -> None:
     """Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything."""
 
     def show() -> None:
@@ -52,7 +58,7 @@ def doctor(options: ProviderOptions, backend: str, wish: str, engine_address: st
 
 
 async def _diagnoses(
-    options: ProviderOptions, backend: str, wish: str, engine_address: str, *, offline: bool
+    options: ProviderOptions, backend: str | None, wish: str, engine_address: str, *, offline: bool
 ) -> list[Diagnosis]:
     walls, offered = walls_for(wish), hardware_of(options)
     base_path, policy = made_base_path(options.base_path), policy_of(options)
@@ -62,10 +68,13 @@ async def _diagnoses(
     found += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
     if are_offered:
         found.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
-    if is_possible(backend, offered):
-        found += await worker_diagnoses(offered, FORMS, options.make_workers(backend, walls.sandbox))
+    chosen = chosen_backend(backend, offered)
+    grade = bad if backend is None else weak
+    found += [grade("backend", idle_gpu_problem(piece), TORCH) for piece in idle_gpus(chosen, offered)]
+    if is_possible(chosen, offered):
+        found += await worker_diagnoses(offered, FORMS, options.make_workers(chosen, walls.sandbox), chosen)
     else:
-        found.append(bad("workers", f"the backend {backend} needs a GPU, and there is none", "--backend numpy"))
+        found.append(bad("workers", f"the backend {chosen} needs a GPU, and there is none", "--backend numpy"))
     return found if offline else [*found, *await _asked(options)]
 
 

@@ -17,9 +17,11 @@ from gpu_tasks.provider.commands.options import (
     ProviderOptions,
     StashOptions,
     hardware_of,
+    idle_gpu_problem,
     numbered,
     stash_option,
 )
+from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.registering import (
     FIRST_ASK,
@@ -103,6 +105,8 @@ def register(
         chosen = FIRST_ENDPOINT if stands is None else stands
         _check_endpoint(chosen, private=market_reads.is_development(client))
         registration = wanted(client, key, chosen)
+        for piece in idle_gpus(chosen_backend(None, [registration.hardware]), [registration.hardware]):
+            note(f"{idle_gpu_problem(piece)}; `run` refuses to start until you install it")
         planned = await registration_calls(client, registration)
         there = await what_is_there(client, registration)
         if there:

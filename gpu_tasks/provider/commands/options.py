@@ -6,7 +6,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -18,7 +18,7 @@ from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.starting import backends_here, has_torch, workers_with
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
@@ -34,6 +34,7 @@ from wallet.trial import TrialError
 from wallet.trust import Trust
 
 Body = Callable[[], Awaitable[None]]
+Command = TypeVar("Command", bound=Callable[..., Any])
 FOLDER_MODE = 0o700
 
 
@@ -114,6 +115,26 @@ def stash_option(command: Callable[..., Any]) -> Callable[..., Any]:
     ):  # fmt: skip
         option(with_stash)
     return with_stash
+
+
+def backend_option(text: str) -> Callable[[Command], Command]:
+    """The option `--backend`, whose help lists what is installed."""
+    default = "PyTorch on GPUs if it is installed, NumPy elsewhere"
+    listed = f"{text}: {', '.join(backends_here())}.  [default: {default}]"
+    return click.option("--backend", callback=_known_backend, help=listed)
+
+
+def _known_backend(_context: click.Context, _option: click.Parameter, wish: str | None) -> str | None:
+    if wish is not None and wish.partition(":")[0] not in backends_here():
+        hint = "" if has_torch() else "; for the torch backends install PyTorch (`pip install torch`)"
+        raise click.BadParameter(f"{wish!r} is no backend here; there are: {', '.join(backends_here())}{hint}")
+    return wish
+
+
+def idle_gpu_problem(hardware: Hardware) -> str:
+    """Why a GPU that computes in NumPy is a problem."""
+    why = "NumPy was asked for" if has_torch() else "PyTorch is not installed"
+    return f"{hardware.name} would compute in NumPy, on the processor, and earn what that earns: {why}"
 
 
 async def told(body: Body) -> None:

@@ -18,12 +18,13 @@ from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.making import make
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
-from gpu_tasks.provider.commands.running import connect, workshop_of
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, backend_option, made_base_path, told
+from gpu_tasks.provider.commands.running import connect, hardware_for, workshop_of
 from gpu_tasks.provider.commands.sandboxing import WHERE_POSSIBLE, walls_for
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.execution.executor import BadRequestError
+from gpu_tasks.provider.execution.starting import chosen_backend
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.registering import Planned
@@ -49,13 +50,11 @@ FinalThing = TypeVar("FinalThing")
 
 @click.command()
 @click.argument("task")
-@click.option(
-    "--backend", default="numpy", show_default=True, help="numpy, torch-cpu, or torch-cuda: each GPU its own."
-)
+@backend_option("What computes")
 @dry_run_option
 @yes_option
 @click.pass_obj
-def prove(options: ProviderOptions, task: str, backend: str, dry_run: bool, yes: bool) -> None:
+def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: bool, yes: bool) -> None:
     """Compute TASK (0x..) again, and show a fraud proof if its result is wrong; the provider key signs.
 
     Begin while the task is worked on: it waits for the result then, and little time is left afterwards. The bond is the
@@ -125,7 +124,7 @@ async def in_time(
         yield block
 
 
-async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> tuple[Identity, Fraud | None]:
+async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str | None) -> tuple[Identity, Fraud | None]:
     """Who looks, and what is wrong about a task; ProviderError where that cannot be told."""
     chain, identity = await connect(options, tell=note)
     try:
@@ -140,10 +139,11 @@ async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str) -> 
 
 @contextlib.asynccontextmanager
 async def _own_parts(
-    options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str
+    options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str | None
 ) -> AsyncIterator[tuple[Parts, Path]]:
     """What computing takes, in a folder that goes afterwards: the daemon of this base path may be running."""
-    workshop = workshop_of(options, backend, walls_for(WHERE_POSSIBLE).sandbox)
+    pieces = hardware_for(options)
+    workshop = workshop_of(options, chosen_backend(backend, pieces), walls_for(WHERE_POSSIBLE).sandbox, pieces)
     with TemporaryDirectory(prefix="prove-", dir=made_base_path(options.base_path)) as folder:
         base = Path(folder)
         store = BlobStore(base / "blobs")

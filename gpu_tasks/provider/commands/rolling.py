@@ -15,29 +15,32 @@ from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
     StashOptions,
+    backend_option,
     hardware_of,
+    idle_gpu_problem,
     stash_option,
     told,
 )
 from gpu_tasks.provider.execution.chain_process import chains_with
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.measuring import class_reached, measured_rate
+from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus
 from gpu_tasks.provider.registering import Planned
 from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.commands.options import dry_run_option, yes_option
 from wallet.keypair import Keypair
-from wallet.session import explained
+from wallet.session import explained, note
 
 BENCH = ("number", "name", "rate", "class", "work", "proves")
 LEAST = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
 
 
 @click.command()
-@click.option("--backend", default="numpy", show_default=True, help="What `run` is to compute with.")
+@backend_option("What `run` is to compute with")
 @click.option("--slot-ms", type=click.IntRange(100, 60_000), default=2_000, show_default=True, help="Of the chain.")
 @click.pass_obj
-def bench(options: ProviderOptions, backend: str, slot_ms: int) -> None:
+def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
     """Measure what each device here computes at roll calls, all at once, and name the work to enrol with.
 
     Rates are thousand millions of operations a slot; classes by the chain's defaults. No node is asked.
@@ -45,7 +48,10 @@ def bench(options: ProviderOptions, backend: str, slot_ms: int) -> None:
 
     async def show() -> None:
         pieces = hardware_of(options)
-        rows = await asyncio.gather(*(_measured(backend, place, piece, slot_ms) for place, piece in enumerate(pieces)))
+        chosen = chosen_backend(backend, pieces)
+        for piece in idle_gpus(chosen, pieces):
+            note(idle_gpu_problem(piece))
+        rows = await asyncio.gather(*(_measured(chosen, place, piece, slot_ms) for place, piece in enumerate(pieces)))
         options.output.rows("What the devices compute", BENCH, list(rows))
 
     explained(lambda: asyncio.run(told(show)))

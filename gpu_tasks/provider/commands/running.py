@@ -29,23 +29,25 @@ from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
     StashOptions,
+    backend_option,
     hardware_of,
+    idle_gpu_problem,
     numbered,
     stash_option,
     told,
 )
 from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.duties.standing import on_this_machine
 from gpu_tasks.provider.execution.chain_process import chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
-from gpu_tasks.provider.execution.gpu import all_hardware, why_no_gpu
+from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import is_known, is_possible
+from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
-from gpu_tasks.workloads.registry import FORMS
 from runtime.cryptography import ss58
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import NodeUnreachableError
@@ -55,9 +57,7 @@ from wallet.verified import Warn
 
 @click.command()
 @stash_option
-@click.option(
-    "--backend", default="numpy", show_default=True, help="numpy, torch-cpu, or torch-cuda: each GPU its own."
-)
+@backend_option("What computes")
 @click.option("--device", "numbers", type=int, multiple=True, help="Only this one, as `devices` counts; repeatable.")
 @click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
 @click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
@@ -75,9 +75,9 @@ from wallet.verified import Warn
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
 @click.pass_obj
 def run(
-    options: ProviderOptions, stash: StashOptions, backend: str, numbers: tuple[int, ...], workloads: tuple[str, ...],
-    blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str, keep_paused: bool,
-    broker: BrokerOptions,
+    options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
+    workloads: tuple[str, ...], blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str,
+    keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
     """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
 
@@ -89,41 +89,52 @@ def run(
         handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))
 
     async def work() -> None:
-        wanted = stash.account(options)
-        walls = walls_for(wish)
-        workshop = workshop_of(options, backend, walls.sandbox, numbers, workloads)
+        wanted, walls, pieces = stash.account(options), walls_for(wish), hardware_for(options, numbers)
+        chosen = chosen_backend(backend, pieces)
+        idle = idle_gpus(chosen, pieces)
+        working = pieces if backend is not None else [piece for piece in pieces if piece not in idle]
+        _refuse_idle([] if working else idle)
+        workshop = workshop_of(options, chosen, walls.sandbox, working, workloads)
         chain, identity = await _connect_in_time(options, wanted)
-        port = blob_port if blob_port is not None else await _endpoint_port(chain)
-        with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
-            log = Telling(LogTelemetry(), lines)
-            for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
-                if problem is not None:
-                    log.tell(name, problem=problem)
-            offered = policy_of(options)
-            containers = await containers_for(offered, options.base_path, workshop, engine_address)
-            if containers.why_not:
-                word = "problem" if offers_containers(offered) else "why"
-                log.tell("no_containers", **{word: containers.why_not})
-            quota = Quota(input_bytes_max=input_mib * MIB)
-            settings = Settings(
-                options.base_path, blob_host, port, quota, keep_paused=keep_paused, engine=containers.engine,
-                why_no_engine=containers.why_not, make_chains=chains_with(backend),
-            )  # fmt: skip
-            broadcast = broker.broadcast(identity, workshop, partial(_tell_broker, log), private=chain.is_development)
-            if broadcast is None:
-                daemon = options.make_daemon(identity, chain, workshop, log, settings)
-            else:
-                watched = replace(settings, watch=broadcast, broker=broker.advertised)
-                daemon = options.make_daemon(identity, chain, workshop, Telling(log, broadcast), watched)
-            async with closing_containers(containers), broadcast or contextlib.nullcontext(), daemon:
-                where = f"http://{blob_host}:{daemon.server.port}"
-                for device, hardware in workshop.devices.items():
-                    log.tell("serving", device=device, hardware=hardware.name)
-                stands = NEVER if walls.sandbox is None else ALWAYS
-                stash_text, count = ss58.encode(chain.stash), len(workshop.devices)
-                log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
-                await _until_stopped(daemon)
-        await chain.close()
+        async with contextlib.AsyncExitStack() as exits:
+            exits.push_async_callback(chain.close)
+            idle = list(on_this_machine(await chain.own_devices(), idle).values())
+            if backend is None:
+                _refuse_idle(idle)
+            port = blob_port if blob_port is not None else await _endpoint_port(chain)
+            with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
+                log = Telling(LogTelemetry(), lines)
+                for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
+                    if problem is not None:
+                        log.tell(name, problem=problem)
+                for piece in idle:
+                    log.tell("idle_gpu", problem=idle_gpu_problem(piece))
+                offered = policy_of(options)
+                containers = await containers_for(offered, options.base_path, workshop, engine_address)
+                if containers.why_not:
+                    word = "problem" if offers_containers(offered) else "why"
+                    log.tell("no_containers", **{word: containers.why_not})
+                quota = Quota(input_bytes_max=input_mib * MIB)
+                settings = Settings(
+                    options.base_path, blob_host, port, quota, keep_paused=keep_paused, engine=containers.engine,
+                    why_no_engine=containers.why_not, make_chains=chains_with(chosen),
+                )  # fmt: skip
+                broadcast = broker.broadcast(
+                    identity, workshop, partial(_tell_broker, log), private=chain.is_development
+                )
+                if broadcast is None:
+                    daemon = options.make_daemon(identity, chain, workshop, log, settings)
+                else:
+                    watched = replace(settings, watch=broadcast, broker=broker.advertised)
+                    daemon = options.make_daemon(identity, chain, workshop, Telling(log, broadcast), watched)
+                async with closing_containers(containers), broadcast or contextlib.nullcontext(), daemon:
+                    where = f"http://{blob_host}:{daemon.server.port}"
+                    for device, hardware in workshop.devices.items():
+                        log.tell("serving", device=device, hardware=hardware.name)
+                    stands = NEVER if walls.sandbox is None else ALWAYS
+                    stash_text, count = ss58.encode(chain.stash), len(workshop.devices)
+                    log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
+                    await _until_stopped(daemon)
 
     explained(lambda: asyncio.run(told(work)))
 
@@ -136,15 +147,10 @@ def workshop_of(
     options: ProviderOptions,
     backend: str,
     sandbox: Sandbox | None,
-    numbers: tuple[int, ...] = (),
+    hardware: list[Hardware],
     names: tuple[str, ...] = (),
 ) -> Workshop:
-    """The hardware and workloads that the operator did not leave out; ProviderError for what there is not."""
-    offered = hardware_of(options)
-    hardware = [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
-    if not is_known(backend, FORMS):
-        kinds = dict.fromkeys(kind for form in FORMS for kind in form.backends)
-        raise ProviderError(f"no workload has a backend {backend!r}; there are: {', '.join(kinds)}")
+    """This hardware, and the workloads that the operator did not leave out; ProviderError for what there is not."""
     if not is_possible(backend, hardware):
         raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}")
     try:
@@ -152,6 +158,20 @@ def workshop_of(
     except LookupError as error:
         raise ProviderError(str(error)) from None
     return Workshop(hardware, workloads, options.make_workers(backend, sandbox))
+
+
+def hardware_for(options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
+    """The hardware that the operator did not leave out; ProviderError for a number that is none."""
+    offered = hardware_of(options)
+    return [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
+
+
+def _refuse_idle(gpus: list[Hardware]) -> None:
+    """ProviderError for a GPU that would compute in NumPy though nobody asked for that."""
+    if gpus:
+        raise ProviderError(
+            f"{idle_gpu_problem(gpus[0])}. Install it (`pip install torch`), or give --backend numpy if you want that"
+        )
 
 
 async def connect(

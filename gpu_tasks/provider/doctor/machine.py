@@ -19,6 +19,7 @@ from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
+from gpu_tasks.provider.execution.starting import NUMPY, backend_for
 from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -48,17 +49,17 @@ def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
 
 
 async def worker_diagnoses(
-    hardware: Sequence[Hardware], forms: Sequence[WorkloadForm], make: MakeExecutor
+    hardware: Sequence[Hardware], forms: Sequence[WorkloadForm], make: MakeExecutor, backend: str = NUMPY
 ) -> list[Diagnosis]:
     """Whether workers start and compute the published vectors: on each device each workload, one after the other."""
     return [
-        await _worker(f"{form.name} on device {number}", piece, form, make)
+        await _worker(f"{form.name} on device {number}", piece, form, make, backend_for(backend, piece, form))
         for number, piece in enumerate(hardware)
         for form in forms
     ]
 
 
-async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: MakeExecutor) -> Diagnosis:
+async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: MakeExecutor, by: str) -> Diagnosis:
     bench = Bench(hardware, make)
     try:
         await bench.start(form, 0.0)
@@ -66,7 +67,7 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
         return bad(check, str(error), 'see docs/providers.md, "With a GPU"; another --backend may work here')
     finally:
         await bench.close()
-    return good(check, "starts, and computes what is published")
+    return good(check, f"starts with {by}, and computes what is published")
 
 
 def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:

@@ -59,7 +59,7 @@ def standing_of(
         if status.id not in found:
             standing.unserved[status.id] = (
                 f"its hardware 0x{status.device.uuid_hash.hex()[:8]}.. ({status.device.kind.name.lower()}) is not on "
-                "this machine, or left out by --device"
+                "this machine, left out by --device, or a GPU without PyTorch (see `ogpu-provider doctor`)"
             )
             continue
         try:

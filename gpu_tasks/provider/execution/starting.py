@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import WorkerExecutor
@@ -17,6 +18,28 @@ from gpu_tasks.workloads.form import WorkloadForm
 NUMPY = "numpy"
 CUDA = "torch-cuda"
 """The device's own GPU: its worker sees no other, and counts it as number 0."""
+
+
+def has_torch() -> bool:
+    """Whether PyTorch is installed; loading it takes seconds, so it is only looked for."""
+    return find_spec("torch") is not None
+
+
+def backends_here() -> tuple[str, ...]:
+    """Return the backends that the operator may choose here."""
+    return (NUMPY, "reference", *(("torch-cpu", CUDA) if has_torch() else ()))
+
+
+def chosen_backend(wish: str | None, hardware: Iterable[Hardware]) -> str:
+    """Return the operator's backend; without a wish PyTorch on GPUs where it is installed, and NumPy elsewhere."""
+    if wish is not None:
+        return wish
+    return CUDA if has_torch() and any(piece.index is not None for piece in hardware) else NUMPY
+
+
+def idle_gpus(backend: str, hardware: Iterable[Hardware]) -> list[Hardware]:
+    """Return the GPUs that would do nothing, since this backend computes on the processor."""
+    return [] if backend.startswith(CUDA) else [piece for piece in hardware if piece.index is not None]
 
 
 def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:

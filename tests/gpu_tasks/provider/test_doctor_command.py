@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from blob_servers import serving
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import examining
+from gpu_tasks.provider.execution import starting
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from provider_runner import Operator
 from wallet import verified
@@ -86,7 +87,8 @@ def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert "there is no key file" in row["says"]
 
 
-def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path) -> None:
+def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "find_spec", lambda _: object())
     rows = examined(Operator(tmp_path, "", "Alice"), "--offline", "--backend", "torch-cuda", code=1)
     assert rows["workers"]["grade"] == "problem"
 

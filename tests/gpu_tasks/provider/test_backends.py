@@ -1,0 +1,112 @@
+"""What computes on which device: a GPU never computes in NumPy unless its operator asks for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.cli import main
+from gpu_tasks.provider.commands import running
+from gpu_tasks.provider.execution import gpu, starting
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.starting import backends_here, chosen_backend, idle_gpus
+from provider_runner import Operator
+from wallet_runner import chain
+
+CARD = Hardware("FAKE GPU", "GPU-FAKE-7", DeviceClass.CONSUMER, 24_576, 0, "1")
+CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
+JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve"]
+
+
+@pytest.fixture(params=[False, True])
+def torch_is_there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(starting, "find_spec", lambda _: object() if request.param else None)
+    return bool(request.param)
+
+
+@pytest.fixture
+def _card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "find_spec", lambda _: None)
+    monkeypatch.setattr(gpu, "_gpus", lambda: [CARD])
+
+
+@pytest.fixture
+def eve(tmp_path: Path) -> Iterator[Operator]:
+    (tmp_path / "chain").mkdir()
+    with chain(tmp_path / "chain") as url:
+        yield Operator(tmp_path, url, "Eve")
+
+
+def test_without_a_wish_the_devices_choose(*, torch_is_there: bool) -> None:
+    assert chosen_backend(None, [CPU]) == "numpy"
+    assert chosen_backend(None, [CARD, CPU]) == ("torch-cuda" if torch_is_there else "numpy")
+    assert idle_gpus(chosen_backend(None, [CARD, CPU]), [CARD, CPU]) == ([] if torch_is_there else [CARD])
+    for wish in ("numpy", "torch-cpu"):
+        assert chosen_backend(wish, [CARD]) == wish
+        assert idle_gpus(wish, [CARD, CPU]) == [CARD]
+    assert ("torch-cuda" in backends_here()) is torch_is_there
+
+
+@pytest.mark.parametrize("wish", ["abacus", "torch", "torch-cuda", "cuda", ""])
+@pytest.mark.parametrize("command", [["run"], ["doctor", "--offline"], ["bench"], ["prove", "0x" + "00" * 32]])
+def test_a_backend_that_is_not_installed_is_refused_with_those_that_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], wish: str
+) -> None:
+    monkeypatch.setattr(starting, "find_spec", lambda _: None)
+    said = CliRunner().invoke(main, ["--base-path", str(tmp_path), *command, "--backend", wish])
+    assert said.exit_code == 2
+    assert "numpy, reference; for" in said.stderr
+    assert "torch-cuda," not in said.stderr
+
+
+@pytest.mark.usefixtures("_card")
+@pytest.mark.parametrize(("options", "grade", "code"), [([], "problem", 1), (["--backend", "numpy"], "warning", 0)])
+def test_doctor_says_that_a_gpu_would_compute_in_numpy(
+    tmp_path: Path, options: list[str], grade: str, code: int
+) -> None:
+    answer = Operator(tmp_path, "", "Eve").run("doctor", "--offline", *options)
+    assert answer.exit_code == code
+    rows: dict[str, Any] = {row["check"]: row for row in json.loads(answer.stdout)}
+    assert rows["backend"]["grade"] == grade
+    assert CARD.name in rows["backend"]["says"]
+
+
+@pytest.mark.usefixtures("_card")
+def test_run_refuses_a_gpu_that_would_compute_in_numpy(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stop(_: object) -> None:
+        return
+
+    monkeypatch.setattr(running, "_until_stopped", stop)
+    joined = eve.run(*JOIN)
+    assert joined.exit_code == 0
+    assert CARD.name in joined.stderr, "register says it before any money is bound"
+    for options in ([], ["--device", "0"]):
+        assert "--backend numpy" in eve.refusal("run", "--blob-port", "0", *options)
+    ran = eve.run("run", "--blob-port", "0", "--backend", "numpy")
+    assert ran.exit_code == 0, ran.output
+    lines = (eve.folder / "Eve" / "telemetry.jsonl").read_text().splitlines()
+    told = [event for event in map(json.loads, lines) if event["event"] == "idle_gpu"]
+    assert [CARD.name in event["problem"] for event in told] == [True]
+
+
+def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
+    eve: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stop(_: object) -> None:
+        return
+
+    monkeypatch.setattr(running, "_until_stopped", stop)
+    eve.answer(*JOIN)
+    monkeypatch.setattr(starting, "find_spec", lambda _: None)
+    monkeypatch.setattr(gpu, "_gpus", lambda: [CARD])
+    ran = eve.run("run", "--blob-port", "0")
+    assert ran.exit_code == 0, ran.output
+    lines = (eve.folder / "Eve" / "telemetry.jsonl").read_text().splitlines()
+    served = [event["hardware"] for event in map(json.loads, lines) if event["event"] == "serving"]
+    assert served == [gpu.CPU_BESIDE_GPUS_NAME]
