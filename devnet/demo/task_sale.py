@@ -59,7 +59,7 @@ def sell(
 ) -> TaskSale:
     """Submit the task of a file, and follow it until it has ended; `DevnetError` if it ended without a result."""
     words = ["--url", net.members[0].rpc_url, "submit", str(file), "--key", key, "--watch", "--accept", "--yes"]
-    words += ["--postings", str(net.folder / "postings"), "--checkpoints", str(net.folder / "checkpoints")]
+    words += ["--postings", str(net.folder / "postings"), "--checkpoints", str(net.folder / "checkpoints"), "--again"]
     sale: TaskSale | None = None
     for row in programs.lines("ogpu", *words, keyring=net.keyring, show=tell.command):
         sale = sale or TaskSale(bytes.fromhex(row["task"][2:]))

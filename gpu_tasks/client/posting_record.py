@@ -1,7 +1,8 @@
 """What is about to be posted, written down before it is sent, so that a retry never posts twice.
 
-One file for each set of prompts that an account posts on a chain; it is gone once all of them are in final blocks. It
-holds no prompt: only what finds the units again. Always: a part's extrinsic is on the disk before any node sees it.
+One file for each set of prompts, or each task, that an account posts on a chain. That of units is gone once all of them
+are in final blocks; that of a task stays, so that the same command never buys it again. It holds no prompt: only what
+finds the units again. Always: a part's extrinsic is on the disk before any node sees it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ from wallet.private_file import OWNER_ONLY, make_folder, replace
 
 DEFAULT_FOLDER = Path("~/.ogpu/postings")
 RECORD_BYTES_MAX = 64 * 1024 * 1024
+SUBMITTED, ENDED = "submitted", "ended"
 
 
 class RecordError(WalletError):
     """The record of a posting cannot be used; the text says what to do."""
+
+
+class RecordBusyError(RecordError):
+    """Another process is at it."""
 
 
 @dataclass(slots=True)
@@ -45,6 +51,8 @@ class PostedPart:
     """The units' ids; until they are in a final block as `first_number` gives them."""
     block: int | None = None
     """Where they are, once that is final."""
+    told: str = ""
+    """Of a task: how much of it a command has told its customer to the end, `SUBMITTED` or `ENDED`."""
 
 
 @dataclass(slots=True)
@@ -71,7 +79,9 @@ class PostingRecord:
             parts = _parts(path)
         except BlockingIOError:
             os.close(lock)
-            raise RecordError("the same is being posted by another `ogpu post` or `ogpu submit`: wait for it") from None
+            raise RecordBusyError(
+                "the same is being posted by another `ogpu post` or `ogpu submit`: wait for it"
+            ) from None
         except (OSError, ValueError, TypeError) as error:
             os.close(lock)
             raise _unreadable(path, error) from None
@@ -80,9 +90,14 @@ class PostingRecord:
     @staticmethod
     def peek(folder: Path, *identity: bytes) -> set[int]:
         """The prompts that earlier tries sent, or were about to send; nothing is made or kept. RecordError."""
+        return {place for part in PostingRecord.look(folder, *identity) for place in part.places}
+
+    @staticmethod
+    def look(folder: Path, *identity: bytes) -> list[PostedPart]:
+        """The parts that earlier tries sent, or were about to send; nothing is made or kept. RecordError."""
         path = folder.expanduser() / f"{_name_of(identity)}.json"
         try:
-            return {place for part in _parts(path) for place in part.places}
+            return _parts(path)
         except (OSError, ValueError, TypeError) as error:
             raise _unreadable(path, error) from None
 

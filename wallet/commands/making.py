@@ -46,6 +46,8 @@ class PlannedCall:
     moves: int = 0
     result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {}
     """What is shown, beside where it is, of the call once it did what it asked for."""
+    question: str = "Send it?"
+    """Put to somebody at a terminal who has read all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
         if is_refused:
             explained(lambda: _refuse(facts["refused"]))
         return
-    _ask(session.output, facts, sending)
+    _ask(session.output, facts, sending, plans[0].question)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(send)
 
@@ -164,11 +166,11 @@ def is_attended() -> bool:
     return sys.stdin.isatty()
 
 
-def _ask(output: Output, facts: Mapping[str, Any], sending: SendingOptions) -> None:
+def _ask(output: Output, facts: Mapping[str, Any], sending: SendingOptions, question: str) -> None:
     shown = {name: value for name, value in facts.items() if value is not None}
     if not output.as_json:
         output.facts(shown)
     if not sending.is_agreed:
         # Under --json standard output holds the result and nothing else, so the question says it all.
         what = ", ".join(f"{name} {as_text(value)}" for name, value in shown.items() if name != "call")
-        click.confirm(f"Send {facts['call']} ({what})?" if output.as_json else "Send it?", abort=True, err=True)
+        click.confirm(f"Send {facts['call']} ({what})?" if output.as_json else question, abort=True, err=True)

@@ -71,7 +71,7 @@ def run_command(place: Place) -> Iterator[str]:
     code, said = place.typed(
         "run", "--image", place.image, "--max-price", "0.2 oGPU", "--time", "60s", "--memory", "32Mi", "--disk", "8Mi",
         "--in", str(folder / "words.txt"), "--secret", f"TOKEN={folder / 'token'}", "--out", str(folder / "out.tar"),
-        "--yes", "--", "sh", "-c", program,
+        "--postings", str(place.net.folder / "postings"), "--yes", "--", "sh", "-c", program,
     )  # fmt: skip
     if code != EXIT_CODE:
         yield f"`ogpu run` ends with {code}, not with its program's {EXIT_CODE}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, h
 from gpu_tasks.market.training.training_market import TrainingMarket
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, sending_options
+from wallet.commands.making import NothingToSend, PlannedCall, SendingOptions, sending_options
 from wallet.commands.options import AMOUNT
 from wallet.output import Grains
 from wallet.session import WalletSession
@@ -164,6 +165,23 @@ async def cancelled(
     call = TrainingMarket.cancel(task=task_id)
     ends = await purse.end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, {**facts(task_id, found), **ends})
+
+
+async def ended_early(
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
+) -> PlannedCall | NothingToSend:
+    """The call that ends a task now, with its cost: taken back, or stopped where it runs; none where it can be neither.
+
+    TaskError for anybody but its customer.
+    """
+    require_customer(found, payer.account)
+    if _is_cancellable(found):
+        planned_call = await cancelled(session, client, payer, task_id, found)
+    elif found.state is TaskState.RUNNING:
+        planned_call = await _amended(session, client, payer, task_id, found, Stop())
+    else:
+        return NothingToSend({**facts(task_id, found), "why": stages.why(found)})
+    return replace(planned_call, question="End the task now?")
 
 
 async def _amended(

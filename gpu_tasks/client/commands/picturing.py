@@ -14,9 +14,9 @@ from rich.progress import Progress as ProgressBar
 
 from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.commands.posting.once import Selling, post_once, postings_option, show_and_ask
-from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.commands.sending import key_option, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.commands.task_runs import force_option
-from gpu_tasks.client.commands.units import counted
+from gpu_tasks.client.commands.units import STAYS, counted
 from gpu_tasks.client.funds import require
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.picture_plan import PicturePlan, TileWish, picture_plan, require_takers, selling_service
@@ -145,11 +145,14 @@ def picture(
                 collector = await _collected(session.output, client, key, order, record, check)
         _finish(session.output, order, collector, place)
 
-    session.run(look)
+    with told_nothing_was_sent():
+        session.run(look)
     (plan,) = plans
     show_and_ask(session.output, plan.cost, plan.available, is_asked=not (yes or dry_run), is_shown=dry_run)
     if not dry_run:
-        session.run(buy)
+        with told_when_interrupted(lambda: f"{STAYS}. Go on with the same command, which buys no tile twice: "
+                                           f"`{this_command()}`"):  # fmt: skip
+            session.run(buy)
 
 
 def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.handing import named_secrets, secret_option
+from gpu_tasks.client.commands.interrupting import asked_when_interrupted
 from gpu_tasks.client.commands.naming import require_market
+from gpu_tasks.client.commands.posting.once import postings_option
 from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
-from gpu_tasks.client.commands.sending import key_option
-from gpu_tasks.client.commands.submitting import TaskSubmission
+from gpu_tasks.client.commands.sending import key_option, told_nothing_was_sent
+from gpu_tasks.client.commands.submitting import TaskSubmission, again_option
 from gpu_tasks.client.commands.task_runs import (
     OTHER_AWAITED,
     after_options,
@@ -23,7 +25,7 @@ from gpu_tasks.client.commands.task_runs import (
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.image_files import ArchiveFile, look_at_image
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.posting_record import DEFAULT_FOLDER
+from gpu_tasks.client.posting_record import ENDED, SUBMITTED
 from gpu_tasks.client.task_files import LoadedTask
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.training.program_outputs import fetch_lines, fetch_outputs, places_with_lines
@@ -42,7 +44,7 @@ from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.output import harmless
-from wallet.session import WalletSession, explained, note
+from wallet.session import CallFailedError, WalletSession, explained, note
 
 EXIT_UNKNOWN = 125
 """Where nobody says what the program ended with; the programs that run containers use it so."""
@@ -81,6 +83,8 @@ GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 @click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
 @secret_option
 @after_options
+@postings_option
+@again_option
 @tip_option
 @yes_option
 @dry_run_option
@@ -88,7 +92,8 @@ GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
     """Run COMMAND in a container on somebody's device: its lines come here, and its exit code is this program's.
 
-    It is a job like those of task files: put to auction, paid interval by interval until it ends.
+    It is a job like those of task files: put to auction, paid interval by interval until it ends. The same command
+    never buys it twice: it goes on with what it submitted before, and once that is told to its end it says so.
     """
     found: list[LoadedTask] = []
     explained(lambda: found.append(_loaded(command, given)))
@@ -97,14 +102,15 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
     wait = waiting_for(given["after_ok"], given["after_any"])
     is_asked, is_dry = not given["yes"], given["dry_run"]
     submission = TaskSubmission(
-        session, given["key_text"], found[0], DEFAULT_FOLDER, given["tip"], is_again=False, is_quiet=True
+        session, given["key_text"], found[0], given["postings"], given["tip"], is_again=given["again"], is_quiet=True
     )
     codes: list[int] = []
 
     async def look(client: ChainClient) -> None:
         require_market(client)
         making.require_somebody_to_ask(is_asked=is_asked and not is_dry)
-        await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry)
+        until = SUBMITTED if given["detach"] else ENDED
+        await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry, until=until)
 
     async def send(client: ChainClient) -> None:
         with session.doing(OTHER_AWAITED):
@@ -115,22 +121,30 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
             session.output.facts({"task": posted.unit})
             if secrets:
                 note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
+            submission.note_told(client, key, SUBMITTED)
             return
         note(f"task 0x{posted.unit.hex()}; `ogpu logs -f` shows its lines while it runs")
-        ended = await follow_task(
-            session, client, key, posted.unit, CHECKPOINTS, accepts=bool(given["copies"]), secrets=secrets, quiet=""
-        )
-        await _fetch(client, key, posted.unit, ended, out)
+        try:
+            ended = await follow_task(
+                session, client, key, posted.unit, CHECKPOINTS, accepts=bool(given["copies"]), secrets=secrets, quiet=""
+            )
+        except CallFailedError:
+            submission.note_told(client, key, ENDED)
+            raise
+        if await _fetch(client, key, posted.unit, ended, out):
+            submission.note_told(client, key, ENDED)
         code = exit_code_of(ended)
         codes.append(EXIT_UNKNOWN if code is None else min(code, 255))
 
-    session.run(look)
+    with told_nothing_was_sent():
+        session.run(look)
     if is_dry:
         session.output.facts({**submission.facts, "sent": False})
         return
     if is_asked:
         submission.ask(is_asked=True)
-    session.run(send)
+    with asked_when_interrupted(session, given["key_text"], submission.newest):
+        session.run(send)
     sys.exit(codes[0] if codes else 0)
 
 
@@ -188,8 +202,12 @@ def _bytes_of(path: Path) -> bytes:
         raise WalletError(f"--in: {path} cannot be read: {error.strerror}") from None
 
 
-async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> None:
-    """Its last lines, each to where the program wrote it, and its outputs; what cannot be had is said."""
+async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> bool:
+    """Its last lines, each to where the program wrote it, and its outputs; what cannot be had is said.
+
+    Whether all of it was there.
+    """
+    is_whole = True
     providers = await market_reads.providers(client, await client.finalized())
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         for place in places_with_lines(task)[:1]:
@@ -197,6 +215,7 @@ async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, 
                 left = await fetch_lines(blobs, key, task, providers, place)
             except RunBlobError as error:
                 note(str(error))
+                is_whole = False
                 break
             if left.left_out:
                 note(f"{left.left_out:,} lines before these were not kept")
@@ -207,5 +226,7 @@ async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, 
                 outputs = await fetch_outputs(blobs, key, task, providers)
             except RunBlobError as error:
                 note(str(error))
+                is_whole = False
             else:
                 note(f"/out is in {out.write(file_name_of(task_id), outputs)}, a tar archive")
+    return is_whole

@@ -50,8 +50,11 @@ def told_nothing_was_sent() -> AbstractContextManager[None]:
 
 
 def this_command() -> str:
-    """The command line, as a shell takes it."""
-    return shlex.join(["ogpu", *sys.argv[1:]])
+    """The command line with which to go on, as a shell takes it: without the word that would buy once more."""
+    context = click.get_current_context(silent=True)
+    program = () if context is None else context.params.get("command") or ()  # what is run there has its own words
+    own = [word for word in sys.argv[1 : len(sys.argv) - len(program)] if word != "--again"]
+    return shlex.join(["ogpu", *own, *program])
 
 
 def other_command(*words: str) -> str:

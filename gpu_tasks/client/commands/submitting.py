@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,16 @@ import click
 
 from gpu_tasks.client import planning
 from gpu_tasks.client.commands.handing import named_secrets, secret_option
-from gpu_tasks.client.commands.naming import require_market
-from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.commands.interrupting import asked_when_interrupted
+from gpu_tasks.client.commands.naming import TaskError, require_market
+from gpu_tasks.client.commands.posting.once import postings_option
+from gpu_tasks.client.commands.sending import (
+    key_option,
+    other_command,
+    this_command,
+    told_nothing_was_sent,
+    told_when_interrupted,
+)
 from gpu_tasks.client.commands.task_runs import (
     OTHER_AWAITED,
     WaitForTask,
@@ -30,8 +39,9 @@ from gpu_tasks.client.habits.arrays import ArrayRecord, IndexSet, index_set, mem
 from gpu_tasks.client.posting import PostingCost, Prompt
 from gpu_tasks.client.posting_kind import TaskPosting
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
-from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
+from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
 from gpu_tasks.client.task_files import LoadedTask, load_any
+from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.training.records import ended_well, exit_code_of
 from gpu_tasks.client.training.requeueing import CUT_OFF, REQUEUES_MAX, run_again, was_cut_off
@@ -60,6 +70,9 @@ SUBMITTED_MAX = 4
 ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 
 
+again_option = click.option("--again", is_flag=True, help="Buy it once more, whatever the same command bought.")
+
+
 @click.command()
 @file_argument
 @key_option
@@ -68,15 +81,8 @@ ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 @secret_option
 @checkpoints_option
 @click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
-@click.option(
-    "--postings",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    envvar="OGPU_POSTINGS",
-    help="Where a submission is written down until it is final.",
-)
-@click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have submitted.")
+@postings_option
+@again_option
 @click.option(
     "--array",
     "array_text",
@@ -99,8 +105,8 @@ def submit(
 ) -> None:  # fmt: skip
     """Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.
 
-    A submission that broke off is taken up by the same command: what is on the chain already is not submitted again,
-    of an array no member is.
+    The same command never buys a task twice, of an array no member: it goes on with what is on the chain already, and
+    once that is told to its end it says so. --again buys another.
     """
     read: list[LoadedTask] = []
     explained(lambda: read.append(load_any(file)))  # before any node is asked
@@ -117,7 +123,7 @@ def submit(
     async def look(client: ChainClient) -> None:
         require_market(client)
         making.require_somebody_to_ask(is_asked=not (yes or dry_run))
-        await submission.look(client, is_anyway=anyway, is_dry=dry_run)
+        await submission.look(client, is_anyway=anyway, is_dry=dry_run, until=ENDED if is_watched else SUBMITTED)
 
     async def send(client: ChainClient) -> None:
         key = session.key(key_text)
@@ -126,24 +132,28 @@ def submit(
 
         async def run() -> Task:
             if submission.is_sent:  # its auction is another one, and so is what it costs
-                await submission.look(client, is_anyway=True, is_dry=False)
+                await submission.look(client, is_anyway=True, is_dry=False, until=ENDED)
             task = (await submission.send(client, key, is_followed=True)).unit
             return await follow_task(session, client, key, task, checkpoints, accepts=accepts, secrets=secrets)
 
         if is_watched:
-            await run_again(run, requeue, note)
+            with submission.told_to_its_end(client, key):
+                await run_again(run, submission.requeues_left, note)
             return
         posted = await submission.send(client, key, is_followed=False)
+        submission.note_told(client, key, SUBMITTED)
         if read[0].secrets:
             note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
 
-    session.run(look)
+    with told_nothing_was_sent():
+        session.run(look)
     if dry_run:
         session.output.facts({**submission.facts, "sent": False})
         return
     submission.ask(is_asked=not yes)
     # A second connection: the first would be closed as dead while a person takes time to answer.
-    session.run(send)
+    with asked_when_interrupted(session, key_text, submission.newest):
+        session.run(send)
 
 
 def _indices(text: str, *, accepts: bool, can_wait: bool) -> IndexSet:
@@ -176,10 +186,28 @@ class TaskSubmission:
     """Whether somebody else says what became of it."""
     times: int = 1
     """How often it may be submitted."""
+    is_kept: bool = True
+    """Whether it stays written down what was submitted; of an array's members the array's record says it."""
     is_sent: bool = False
     draft: TaskDraft | None = None
     cost: PostingCost = NOTHING
     facts: dict[str, Any] = field(default_factory=dict)
+    _parts: list[PostedPart] = field(default_factory=list)
+    """What this command and earlier ones submitted, one part for each time."""
+
+    @property
+    def times_left(self) -> int:
+        """How often it may yet be submitted."""
+        return max(0, self.times - len(self._parts))
+
+    @property
+    def requeues_left(self) -> int:
+        """How often it may be submitted again once what is submitted now was cut off."""
+        return self.times - max(1, len(self._parts))
+
+    def newest(self) -> PostedPart | None:
+        """What was submitted last, or may have been."""
+        return self._parts[-1] if self._parts else None
 
     @property
     def file_identity(self) -> tuple[bytes, ...]:
@@ -190,8 +218,11 @@ class TaskSubmission:
         """What makes two submissions the same: chain, account, what the file asks, and every byte of its input."""
         return client.genesis_hash, payer.account, b"task", *self.file_identity
 
-    async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool) -> None:
-        """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense."""
+    async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool, until: str = "") -> None:
+        """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense.
+
+        TaskError where it was bought before, and told `until` there.
+        """
         payer, slot_ms = self.session.payer(self.key_text), planning.slot_ms(client)
         if self.loaded.image is not None:
             await asyncio.to_thread(self.loaded.image.parts)  # too large a one is refused before anything is sent
@@ -199,7 +230,10 @@ class TaskSubmission:
         final = await client.finalized()
         numbers = await planning.auction_numbers(client, final, asked.checked_by)
         self.draft = TaskDraft(asked, numbers.rules, slot_ms)
-        is_begun = not self.is_again and bool(PostingRecord.peek(self.postings, *self._identity(client, payer)))
+        self._parts = [] if self.is_again else PostingRecord.look(self.postings, *self._identity(client, payer))
+        is_begun = bool(self._parts) and not self.is_sent
+        if is_begun:
+            await self._require_untold(client, self._parts[-1], until, final)
         own = await planning.own(client, payer.account, final)
         devices = await planning.bidding_devices(client, final)
         terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
@@ -211,13 +245,30 @@ class TaskSubmission:
                 "all the same, and it costs a part of the bond to take it back"
             )
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
-        self.cost = NOTHING if is_begun else await _cost(client, payer, self.draft, plan, self.tip)
+        self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         available = await spendable(client, payer.account)
-        if not is_dry:
+        if not (is_dry or is_begun):
             require(available, self.cost.needed, "submitting the task")
         self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available)}
         if self.times > 1:
-            self.facts |= {"times_at_most": self.times, "most_of_all": Grains(self.cost.most * self.times)}
+            self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
+
+    async def _require_untold(self, client: ChainClient, last: PostedPart, until: str, final: bytes) -> None:
+        """TaskError where there is nothing to go on with: the same command bought the task, and its end was told."""
+        name = f"0x{last.units[0]}"
+        if last.block is None:  # it is looked for when it is sent
+            return
+        task = await training_reads.task(client, bytes.fromhex(last.units[0]), final)
+        if task is None or task.order.input_root.hex() not in last.input_roots:  # or another has its id: a new chain
+            raise TaskError(
+                f"the same command submitted this as task {name} in block {last.block}, and the chain knows that task "
+                "no more: it ended long ago, or a development chain was begun anew. --again buys another"
+            )
+        if last.told and until in {last.told, SUBMITTED}:
+            raise TaskError(
+                f"the same command bought this already, as task {name}, which is {stages.progress(task)}: "
+                f"`ogpu describe {name}` and `ogpu result {name}` show it. Nothing was sent; --again buys another"
+            )
 
     def ask(self, *, is_asked: bool) -> None:
         """What is submitted and its cost, for somebody at a terminal to agree to."""
@@ -227,8 +278,8 @@ class TaskSubmission:
             locks = (
                 f"Submit {self.draft.asked.name if self.draft else ''}, locking {format_amount(self.cost.locked)} oGPU"
             )
-            often = f", {self.times} times at most" if self.times > 1 else ""
-            most = format_amount(self.cost.most * self.times)
+            often = f", {self.times_left} times at most" if self.times > 1 else ""
+            most = format_amount(self.cost.most * self.times_left)
             click.confirm(f"{locks}{often}, for at most {most} oGPU?", abort=True, err=True)
 
     async def send(
@@ -236,27 +287,59 @@ class TaskSubmission:
     ) -> Posted:
         """Seal, store and submit it, or find what an earlier try submitted; it is shown when it is final.
 
-        `noted` is told its id before anything forgets that it was sent.
+        Once more where this was done already. `noted` is told its id before anything forgets that it was sent.
         """
         assert self.draft is not None, "it was looked at"
         with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
             if self.is_again:
                 record.forget()
+            self._parts = record.parts
+            before = len(record.parts)
+            place = before if self.is_sent else max(0, before - 1)
+            is_known = not self.is_sent and bool(before) and record.parts[-1].block is not None
             progress = Progress(lambda: None, lambda: None, lambda text: click.echo(harmless(text), err=True))
             async with BlobClient(private=market_reads.is_development(client)) as blobs:
                 image = self.loaded.image
                 upload = None if image is None else ImageUpload(image, self.postings, progress.say)
                 sealer = TaskSealer(client, blobs, key, self.draft, upload)
-                prompts, requests = [Prompt(1, self.draft.asked.name)], [self.draft.asked.request]
-                (posted,) = await PostingRun(sealer, record, prompts, requests, progress, self.tip).run()
+                prompts = [Prompt(number, self.draft.asked.name) for number in range(1, place + 2)]
+                requests = [self.draft.asked.request] * len(prompts)
+                run = PostingRun(sealer, record, prompts, requests, progress, self.tip)
+                posted = (await run.run(places=[place]))[-1]
+            if is_known:
+                note(f"the same command submitted it before, as 0x{posted.unit.hex()}: this goes on with that task")
             if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # there its first line names it
                 facts = {"task": posted.unit, "name": posted.prompt, "block": posted.block}
                 amounts = {"locked": Grains(self.cost.locked), "most": Grains(self.cost.most)}
-                self.session.output.facts({**facts, **amounts, "sent": True})
+                self.session.output.facts({**facts, **({} if is_known else amounts), "sent": not is_known})
             noted(posted.unit)
-            record.forget()
+            if not self.is_kept:
+                record.forget()
         self.is_sent, self.is_again = True, False
         return posted
+
+    @contextmanager
+    def told_to_its_end(self, client: ChainClient, key: Keypair) -> Iterator[None]:
+        """What is done here tells how the task ended: if that is done, also of a failure, the same command says so."""
+        try:
+            yield
+        except CallFailedError:
+            self.note_told(client, key, ENDED)
+            raise
+        self.note_told(client, key, ENDED)
+
+    def note_told(self, client: ChainClient, key: Keypair, told: str) -> None:
+        """Write down how much of the task its customer has been told."""
+        last = self.newest()
+        if last is None or last.block is None:
+            return
+        try:
+            with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
+                if record.parts and record.parts[-1].units == last.units:
+                    record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # which is looked for no more
+                    record.save()
+        except RecordBusyError:
+            return  # another process submits it once more, and writes down that
 
 
 @dataclass(slots=True)
@@ -269,6 +352,8 @@ class ArraySubmission:
     secrets: Mapping[str, bytes]
     is_watched: bool
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    members: dict[int, str] = field(default_factory=dict)
+    """Tasks that were submitted, in hexadecimal, by index."""
 
     def run(self, wait: WaitForTask, *, is_anyway: bool, is_asked: bool, is_dry: bool) -> None:
         """All of it; errors end the program with a sentence, and some that failed with exit code 1."""
@@ -293,7 +378,8 @@ class ArraySubmission:
                 await wait(client)
             await self._send(client, session.key(self.file.key_text))
 
-        session.run(look)
+        with told_nothing_was_sent():
+            session.run(look)
         most = member.cost.most * len(missing) * self.file.times
         facts = {**member.facts, "tasks": len(missing), "most_of_all": Grains(most)}
         if is_dry:
@@ -303,14 +389,26 @@ class ArraySubmission:
             session.output.facts({name: value for name, value in facts.items() if value is not None})
         if is_asked and missing:
             click.confirm(f"Submit {len(missing)} tasks, for at most {format_amount(most)} oGPU?", abort=True, err=True)
-        session.run(send)
+        with told_when_interrupted(self._so_far):
+            session.run(send)
+
+    def _so_far(self) -> str:
+        """How far an array came that is interrupted, and how to go on, or to end it."""
+        tasks = [f"0x{task}" for _, task in sorted(self.members.items())]
+        cancelling = other_command("cancel", *tasks, "--key", self.file.key_text)
+        said = (
+            f"of {len(self.asked.indices)} tasks {len(tasks)} are submitted, and one more may be. They go on, and are "
+            f"paid for, without this program. Go on with the same command, which buys none twice: `{this_command()}`"
+        )
+        return f"{said}; or take them back, as long as they do not run, with `{cancelling}`" if tasks else said
 
     def _member(self, index: int, *, is_again: bool = False) -> TaskSubmission:
         file = self.file
         member = member_of(file.loaded, self.asked, index)
         return TaskSubmission(
-            file.session, file.key_text, member, file.postings, file.tip, is_again=is_again, is_quiet=True
-        )
+            file.session, file.key_text, member, file.postings, file.tip, is_again=is_again, is_quiet=True,
+            is_kept=False,
+        )  # fmt: skip
 
     def _record(self, client: ChainClient) -> ArrayRecord:
         payer = self.file.session.payer(self.file.key_text)
@@ -323,6 +421,7 @@ class ArraySubmission:
         """Submit and follow; the table is shown whatever became of them."""
         places, one_by_one = asyncio.Semaphore(self.asked.at_once or len(self.asked.indices)), asyncio.Lock()
         with self._record(client) as record:
+            self.members = record.members
 
             async def member(index: int) -> None:
                 async with places:

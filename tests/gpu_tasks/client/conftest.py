@@ -2,7 +2,9 @@
 
 import pytest
 
+from gpu_tasks.client.training import sealing
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.tasks.order import StoredInput
 from planted_tasks import stored_in
 
 
@@ -14,6 +16,12 @@ def stored_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
         return endpoints
 
     monkeypatch.setattr(BlobClient, "put", put)
+
+
+@pytest.fixture
+def nothing_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs are sealed as of block 0: the played chain learns of no other that is final."""
+    monkeypatch.setattr(sealing, "StoredInput", lambda root, blob, _: StoredInput(root, blob, 0))
 
 
 @pytest.fixture

@@ -11,12 +11,10 @@ import pytest
 from converted import IMAGE
 from gpu_tasks.client.commands import submitting
 from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.training import sealing
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.tasks.order import StoredInput
 from planted_tasks import BOB
 from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
@@ -25,12 +23,6 @@ from wallet.session import CallFailedError
 from wallet_runner import answer, chain
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
-
-
-@pytest.fixture
-def nothing_final(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs are sealed as of block 0: the played chain learns of no other that is final."""
-    monkeypatch.setattr(sealing, "StoredInput", lambda root, blob, _: StoredInput(root, blob, 0))
 
 
 def array(folder: Path, indices: str, *more: str, price: str = "2 oGPU") -> list[str]:

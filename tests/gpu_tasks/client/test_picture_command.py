@@ -75,7 +75,8 @@ def url(tmp_path: Path, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch) ->
 def picture(url: str, folder: Path, *words: str, scene: bool = True) -> Result:
     options = ["--url", url, "--keyring", str(folder / "keys"), "--trust-node", "--json", "picture"]
     asked = ["--scene", str(folder / "scene.txt")] if scene else [str(folder / "picture.yaml")]
-    known = ["--key", "//Bob", "--postings", str(folder / "postings"), "--anyway", "--yes", "--out", str(folder / "out.png")]
+    known = ["--key", "//Bob", "--postings", str(folder / "postings"), "--anyway", "--yes"]
+    known += ["--out", str(folder / "out.png")]
     return CliRunner().invoke(main, [*options, *asked, *known, *words])
 
 

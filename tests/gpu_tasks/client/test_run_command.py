@@ -55,7 +55,6 @@ def test_who_does_not_wait_is_told_that_the_program_waits_for_its_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "hunter2")
-    monkeypatch.setattr(running, "DEFAULT_FOLDER", tmp_path / "postings")
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *JOB, "--yes", "--detach", "--secret", "TOKEN", "--", "true")
     task = answer(done)["task"]
@@ -79,11 +78,11 @@ def test_its_exit_code_is_that_of_the_program(
     async def follow(*_: object, **__: object) -> Task:
         return ended(stated)
 
-    async def fetch(*_: Any) -> None: ...
+    async def fetch(*_: Any) -> bool:
+        return True
 
     monkeypatch.setattr(running, "follow_task", follow)
     monkeypatch.setattr(running, "_fetch", fetch)
-    monkeypatch.setattr(running, "DEFAULT_FOLDER", tmp_path / "postings")
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *JOB, "--yes", "--", "true")
     assert done.exit_code == code, done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -131,7 +132,8 @@ def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> Non
         agreed = ogpu(tmp_path, url, *words, typed="y\n", as_json=False)
         assert agreed.exit_code == 0, agreed.output
         assert asyncio.run(count(url)) == 1
-        assert not list((tmp_path / "postings").glob("*.json"))
+        (record,) = (tmp_path / "postings").glob("*.json")
+        assert [part["extrinsic"] for part in json.loads(record.read_text())] == [""], "nothing of what was signed"
 
 
 @pytest.mark.usefixtures("stored_nowhere")

@@ -30,7 +30,7 @@ postings_option = click.option(
     default=DEFAULT_FOLDER,
     show_default=True,
     envvar="OGPU_POSTINGS",
-    help="Where postings are written down until they are final.",
+    help="Where purchases are written down, so that none is made twice.",
 )
 
 

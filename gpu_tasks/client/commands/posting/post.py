@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, cast
@@ -31,6 +32,7 @@ from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.offers import form_of, open_service, require_judges, require_owners
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
+    PostError,
     PostingCost,
     Prompt,
     UnitWish,
@@ -43,11 +45,13 @@ from gpu_tasks.client.posting import (
 )
 from gpu_tasks.client.posting_once import Posted
 from gpu_tasks.client.posting_record import PostingRecord
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
 from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
-from wallet.session import WalletSession
+from wallet.keypair import Keypair
+from wallet.session import CallFailedError, WalletSession, note
 
 PRICE = 5_000_000
 PIECE_BYTES = 1024 * 1024
@@ -188,13 +192,14 @@ def _post_lines(
                 record.forget()
             sealer = Selling.of(wish, tip)
             posted = await post_once(session.output, client, record, key, sealer, plan.units, plan.named)
-            if not is_watched:
-                rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
-                session.output.rows(_title(len(posted), plan.cost), ("unit", "block", "prompt"), rows)
             followed.extend(posted)
-            record.forget()
+            if not is_watched:
+                _show_posted(session, posted, plan.cost)
+                record.forget()
         if is_watched:
-            await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
+            await _watch(
+                session, client, key, posted, partial(_forget, postings, identity), is_new=bool(plan.cost.units)
+            )
 
     with told_nothing_was_sent():
         session.run(look)
@@ -207,6 +212,32 @@ def _post_lines(
         # A second connection: the first would be closed as dead while a person takes time to answer.
         with told_when_interrupted(lambda: _so_far(len(plans[0].units), records, followed, key_text)):
             session.run(send)
+
+
+def _forget(postings: Path, identity: tuple[bytes, ...]) -> None:
+    """From now on the same command posts other units."""
+    with PostingRecord.open(postings, *identity) as record:
+        record.forget()
+
+
+async def _watch(
+    session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], forget: Callable[[], None], *,
+    is_new: bool,
+) -> None:  # fmt: skip
+    """Follow units that this command or an earlier try posted; their record is forgotten once their end was told.
+
+    PostError where the chain has forgotten some.
+    """
+    if not is_new:
+        note("an earlier try posted all of it: this goes on with its units, and --again posts the same once more")
+    if None in await market_reads.units(client, [unit.unit for unit in posted]):  # it would be waited for without end
+        raise PostError("an earlier try posted this, and the chain has forgotten its units: --again posts it anew")
+    try:
+        await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
+    except CallFailedError:  # they have ended, some without a result
+        forget()
+        raise
+    forget()
 
 
 @contextmanager
@@ -257,7 +288,7 @@ class _Plan:
 
 def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
     """How far a post of so many units came that is interrupted, and how to go on."""
-    if followed:  # its record is gone by then: the same command would post everything once more
+    if followed:
         watching = other_command("watch", "--key", key_text)
         return f"all of {counted(len(followed))} are posted; {STAYS}. Go on with `{watching}`"
     parts = [part for record in records for part in record.parts]
@@ -267,6 +298,11 @@ def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], ke
         f"of {counted(units)} {posted} are posted, and {sent} more may be. Nothing is lost: what was sent is written "
         f"down. Go on with the same command, which posts nothing twice: `{this_command()}`"
     )
+
+
+def _show_posted(session: WalletSession, posted: list[Posted], cost: PostingCost) -> None:
+    rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
+    session.output.rows(_title(len(posted), cost), ("unit", "block", "prompt"), rows)
 
 
 def _title(posted: int, cost: PostingCost) -> str:

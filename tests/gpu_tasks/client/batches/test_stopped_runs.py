@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,8 +28,9 @@ from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands.posting import following
 from gpu_tasks.client.file_runs.answers import FileAnswers
 from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop
+from gpu_tasks.client.posting import Sealer
 from gpu_tasks.client.posting_record import PostedPart
-from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from played_node import growing, has_begun, served
 from runtime.frame.call import Call
 
@@ -300,7 +302,20 @@ def test_who_interrupts_is_told_how_to_go_on(
 ) -> None:
     (tmp_path / "prompts").write_text("def f():\nimport os\n")
 
-    async def interrupted(*_: object) -> Any:
+    followed: list[list[bytes]] = []
+
+    honest = Sealer.terms
+
+    async def sealed_at_genesis(*given: Any) -> list[UnitTerms]:
+        return [replace(each, sealed_at=0) for each in await honest(*given)]  # all that this chain's beacon calls final
+
+    async def ended(*given: Any) -> dict[bytes, Any]:
+        followed.append(given[2])
+        return {}
+
+    async def interrupted(*given: Any) -> Any:
+        if is_watched:
+            await ended(*given)
         raise KeyboardInterrupt
 
     where = "gpu_tasks.client.commands.units.follow" if is_watched else "gpu_tasks.client.posting_once.PostingRun._sent"
@@ -327,6 +342,15 @@ def test_who_interrupts_is_told_how_to_go_on(
         if is_watched:
             assert "error: interrupted: all of 2 units are posted; nothing is lost" in broken.stderr
             assert "Go on with `ogpu --url ws://here watch --key //Bob`" in broken.stderr
+            monkeypatch.setattr(where, ended)
+            monkeypatch.setattr(Sealer, "terms", sealed_at_genesis)
+            for _ in range(2):
+                done = ogpu(*words)
+                assert done.exit_code == 0, done.output
+            begun, taken_up, others = followed
+            assert begun == taken_up, "nothing was posted twice"
+            assert len(others) == 2
+            assert not set(begun) & set(others), "once their end was told, the same command posts others"
             return
         assert "error: interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
         assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr

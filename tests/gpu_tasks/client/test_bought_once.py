@@ -1,0 +1,232 @@
+"""`ogpu run` and `ogpu submit`: the same command buys nothing twice, and an interrupted one offers to end its task."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converted import IMAGE
+from gpu_tasks.client.commands import running, submitting
+from gpu_tasks.client.training import requeueing
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task, TaskState, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from planted_tasks import BOB
+from priced_tasks import a_task
+from task_customer import OF_BOB, ogpu, refusal
+from wallet.client import ChainClient
+from wallet.session import CallFailedError
+from wallet_runner import answer, chain
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
+
+MINIMAL = str(Path(__file__).parents[3] / "examples" / "minimal.yaml")
+SUBMIT = ["submit", MINIMAL, *OF_BOB, "--yes"]
+RUN = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2 oGPU", "--anyway", "--yes"]
+PROGRAM = ["--", "true"]
+KILLED = """
+import os, signal, sys
+from gpu_tasks.client import posting_once
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import submitting
+from gpu_tasks.data.blob_client import BlobClient
+from wallet.client import ChainClient
+
+async def put(self, blob, endpoints, copies):
+    return endpoints
+
+async def killed(*given, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def killed_behind(client, extrinsic, send=ChainClient.send):
+    await send(client, extrinsic)
+    await killed()
+
+BlobClient.put = put
+moment = sys.argv.pop(1)
+if moment == "before it is sent":
+    posting_once.PostingRun._sent = killed
+elif moment == "before it is known to be final":
+    posting_once.ChainClient.send = killed_behind
+else:
+    submitting.follow_task = killed
+main()
+"""
+
+
+async def _bought(url: str) -> list[Task]:
+    async with await ChainClient.connect(url) as client:
+        final = await client.finalized()
+        number = await client.read(TrainingMarket.submitted, BOB, at=final)
+        ids = [task_id_of(client.genesis_hash, BOB, each) for each in range(number)]
+        return [task for task in await client.read_many(TrainingMarket.tasks, ids, at=final) if task is not None]
+
+
+def bought(url: str) -> list[Task]:
+    """Bob's tasks, in the order in which they were submitted."""
+    return asyncio.run(_bought(url))
+
+
+class Follower:
+    """Stands in for following: what it does the next times, and which tasks it was asked to follow."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *does: BaseException | TaskOutcome) -> None:
+        self.does, self.followed = list(does), list[str]()
+
+        async def follow(*given: Any, **_: Any) -> Task:
+            self.followed.append("0x" + given[3].hex())
+            what = self.does.pop(0)
+            if isinstance(what, BaseException):
+                raise what
+            return a_task(state=TaskState.ENDED, outcome=what)
+
+        async def fetch(*_: Any) -> bool:
+            return True
+
+        for module in (running, submitting):
+            monkeypatch.setattr(module, "follow_task", follow)
+        monkeypatch.setattr(running, "_fetch", fetch)
+
+
+@pytest.mark.parametrize("buying", [SUBMIT, [*RUN, "--detach", *PROGRAM]])
+def test_what_was_submitted_is_bought_once_more_only_by_again(tmp_path: Path, buying: list[str]) -> None:
+    again = [buying[0], "--again", *buying[1:]]
+    with chain(tmp_path) as url:
+        task = answer(ogpu(tmp_path, url, *buying))["task"]
+        for more in (buying, [buying[0], "--dry-run", *buying[1:]]):
+            said = refusal(ogpu(tmp_path, url, *more))
+            assert task in said
+            assert "--again" in said
+        assert len(bought(url)) == 1
+        assert answer(ogpu(tmp_path, url, *again))["task"] != task
+        assert len(bought(url)) == 2
+        assert task not in refusal(ogpu(tmp_path, url, *buying)), "the newest is the one that it goes on with"
+
+
+@pytest.mark.parametrize("buying", [[*SUBMIT, "--watch"], [*RUN, *PROGRAM]])
+@pytest.mark.parametrize("end", [TaskOutcome.ON_TIME, CallFailedError("it ended without a result")])
+def test_what_was_interrupted_goes_on_with_the_same_task_until_its_end_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buying: list[str], end: BaseException | TaskOutcome
+) -> None:
+    follower = Follower(monkeypatch, KeyboardInterrupt(), end)
+    with chain(tmp_path) as url:
+        broken = ogpu(tmp_path, url, *buying)
+        assert broken.exit_code == 1
+        (task,) = follower.followed
+        for word in (task, "ogpu watch", "ogpu logs -f", "ogpu stop"):
+            assert word in broken.stderr
+        ogpu(tmp_path, url, *buying)
+        assert follower.followed == [task, task]
+        assert task in refusal(ogpu(tmp_path, url, *buying))
+        assert (len(bought(url)), bought(url)[0].outcome) == (1, None), "without a terminal it stays as it is"
+
+
+@pytest.mark.parametrize("buying", [[*SUBMIT, "--watch"], [*RUN, *PROGRAM]])
+@pytest.mark.parametrize("said", ["y\n", "n\n", ""])
+def test_at_a_terminal_an_interrupt_asks_whether_to_end_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buying: list[str], said: str
+) -> None:
+    Follower(monkeypatch, KeyboardInterrupt())
+    with chain(tmp_path) as url:
+        broken = ogpu(tmp_path, url, *buying, typed=said, as_json=False)
+        assert broken.exit_code == 1
+        assert "comes back" in " ".join(broken.stdout.split()), broken.stdout
+        (task,) = bought(url)
+        is_ended = said == "y\n"
+        assert task.outcome is (TaskOutcome.CANCELLED_BEFORE_AWARD if is_ended else None)
+
+
+def test_an_array_that_is_interrupted_names_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Follower(monkeypatch, KeyboardInterrupt(), KeyboardInterrupt())
+    path = tmp_path / "job.yaml"
+    with chain(tmp_path) as url:
+        answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
+        words = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--array", "0-1", "--watch"]
+        broken = ogpu(tmp_path, url, *words)
+        assert broken.exit_code == 1
+        assert re.findall("0x[0-9a-f]{64}", broken.stderr.splitlines()[-1]), "for `ogpu cancel`"
+
+
+def test_what_one_submits_another_that_watches_goes_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = Follower(monkeypatch, TaskOutcome.ON_TIME)
+    with chain(tmp_path) as url:
+        task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
+        assert ogpu(tmp_path, url, *SUBMIT, "--watch").exit_code == 0
+        assert follower.followed == [task]
+        for more in ([], ["--watch"]):
+            assert task in refusal(ogpu(tmp_path, url, *SUBMIT, *more))
+
+
+def test_outputs_that_could_not_be_fetched_are_fetched_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = Follower(monkeypatch, TaskOutcome.TIME_OVER, TaskOutcome.TIME_OVER)
+    whole = [False, True]
+
+    async def fetch(*_: Any) -> bool:
+        return whole.pop(0)
+
+    monkeypatch.setattr(running, "_fetch", fetch)
+    with chain(tmp_path) as url:
+        ogpu(tmp_path, url, *RUN, *PROGRAM)
+        ogpu(tmp_path, url, *RUN, *PROGRAM)
+        (task,) = set(follower.followed)
+        assert task in refusal(ogpu(tmp_path, url, *RUN, *PROGRAM))
+
+
+def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = TaskOutcome.TIME_OVER
+    follower = Follower(monkeypatch, over, KeyboardInterrupt(), over, over)
+    monkeypatch.setattr(requeueing, "was_cut_off", lambda task: task.outcome is over)
+    path = tmp_path / "job.yaml"
+    with chain(tmp_path) as url:
+        answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
+        job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "2"]
+        broken = ogpu(tmp_path, url, *job)
+        assert broken.exit_code == 1, broken.output
+        assert ogpu(tmp_path, url, *job).exit_code == 0
+        first, second, third = dict.fromkeys(follower.followed)
+        assert follower.followed == [first, second, second, third]
+        assert len(bought(url)) == 3
+        assert third in refusal(ogpu(tmp_path, url, *job))
+
+
+def test_a_task_that_the_chain_has_forgotten_is_not_bought_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chain(tmp_path) as url:
+        task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
+
+        async def forgotten(*_: Any) -> None:
+            return None
+
+        with monkeypatch.context() as patch:
+            patch.setattr("gpu_tasks.data.training_reads.task", forgotten)
+            assert task in refusal(ogpu(tmp_path, url, *SUBMIT, "--watch"))
+        assert len(bought(url)) == 1
+
+
+@pytest.mark.parametrize("moment", ["before it is sent", "before it is known to be final", "while it is followed"])
+def test_after_a_kill_the_same_command_goes_on_with_the_same_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    follower = Follower(monkeypatch, TaskOutcome.ON_TIME)
+    with chain(tmp_path) as url:
+        options = ["--url", url, "--keyring", str(tmp_path / "keys"), *SUBMIT, "--watch"]
+        where = ["--postings", str(tmp_path / "postings")]
+        command = [sys.executable, "-c", KILLED, moment, *options, *where]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert ogpu(tmp_path, url, *SUBMIT, "--watch").exit_code == 0
+        assert len(bought(url)) == 1
+        (task,) = follower.followed
+        assert task in done.stderr + done.stdout
