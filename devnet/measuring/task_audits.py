@@ -15,10 +15,10 @@ from gpu_tasks.market.courts.benches import is_beyond_a_third
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.closing import FINED_PARTS, FINING_PARTS
 from gpu_tasks.market.courts.events import BenchDrawn, CaseDecided, CaseEnded, OpinionOpened
-from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseMoney, CaseOutcome, Flow, Payee, Purse, judge_fee, settle
+from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseMoney, CaseOutcome, Flow, Payee, Purse, settle
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.fraud_claims import claim_bond
-from gpu_tasks.market.training.money import dispute_bond
+from gpu_tasks.market.training.money import dispute_bond, fee_of_judge
 from gpu_tasks.market.training.tasks import JudgedFor, Task, slot_case
 from gpu_tasks.market.training.terms import covered
 from runtime.pallets.balances import Balances
@@ -75,9 +75,7 @@ class TaskAudits:
             challenge = task.challenge
             if slot.result is None or slot.outcome is not None or (challenge and challenge.place != place):
                 continue
-            found = AuditedSlot(
-                task_id, judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
-            )
+            found = AuditedSlot(task_id, fee_of_judge(task.rules, slot.price))
             found.root, found.provider, found.customer = slot.result.root, slot.provider, task.customer
             found.cover, found.held = covered(task.terms.price_max, slot.collateral), slot.collateral
             if challenge is not None:
@@ -85,7 +83,7 @@ class TaskAudits:
                 found.asker, found.bond, found.is_challenge = challenge.challenger, claim_bond(task), True
             elif task.judged_for is JudgedFor.DISPUTE:
                 found.asker = task.customer
-                found.bond = dispute_bond(task.rules, task.terms.price_max, slot.price)
+                found.bond = dispute_bond(task.rules, slot.price)
             self.slots[slot_case(task_id, place)] = found
 
     async def take(self, chain: ChainClient, height: int, event: Any) -> tuple[list[tuple[bytes, int]], list[str]]:

@@ -107,7 +107,7 @@ COMMANDS = {
     ),
     "stop": (
         "deciding:stop",
-        "Stop TASK (0x..), which runs: what has elapsed is paid, and half of the bond goes to who worked, half burns.",
+        "Stop TASK (0x..), which runs: you pay what has elapsed, and 5 % of the price out of your bond.",
     ),
     "close": (
         "deciding:close",

@@ -12,14 +12,16 @@ from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
 from scripts.chains.judge_steps import due_of, opens
 from scripts.chains.market_chain import OGPU, Keys, Step
-from task_chain import PRICE, RIGHT, Books, TaskChain, with_offers
+from task_chain import RIGHT, Books, TaskChain, with_offers
 
 Opinion = Answered | Unanswerable | None
 SEGMENTS = 20
 DIGESTS = [blake2_256(bytes((number,))) for number in range(SEGMENTS + 1)]
 TRACE = trace_root(DIGESTS)
 OFTEN = {"TrainingMarket.audit_rate_ppm": 1_000_000, "TrainingMarket.trace_audit_ppm": 1_000_000}
-FEE, TRACE_FEE = PRICE // 20, PRICE // 10
+STOOD_BY = 7 * OGPU // 50
+PAID = 7 * OGPU
+FEE, TRACE_FEE = PAID // 20, PAID // 10
 """A judge's, without a trace and with one."""
 
 
@@ -86,7 +88,3 @@ def disputed(
 def says(root: bytes) -> Callable[[Keys], Opinion]:
     """All judges find this root right."""
     return lambda _keys: Answered(root)
-
-
-STOOD_BY = 7 * OGPU // 50
-PAID = 7 * OGPU

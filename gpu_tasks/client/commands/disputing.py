@@ -130,10 +130,10 @@ def dispute(
 
 def _bonds(task: Task) -> list[int]:
     """What a dispute locks: of each slot what pays its judges; of replicas what pays a jury."""
-    rules, price_max = task.rules, task.terms.price_max
     if is_replicated(task.order):
-        return [task.slots[0].price + money.premium(rules, price_max)] * JURORS
-    return [money.dispute_bond(rules, price_max, slot.price) for slot in task.slots]
+        price = task.slots[0].price
+        return [price + money.premium(task.rules, price)] * JURORS
+    return [money.dispute_bond(task.rules, slot.price) for slot in task.slots]
 
 
 def _require_own_segment(task: Task, segment: int | None) -> None:

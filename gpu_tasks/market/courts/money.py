@@ -196,8 +196,10 @@ MISS_PRICE_PERCENT = 25
 SMALL_SET_PRICE_PERCENT = 25
 FIRST_JUDGES = 5
 """A pair and a committee: whom a lie that nobody appeals against can cause."""
+COURT_FEES = 36
+"""A seat pays so many fees, of a committee and a court of 33, beside twice the price."""
 SEAT_FEES = 40
-"""A seat holds so many fees at least: (3 + 33 court seats) fees and twice the price, which is at most four of them."""
+"""A seat holds so many fees at least: twice the price is at most four of them where a fee is half of it."""
 PPM = 1_000_000
 
 
@@ -265,9 +267,12 @@ def chance_found(rate_ppm: int) -> tuple[int, int]:
     return of - (draws * PPM - rate_ppm) ** draws, of
 
 
-def seat_hold(collateral: int, fee: int) -> int:
-    """What a judge holds from its draw until the case ends."""
-    return max(collateral, SEAT_FEES * fee)
+def seat_hold(collateral: int, fee: int, price: int = 0) -> int:
+    """What a judge holds from its draw until the case ends: what an appeal that shows it wrong may cost, at least.
+
+    `price` is what the customer is due, which of a task is up to the greatest price, however low the fee is.
+    """
+    return max(collateral, SEAT_FEES * fee, COURT_FEES * fee + 2 * price)
 
 
 def audit_premium(rate_ppm: int, fee: int) -> int:

@@ -120,7 +120,7 @@ def collateral(rules: UnitRules, price: int) -> int:
 
 def judge_seat(rules: UnitRules, price: int) -> int:
     """What a judge of the unit must hold until the case ends."""
-    return seat_hold(collateral(rules, price), fee_of_judge(rules, price))
+    return seat_hold(collateral(rules, price), fee_of_judge(rules, price), price)
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:

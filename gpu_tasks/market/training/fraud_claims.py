@@ -9,8 +9,9 @@ of the liar's collateral, at most a fourth of that, so that who proves its own l
 wrong pays its judges, and the rest of its bond burns.
 """
 
-from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
+from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.ids import TaskId
+from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import FraudNotShown
 from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.tasks import TASK_CHALLENGE, Acceptance, Challenge, FraudClaim, Slot, Task
@@ -50,8 +51,8 @@ def claim_commitment(
 
 
 def claim_bond(task: Task) -> int:
-    """What a fraud proof costs if it is wrong: the judges that it calls."""
-    return FIRST_JUDGES * judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
+    """What a fraud proof costs if it is wrong: the judges that it calls, of the dearest slot, for none is named yet."""
+    return FIRST_JUDGES * money.fee_of_judge(task.rules, max(slot.price for slot in task.slots))
 
 
 def reward_of(task: Task, slot: Slot) -> int:

@@ -77,13 +77,15 @@ class TaskSum(Enum):
         " intervals before were paid"
     )
     STANDBY = "`standby_share` (2 %) of the price"
-    PREMIUM = "the audit rate x two judges' fees of the greatest price, which is what an audit costs"
+    PREMIUM = "the audit rate x two judges' fees of the price, which is what an audit costs"
     LATE = "`late_times` (5) x v for each late block of its own: what it waited for its partners is theirs"
     NO_START = "half of `no_start_penalty` (10 % of the greatest price)"
     NO_START_REST = "the other half"
     FAILURE = "`failure_penalty` (25 %) of the price that was not earned, at most L"
     FAILURE_REST = "what of that penalty is beyond L"
     COVER = "half of the collateral, at most the greatest price"
+    FORFEIT = "half of `customer_bond` (5 %) of the price"
+    FORFEIT_REST = "the other half of these 5 %"
     CANCEL = "`cancel_burn` (10 %) of it"
     HALF = "half of it"
     AGREED_PAY = "the pay that both signed"
@@ -146,21 +148,23 @@ def _penalty(to_customer: TaskSum, burned: TaskSum, purse: TaskPurse = TaskPurse
     return (TaskLine(purse, TaskPayee.CUSTOMER, to_customer), TaskLine(purse, TaskPayee.BURNED, burned))
 
 
-def _halved(purse: TaskPurse) -> tuple[TaskLine, ...]:
-    return (TaskLine(purse, TaskPayee.PROVIDER, TaskSum.HALF), TaskLine(purse, TaskPayee.BURNED, TaskSum.ALL))
+def _split(purse: TaskPurse, to_provider: TaskSum, burned: TaskSum) -> tuple[TaskLine, ...]:
+    return (TaskLine(purse, TaskPayee.PROVIDER, to_provider), TaskLine(purse, TaskPayee.BURNED, burned))
 
 
 _DONE = (_earned(TaskSum.PRICE), TaskLine(TaskPurse.ESCROW, TaskPayee.POT, TaskSum.PREMIUM))
 _LATE = TaskLine(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, TaskSum.LATE)
 _DONE_LATE = (*_DONE, _LATE)
 _NO_START = (TaskSum.NO_START, TaskSum.NO_START_REST)
+_FORFEIT = _split(TaskPurse.CUSTOMER_BOND, TaskSum.FORFEIT, TaskSum.FORFEIT_REST)
 
 TABLE: dict[TaskOutcome, TaskRow] = {
     TaskOutcome.ON_TIME: TaskRow("The result was accepted, within the promised blocks", _DONE),
     TaskOutcome.LATE: TaskRow("The result was accepted, and late", _DONE_LATE),
     TaskOutcome.ACCEPTED_BY_SILENCE: TaskRow("The customer said nothing: the result is accepted", _DONE_LATE),
     TaskOutcome.DISPUTED_FALSELY: TaskRow(
-        "The customer disputed a right result", (*_DONE_LATE, *_halved(TaskPurse.DISPUTE_BOND))
+        "The customer disputed a right result",
+        (*_DONE_LATE, *_split(TaskPurse.DISPUTE_BOND, TaskSum.HALF, TaskSum.ALL)),
     ),
     TaskOutcome.UNDECIDED: TaskRow("The customer disputed a result, and nobody decided: nothing moves", ()),
     TaskOutcome.LIED: TaskRow("A lie was proven", _penalty(TaskSum.COVER, TaskSum.ALL)),
@@ -172,17 +176,17 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         "Another one of the gang did not end: the milestones that check are paid", (_earned(TaskSum.MILESTONES),)
     ),
     TaskOutcome.NOT_STARTED: TaskRow("Who was awarded the slot did not start", _penalty(*_NO_START)),
-    TaskOutcome.INPUT_MISSING: TaskRow("The input was not to be had", _halved(TaskPurse.CUSTOMER_BOND)),
+    TaskOutcome.INPUT_MISSING: TaskRow("The input was not to be had", _FORFEIT),
     TaskOutcome.NO_AWARD: TaskRow("No bid could win, or fewer than the gang needs: nothing moves", ()),
     TaskOutcome.CANCELLED_BEFORE_AWARD: TaskRow(
         "The customer took the task back before the award",
         (TaskLine(TaskPurse.CUSTOMER_BOND, TaskPayee.BURNED, TaskSum.CANCEL),),
     ),
     TaskOutcome.CANCELLED_BEFORE_START: TaskRow(
-        "The customer took the task back after the award, before it started", _halved(TaskPurse.CUSTOMER_BOND)
+        "The customer took the task back after the award, before it started", _FORFEIT
     ),
     TaskOutcome.CANCELLED_RUNNING: TaskRow(
-        "The customer stopped the task", (_earned(TaskSum.ELAPSED), _LATE, *_halved(TaskPurse.CUSTOMER_BOND))
+        "The customer stopped the task", (_earned(TaskSum.ELAPSED), _LATE, *_FORFEIT)
     ),
     TaskOutcome.CLOSED: TaskRow(
         "Both signed another end",
@@ -210,7 +214,7 @@ TABLE: dict[TaskOutcome, TaskRow] = {
     ),
     TaskOutcome.TIME_STOPPED: TaskRow(
         "Time: the customer left; the interval that runs is paid whole",
-        (_earned(TaskSum.TIME), *_halved(TaskPurse.CUSTOMER_BOND)),
+        (_earned(TaskSum.TIME), *_FORFEIT),
     ),
     TaskOutcome.OUTVOTED: TaskRow(
         "Replicas: most found something else, and no jury has convicted anybody",
@@ -304,8 +308,16 @@ def affordable(rules: TaskRules, left: int) -> int:
 
 
 def premium(rules: TaskRules, price: int) -> int:
-    """What a settlement pays into the audit pot."""
-    return audit_premium(rules.audit_rate_ppm, _judge_fee(rules, price))
+    """What a settlement pays into the audit pot, by the price that is paid.
+
+    The escrow holds it for the greatest price: what the auction saves of it is the customer's again at the end.
+    """
+    return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
+
+
+def fee_of_judge(rules: TaskRules, price: int) -> int:
+    """What a judge of a slot of this price is paid: by the price, as the premium is that pays for it."""
+    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
 def customer_bond(rules: TaskRules, price_max: int) -> int:
@@ -318,9 +330,9 @@ def bid_bond(rules: TaskRules, price_max: int) -> int:
     return _up(price_max, rules.bid_bond)
 
 
-def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
+def dispute_bond(rules: TaskRules, price: int) -> int:
     """What a customer locks to dispute a result: a part of the price, and what the committee is paid that it calls."""
-    return _up(price, rules.dispute_bond) + COMMITTEE * _judge_fee(rules, price_max)
+    return _up(price, rules.dispute_bond) + COMMITTEE * fee_of_judge(rules, price)
 
 
 def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
@@ -331,7 +343,7 @@ def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
     the judges of an input.
     """
     lie = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
-    judges = FIRST_JUDGES * _judge_fee(rules, price_max)
+    judges = FIRST_JUDGES * fee_of_judge(rules, price_max)
     return max(lie, _up(price_max, rules.collateral_ppm) + judges, CHALLENGED_PARTS * judges, asked)
 
 
@@ -358,19 +370,22 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
     no_start = _up(terms.price_max, rules.no_start_penalty)
     failure = _up(price - milestones, rules.failure_penalty)
     own = money.promised - money.added
+    forfeit = customer_bond(rules, price)
     amounts = {
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: milestones,
         TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, price * money.stated // money.milestones),
         TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
-        TaskSum.PREMIUM: premium(rules, terms.price_max),
+        TaskSum.PREMIUM: premium(rules, price),
         TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.taken - money.promised),
         TaskSum.NO_START: no_start // 2,
         TaskSum.NO_START_REST: no_start - no_start // 2,
         TaskSum.FAILURE: min(failure, terms.loss),
         TaskSum.FAILURE_REST: max(0, failure - terms.loss),
         TaskSum.COVER: covered(terms.price_max, money.collateral),
+        TaskSum.FORFEIT: forfeit // 2,
+        TaskSum.FORFEIT_REST: forfeit - forfeit // 2,
         TaskSum.CANCEL: part(left, rules.cancel_burn),
         TaskSum.HALF: left // 2,
         TaskSum.AGREED_PAY: money.agreed_pay,
@@ -378,10 +393,6 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
         TaskSum.ALL: left,
     }
     return amounts[wanted]
-
-
-def _judge_fee(rules: TaskRules, price: int) -> int:
-    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
 def _up(amount: int, ppm: int) -> int:

@@ -62,7 +62,7 @@ class TrainingNumbers(Pallet):
     )  # fmt: skip
     customer_bond: Parameter[U32] = Parameter(
         DEFAULT_RULES.customer_bond, unit="ppm", least=1, greatest=ALL,
-        doc="Of the greatest price, held of the customer: a task whose input is missing must cost who submits it.",
+        doc="Held of the greatest price, lost of the price: a task whose input is missing must cost who submits it.",
     )  # fmt: skip
     bid_bond: Parameter[U32] = Parameter(
         DEFAULT_RULES.bid_bond, unit="ppm", least=10_000, greatest=ALL,
@@ -94,7 +94,7 @@ class TrainingNumbers(Pallet):
     )  # fmt: skip
     judge_fee_ppm: Parameter[U32] = Parameter(
         DEFAULT_RULES.judge_fee_ppm, unit="ppm", least=10_000, greatest=ALL,
-        doc="Of the greatest price, to a judge of a task without a trace, of which it computes everything.",
+        doc="Of the price, to a judge of a task without a trace, of which it computes everything.",
     )  # fmt: skip
     trace_fee_ppm: Parameter[U32] = Parameter(
         100_000, unit="ppm", least=10_000, greatest=ALL,

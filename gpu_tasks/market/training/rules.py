@@ -14,7 +14,7 @@ class TaskRules:
     settlement_fee: U32 = 20_000
     """Of every payment for work: half burned, half the treasury's."""
     customer_bond: U32 = 50_000
-    """Of the greatest price: the customer's side of the trust lock."""
+    """The customer's side of the trust lock: held of the greatest price, and lost of the price."""
     bid_bond: U32 = 100_000
     """Of the greatest price, locked by whoever commits to a bid."""
     dispute_bond: U32 = 100_000

@@ -7,7 +7,7 @@ and costs nobody anything; either way the provider has no part in the task any m
 from dataclasses import replace
 
 from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim
-from gpu_tasks.market.courts.money import FIRST_JUDGES, judge_fee
+from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import DoneAlready, TaskJudged, WrongTaskState
@@ -32,7 +32,7 @@ def report(market: TrainingGround, task_id: bytes, place: int, account: bytes) -
         task_id,
         replace(task, state=TaskState.JUDGED, deadline=0, cases=1, judged_for=JudgedFor.INPUT, close=None),
     )
-    fee = judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
+    fee = money.fee_of_judge(task.rules, slot.price)
     promised = PromisedNumbers(fee, task.rules.audit_rate_ppm)
     market.courts.open(market.index, case, _terms(market, task_id, task, place, fee), promised)
     market.emit(TaskJudged(task_id, JudgedFor.INPUT))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
 from gpu_tasks.market.courts.cases import EXCLUDED_MAX, CaseTerms, ClaimKind, PartyClaim, PartyFault
 from gpu_tasks.market.courts.handlers import CaseRuling
-from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseOutcome, judge_fee
+from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseOutcome
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.training import money, purses
@@ -88,7 +88,7 @@ def dispute(market: TrainingGround, task_id: bytes, customer: bytes, named: int 
         return
     ensure(named is None or named in own_segments(task), NoSuchSegment)
     for place, slot in enumerate(task.slots):
-        bond = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
+        bond = money.dispute_bond(task.rules, slot.price)
         market.lock.lock(customer, Hold(TASK_DISPUTE, slot_case(task_id, place)), bond)
     _look(market, task_id, replace(task, named=named), JudgedFor.DISPUTE)
 
@@ -322,13 +322,12 @@ def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
         conclude(market, task_id, task)
         return
     market.put(task_id, replace(task, state=TaskState.JUDGED, deadline=0, cases=len(judged)))
-    fee = judge_fee(task.terms.price_max, task.rules.judge_fee_ppm, task.rules.judge_fee_min)
-    promised = PromisedNumbers(fee, task.rules.audit_rate_ppm)
     for place in judged:
         case, slot = slot_case(task_id, place), task.slots[place]
+        promised = PromisedNumbers(money.fee_of_judge(task.rules, slot.price), task.rules.audit_rate_ppm)
         assert slot.result is not None, "who is judged has stated a result"
         market.task_of_case[case] = task_id
-        terms = _terms(market, task_id, task, place, fee)
+        terms = _terms(market, task_id, task, place, promised.fee)
         market.courts.confirm(market.index, case, terms, promised, slot.result.root)
     market.emit(TaskJudged(task_id, _why(task)))
 

@@ -112,7 +112,7 @@ def dispute(market: TrainingGround, task_id: bytes, task: Task, named: int | Non
     """Have a jury drawn, of replicas that are paid as those were whom it is about: their pay is locked now."""
     ensure(named is None, NoSuchSegment)
     first, rules, jury_from = task.slots[0], task.rules, len(task.slots)
-    pay = first.price + money.premium(rules, task.terms.price_max)
+    pay = first.price + money.premium(rules, first.price)
     for place in range(jury_from, jury_from + JURORS):
         market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)), pay)
     seek(market, task_id, replace(task, jury_from=jury_from))

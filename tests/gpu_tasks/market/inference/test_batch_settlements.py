@@ -91,6 +91,7 @@ def settle(chance: random.Random, unit: Unit, book: Book) -> str:
     moved(book, CUSTOMER, shares)
     assert money.due(unit, winner) == price <= unit.price
     assert earned[winner.owner] == price - price * rules.settlement_fee // PPM
+    assert earned[AUDIT_POT] == -(-2 * fee * unit.leaf_audit_ppm // PPM), "by the price that it was drawn at"
     assert money.rebate(rules, price) <= price * rules.settlement_fee // PPM
     if witness is not None:
         second = price * rules.witness_share // PPM

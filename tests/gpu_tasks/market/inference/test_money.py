@@ -108,6 +108,16 @@ def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
     assert sum(paid.values()) == held == 210_000_000
 
 
+@pytest.mark.parametrize("leaf_audit_ppm", [0, 50_000])
+def test_a_unit_on_a_ramp_pays_the_premium_of_the_price_that_it_was_drawn_at(leaf_audit_ppm: int) -> None:
+    """Of a batch that is checked by its leaves, too: the greatest price is what is held, not what is paid by."""
+    drawn = replace(unit(price=40_000_000), leaf_audit_ppm=leaf_audit_ppm)
+    drawn = replace(drawn, terms=replace(drawn.terms, requests=100))
+    fee = money.check_fee(RULES, 40_000_000, 100) if leaf_audit_ppm else 20_000_000
+    assert settled(drawn)[AUDIT_POT] == fee // 10
+    assert settled(replace(drawn, price=OGPU))[AUDIT_POT] > fee // 10
+
+
 @pytest.mark.parametrize(("price", "premium"), [(OGPU, 5_000_000), (1, 10_000), (0, 10_000), (3 * OGPU, 15_000_000)])
 def test_what_a_settlement_pays_into_the_pot(price: int, premium: int) -> None:
     assert money.premium(RULES, price) == premium

@@ -24,6 +24,7 @@ from task_chain import (
     a_result,
     an_offer,
     an_order,
+    forfeit,
     net,
     time_order,
     with_offers,
@@ -151,8 +152,8 @@ def test_a_customer_that_leaves_pays_the_interval_that_runs_and_its_bond(interva
     to_height(chain, passed)
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     assert chain.now().outcome is TaskOutcome.TIME_STOPPED
-    assert books.change(alice) == (intervals + 1) * net(SHARE) + BOND // 2
-    assert books.change(CUSTOMER) == -(intervals + 1) * SHARE - BOND - STOOD_BY
+    assert books.change(alice) == (intervals + 1) * net(SHARE) + forfeit(PAY) // 2
+    assert books.change(CUSTOMER) == -(intervals + 1) * SHARE - forfeit(PAY) - STOOD_BY
     assert chain.is_idle(alice)
 
 

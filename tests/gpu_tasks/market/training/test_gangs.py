@@ -12,7 +12,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import judges_say, says
 from runtime.frame.holds import Hold
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
-from task_chain import BOND, COLLATERAL, PRICE, Books, TaskChain, an_offer, net, with_offers
+from task_chain import COLLATERAL, PRICE, Books, TaskChain, an_offer, forfeit, net, with_offers
 
 SECOND = b"2" * 32
 
@@ -97,8 +97,8 @@ def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
     chain.chain.blocks(3)
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     prices = [slot.price for slot in chain.now().slots]
-    assert books.change(alice) == net(prices[0]) + BOND // 2
-    assert books.change(bob) == net(prices[1]) + BOND // 2 - 4 * PRICE
+    assert books.change(alice) == net(prices[0]) + forfeit(prices[0]) // 2
+    assert books.change(bob) == net(prices[1]) + forfeit(prices[1]) // 2 - 4 * PRICE
 
 
 def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -> None:
@@ -122,7 +122,7 @@ def test_a_gang_that_is_stopped_is_paid_for_the_blocks_since_all_had_started() -
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     price = 8 * OGPU
     earned = price * 10 // 40
-    assert [books.change(keys) for keys in gang] == [earned - earned // 50 + BOND // 2] * 2
+    assert [books.change(keys) for keys in gang] == [earned - earned // 50 + forfeit(price) // 2] * 2
 
 
 def test_a_gang_has_the_time_of_its_slowest() -> None:
@@ -205,8 +205,8 @@ def test_an_input_that_is_missing_is_missing_for_every_place() -> None:
     while chain.state() is TaskState.JUDGED:
         chain.chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert [books.change(keys) for keys in gang] == [BOND // 2] * 2
-    assert books.change(CUSTOMER) < -2 * BOND
+    assert [books.change(keys) for keys in gang] == [forfeit(8 * OGPU) // 2] * 2
+    assert books.change(CUSTOMER) < -2 * forfeit(8 * OGPU)
 
 
 def test_who_reported_a_good_input_loses_its_place_whichever_that_is() -> None:

@@ -10,7 +10,7 @@ from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import FEE, Opinion, judges_say, says
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
-from task_chain import BOND, PRICE, Books, TaskChain, net, with_offers
+from task_chain import PRICE, Books, TaskChain, forfeit, net, with_offers
 
 INPUT = b"i" * 32
 STOOD_BY = 7 * OGPU // 50
@@ -37,20 +37,20 @@ def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() 
     chain, books = reported()
     over(chain, Unanswerable())
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(chain.keys[0]) == BOND // 2
+    assert books.change(chain.keys[0]) == forfeit(7 * OGPU) // 2
     assert books.change(chain.keys[1]) == net(STOOD_BY)
-    assert books.change(CUSTOMER) == -BOND - 3 * FEE - STOOD_BY
+    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 3 * FEE - STOOD_BY
 
 
 def test_judges_who_cost_more_than_the_escrow_leave_what_the_standby_is_due() -> None:
     """They took all of it, and the hook could not pay who stood by: the chain stood still."""
-    chain, books = reported(constants={"TrainingMarket.judge_fee_ppm": 500_000})
+    chain, books = reported(constants={"TrainingMarket.judge_fee_ppm": 700_000})
     over(chain, Unanswerable())
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(chain.keys[0]) == BOND // 2
+    assert books.change(chain.keys[0]) == forfeit(7 * OGPU) // 2
     assert books.change(chain.keys[1]) == net(STOOD_BY)
     escrow = money.escrow(chain.now().rules, PRICE)
-    assert books.change(CUSTOMER) == -BOND - (escrow - PRICE // 50) - STOOD_BY
+    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - (escrow - PRICE // 50) - STOOD_BY
 
 
 def test_a_good_input_costs_who_reported_it_a_miss_and_the_standby_goes_on() -> None:

@@ -12,7 +12,7 @@ from replica_chain import PAY, accepted, bind, compute, offer, open_all, ordered
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from scripts.chains.market_chain import OGPU, signed
-from task_chain import BOND, RIGHT, net
+from task_chain import RIGHT, forfeit, net
 
 
 def test_all_are_awaited_for_twice_what_was_promised() -> None:
@@ -52,7 +52,7 @@ def test_who_is_bound_is_paid_for_no_block_behind_that_where_the_customer_stops_
     task = chain.now()
     bound, stopped = (at - task.started_at for at in (task.slots[0].finished_at, chain.chain.height))
     assert (bound, stopped) == (4, 10)
-    paid = [net(PAY * blocks // task.slots[0].promised) + BOND // 2 for blocks in (bound, stopped, stopped)]
+    paid = [net(PAY * blocks // task.slots[0].promised) + forfeit(PAY) // 2 for blocks in (bound, stopped, stopped)]
     assert [books.change(keys) for keys in whose] == paid
 
 

@@ -38,7 +38,7 @@ from replica_chain import (
 )
 from runtime.cryptography.hashing import blake2_256
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
-from task_chain import BOND, PRICE, RIGHT, WRONG, TaskChain, a_result, net, with_offers
+from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, forfeit, net, with_offers
 
 # ------------------------------------------------------------------------------------------------------- the good way
 
@@ -340,8 +340,8 @@ def test_the_customer_takes_it_back_while_replicas_are_sought() -> None:
     chain.until(TaskState.ENDED)
     for _ in range(2):
         chain.chain.block()
-    assert books.change(chain.keys[0]) == BOND // 2
-    assert spent(books) == -BOND
+    assert books.change(chain.keys[0]) == forfeit(PAY) // 2
+    assert spent(books) == -forfeit(PAY)
     assert all(chain.is_idle(keys) for keys in chain.keys)
 
 
@@ -367,7 +367,7 @@ def test_who_is_out_is_not_paid_where_it_is_stopped() -> None:
         chain.chain.block()
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     assert books.change(whose[2]) == -PRICE // 10
-    assert books.change(whose[0]) == books.change(whose[1]) > BOND // 2
+    assert books.change(whose[0]) == books.change(whose[1]) > forfeit(PAY) // 2
 
 
 def test_orders_that_are_not_of_replicas() -> None:

@@ -22,6 +22,7 @@ from task_chain import (
     an_offer,
     awarded,
     finish_and_accept,
+    forfeit,
     net,
     with_offers,
     work,
@@ -71,9 +72,9 @@ def test_between_award_and_start_half_of_the_bond_is_the_providers() -> None:
     alice, bob = chain.keys[:2]
     chain.ask(TrainingMarket.cancel(task=chain.task))
     assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_START
-    assert books.change(alice) == BOND // 2
+    assert books.change(alice) == forfeit(7 * OGPU) // 2
     assert books.change(bob) == net(7 * OGPU // 50)
-    assert books.change(CUSTOMER) == -BOND - 7 * OGPU // 50
+    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 7 * OGPU // 50
 
 
 def test_a_cancelled_takeover_pays_who_stood_by() -> None:
@@ -81,7 +82,7 @@ def test_a_cancelled_takeover_pays_who_stood_by() -> None:
     bob = chain.keys[1]
     chain.chain.blocks(5)
     chain.ask(TrainingMarket.cancel(task=chain.task))
-    assert books.change(bob) == BOND // 2 + net(8 * OGPU // 50)
+    assert books.change(bob) == forfeit(8 * OGPU) // 2 + net(8 * OGPU // 50)
 
 
 def test_before_the_award_a_part_of_each_slots_bond_burns() -> None:
@@ -100,7 +101,7 @@ def test_who_took_over_while_bound_and_is_stopped_has_stood_by_once() -> None:
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     task = chain.now()
     earned = 8 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
-    assert books.change(bob) == BOND // 2 + net(8 * OGPU // 50) + net(earned)
+    assert books.change(bob) == forfeit(8 * OGPU) // 2 + net(8 * OGPU // 50) + net(earned)
 
 
 def test_what_was_added_twice_is_no_part_of_the_promise() -> None:
@@ -113,7 +114,7 @@ def test_what_was_added_twice_is_no_part_of_the_promise() -> None:
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
     task = chain.now()
     earned = 7 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
-    assert books.change(alice) == net(earned) + BOND // 2
+    assert books.change(alice) == net(earned) + forfeit(7 * OGPU) // 2
 
 
 def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
@@ -126,9 +127,9 @@ def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
     task = chain.now()
     assert task.outcome is TaskOutcome.CANCELLED_RUNNING
     earned = 7 * OGPU * 11 // 40
-    assert books.change(alice) == net(earned) + BOND // 2
+    assert books.change(alice) == net(earned) + forfeit(7 * OGPU) // 2
     assert books.change(bob) == net(7 * OGPU // 50)
-    assert books.change(CUSTOMER) == -earned - 7 * OGPU // 50 - BOND
+    assert books.change(CUSTOMER) == -earned - 7 * OGPU // 50 - forfeit(7 * OGPU)
 
 
 def test_who_is_stopped_is_paid_for_the_milestones_it_has_stated() -> None:
@@ -137,7 +138,7 @@ def test_who_is_stopped_is_paid_for_the_milestones_it_has_stated() -> None:
     alice = chain.keys[0]
     work(chain, alice, milestones=3, counted=0)
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
-    assert books.change(alice) == net(7 * OGPU * 3 // 4) + BOND // 2
+    assert books.change(alice) == net(7 * OGPU * 3 // 4) + forfeit(7 * OGPU) // 2
 
 
 def test_who_gives_more_blocks_and_stops_pays_for_what_has_elapsed_of_the_promise() -> None:
@@ -147,7 +148,7 @@ def test_who_gives_more_blocks_and_stops_pays_for_what_has_elapsed_of_the_promis
     chain.chain.blocks(8)
     chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(BLOCKS_MAX - 40)))
     chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
-    assert books.change(alice) == net(7 * OGPU * 10 // 40) + BOND // 2
+    assert books.change(alice) == net(7 * OGPU * 10 // 40) + forfeit(7 * OGPU) // 2
 
 
 def test_nobody_is_bound_to_stand_by_for_longer_than_the_task_allowed_to_promise() -> None:

@@ -219,7 +219,7 @@ def test_a_bound_standby_takes_the_whole_over_and_is_paid_its_own_price() -> Non
     work(chain, bob, milestones=3)
     finish_and_accept(chain, bob)
     assert books.change(bob) == net(8 * OGPU // 50) + net(8 * OGPU)
-    premium = money.premium(task.rules, task.terms.price_max)
+    premium = money.premium(task.rules, 8 * OGPU)
     assert books.change(CUSTOMER) == -8 * OGPU - 8 * OGPU // 50 - premium + min(7 * OGPU // 4, task.terms.loss)
 
 

@@ -32,7 +32,7 @@ from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
-from task_chain import BOND, COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
+from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, forfeit, net, with_offers
 
 
 def test_an_audit_that_finds_the_result_right_pays_it() -> None:
@@ -42,7 +42,7 @@ def test_an_audit_that_finds_the_result_right_pays_it() -> None:
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
     assert chain.now().outcome is TaskOutcome.ON_TIME
     assert books.change(chain.keys[0]) == net(PAID)
-    premium = money.premium(chain.now().rules, PRICE)
+    premium = money.premium(chain.now().rules, PAID)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium
     assert chain.pot == pot + premium - 2 * FEE
 
@@ -109,12 +109,12 @@ def test_nothing_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
 
 def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() -> None:
     chain, books = disputed()
-    bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
+    bond = money.dispute_bond(chain.now().rules, PAID)
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
     left = bond - 2 * FEE
     assert books.change(chain.keys[0]) == net(PAID) + left // 2
-    premium = money.premium(chain.now().rules, PRICE)
+    premium = money.premium(chain.now().rules, PAID)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium - bond
 
 
@@ -124,7 +124,7 @@ def test_judges_of_a_dispute_are_paid_out_of_its_bond_before_anything_else() -> 
     submitted(chain)
     chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     judged(chain, says(RIGHT))
-    fee = PRICE // 2
+    fee = PAID // 2
     bond = PAID // 10 + 3 * fee
     assert books.change(chain.keys[0]) == net(PAID) + (bond - 2 * fee) // 2
 
@@ -174,7 +174,7 @@ def test_the_bond_of_a_dispute_goes_by_the_price_of_each_slot() -> None:
     bound[TrainingMarket].tasks[chain.task] = gang
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(bound)
     held = [bound[Balances].held_cases[CUSTOMER.stash, Hold(TASK_DISPUTE, slot_case(chain.task, n))] for n in (0, 1)]
-    assert held == [PAID // 10 + 3 * FEE, 2 * PAID // 10 + 3 * FEE]
+    assert held == [PAID // 10 + 3 * FEE, 2 * (PAID // 10 + 3 * FEE)]
 
 
 def test_an_end_that_was_offered_is_gone_once_judges_look() -> None:
@@ -187,7 +187,7 @@ def test_an_end_that_was_offered_is_gone_once_judges_look() -> None:
 
 def test_who_disputes_and_shows_the_judges_nothing_pays_all_the_same() -> None:
     chain, books = disputed()
-    bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
+    bond = money.dispute_bond(chain.now().rules, PAID)
     assert judged(chain, lambda _keys: None) is CaseOutcome.UNHEARD
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
     assert books.change(chain.keys[0]) == net(PAID) + bond // 2
@@ -198,20 +198,20 @@ def test_an_input_that_is_missing_costs_the_customer_its_bond_and_the_judges() -
     pot = chain.pot
     assert judged(chain, lambda _keys: Unanswerable()) is CaseOutcome.INPUT_BAD
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(chain.keys[0]) == BOND // 2
+    assert books.change(chain.keys[0]) == forfeit(PAID) // 2
     assert chain.pot == pot
     fees = 5 * FEE  # a pair that does not confirm, and the committee after it
-    assert books.change(CUSTOMER) == -BOND - STOOD_BY - fees
+    assert books.change(CUSTOMER) == -forfeit(PAID) - STOOD_BY - fees
 
 
 def test_judges_that_cost_more_than_is_held_for_the_work_cost_all_of_that() -> None:
-    numbers = {"TrainingMarket.judge_fee_ppm": 500_000, "TrainingMarket.audit_rate_ppm": 250_000}
+    numbers = {"TrainingMarket.judge_fee_ppm": 700_000, "TrainingMarket.audit_rate_ppm": 250_000}
     chain, books = audited(numbers=numbers)
     held = money.escrow(chain.now().rules, PRICE)
-    assert held < 3 * PRICE // 2, "what three of them are paid"
+    assert held < 21 * PAID // 10, "what three of them are paid"
     judged(chain, lambda _keys: Unanswerable())
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(CUSTOMER) == -held - BOND
+    assert books.change(CUSTOMER) == -held - forfeit(PAID)
 
 
 def test_partners_that_state_different_results_are_judged_without_anybody_asking() -> None:

@@ -66,7 +66,7 @@ def test_an_accepted_result_is_paid_to_the_grain() -> None:
     task = chain.now()
     assert (task.state, task.outcome) == (TaskState.ENDED, TaskOutcome.ON_TIME)
     price, share = 7 * OGPU, 7 * OGPU // 50
-    premium = money.premium(task.rules, task.terms.price_max)
+    premium = money.premium(task.rules, price)
     alice, bob, third = chain.keys[:3]
     fee, small_fee = price // 50, share // 50
     assert chain.wealth(alice.stash) == before[alice] + price - fee

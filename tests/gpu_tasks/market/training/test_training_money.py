@@ -73,17 +73,17 @@ def in_units(found: dict[TaskPayee, int]) -> dict[TaskPayee, float]:
     return {payee: amount / UNIT for payee, amount in found.items()}
 
 
-PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 5.0, CUSTOMER: -85.0}
+PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 4.0, CUSTOMER: -84.0}
 OVER = {TaskPurse.DISPUTE_BOND: DISPUTE_BOND}
 CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.ON_TIME, {}, PAID),
     (TaskOutcome.ON_TIME, {"elapsed": 3, "taken": 3}, PAID),
-    (TaskOutcome.LATE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
-    (TaskOutcome.LATE, {"elapsed": 10_000, "taken": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 85.0}),
+    (TaskOutcome.LATE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
+    (TaskOutcome.LATE, {"elapsed": 10_000, "taken": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 84.0}),
     (TaskOutcome.ACCEPTED_BY_SILENCE, {}, PAID),
-    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -75.0}),
+    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
     (TaskOutcome.DISPUTED_FALSELY, {"held": {**HELD, **OVER}},
-     {**PAID, PROVIDER: 82.4, CUSTOMER: -93.0, BURNED: 4.0}),
+     {**PAID, PROVIDER: 82.4, CUSTOMER: -92.0, BURNED: 4.0}),
     (TaskOutcome.UNDECIDED, {"held": {**HELD, **OVER}}, {}),
     (TaskOutcome.LIED, {}, {PROVIDER: -1_900, CUSTOMER: 100.0, BURNED: 1_800}),
     (TaskOutcome.LIED, {"held": {**HELD, TaskPurse.COLLATERAL: 60 * UNIT}}, {PROVIDER: -60.0, CUSTOMER: 60.0}),
@@ -95,16 +95,16 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
      {PROVIDER: -20.0, CUSTOMER: 7.0, BURNED: 13.0}),
     (TaskOutcome.PARTNER_DIED, {"done": 4}, {PROVIDER: 32 * 0.98, FEE: 0.64, CUSTOMER: -32.0}),
     (TaskOutcome.NOT_STARTED, {}, {PROVIDER: -10.0, CUSTOMER: 5.0, BURNED: 5.0}),
-    (TaskOutcome.INPUT_MISSING, {}, {PROVIDER: 2.5, CUSTOMER: -5.0, BURNED: 2.5}),
+    (TaskOutcome.INPUT_MISSING, {}, {PROVIDER: 2.0, CUSTOMER: -4.0, BURNED: 2.0}),
     (TaskOutcome.NO_AWARD, {}, {}),
     (TaskOutcome.CANCELLED_BEFORE_AWARD, {}, {CUSTOMER: -0.5, BURNED: 0.5}),
-    (TaskOutcome.CANCELLED_BEFORE_START, {}, {PROVIDER: 2.5, CUSTOMER: -5.0, BURNED: 2.5}),
+    (TaskOutcome.CANCELLED_BEFORE_START, {}, {PROVIDER: 2.0, CUSTOMER: -4.0, BURNED: 2.0}),
     (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "taken": 5, "stated": 1},
-     {PROVIDER: 20 * 0.98 + 2.5, FEE: 0.4, CUSTOMER: -25.0, BURNED: 2.5}),
+     {PROVIDER: 20 * 0.98 + 2, FEE: 0.4, CUSTOMER: -24.0, BURNED: 2.0}),
     (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 5, "taken": 5, "stated": 5, "done": 3},
-     {PROVIDER: 40 * 0.98 + 2.5, FEE: 0.8, CUSTOMER: -45.0, BURNED: 2.5}),
+     {PROVIDER: 40 * 0.98 + 2, FEE: 0.8, CUSTOMER: -44.0, BURNED: 2.0}),
     (TaskOutcome.CANCELLED_RUNNING, {"elapsed": 22, "taken": 22, "stated": 5},
-     {PROVIDER: 78.4 + 2.5 - 5, FEE: 1.6, CUSTOMER: -80.0, BURNED: 2.5}),
+     {PROVIDER: 78.4 + 2 - 5, FEE: 1.6, CUSTOMER: -79.0, BURNED: 2.0}),
     (TaskOutcome.CLOSED, {"agreed_pay": 50 * UNIT, "agreed_back": 30 * UNIT},
      {PROVIDER: 49.0 - 30, FEE: 1.0, CUSTOMER: -20.0}),
     (TaskOutcome.STOOD_BY, {}, {STANDBY: 1.6 * 0.98, FEE: 0.032, CUSTOMER: -1.6}),
@@ -113,7 +113,7 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.INTERVAL_PAID, {"due": 2, "done": 0}, {PROVIDER: 8 * 0.98, FEE: 0.16, CUSTOMER: -8.0}),
     (TaskOutcome.TIME_OVER, {"due": 3, "done": 1}, {PROVIDER: 4 * 0.98, FEE: 0.08, CUSTOMER: -4.0}),
     (TaskOutcome.LEFT, {"done": 4}, {PROVIDER: -12.0, CUSTOMER: 12.0}),
-    (TaskOutcome.TIME_STOPPED, {"due": 4, "done": 1}, {PROVIDER: 10.34, FEE: 0.16, CUSTOMER: -13.0, BURNED: 2.5}),
+    (TaskOutcome.TIME_STOPPED, {"due": 4, "done": 1}, {PROVIDER: 9.84, FEE: 0.16, CUSTOMER: -12.0, BURNED: 2.0}),
     (TaskOutcome.OUTVOTED, {"done": 0}, {PROVIDER: -20.0, CUSTOMER: 20.0}),
 ]  # fmt: skip
 
@@ -131,11 +131,28 @@ def test_every_outcome_has_a_case() -> None:
 
 @pytest.mark.parametrize("price", [1, PRICE, MAX])
 def test_the_pot_gets_what_an_audit_costs_whatever_the_work_went_for(price: int) -> None:
-    """Judges are paid by the greatest price: a bid of a grain to a customer of one's own had the pot pay them."""
-    fee = judge_fee(MAX, DEFAULT_RULES.judge_fee_ppm, DEFAULT_RULES.judge_fee_min)
+    """Judges are paid by the same price: else a bid of a grain to a customer of one's own had the pot pay them."""
+    fee = money.fee_of_judge(DEFAULT_RULES, price)
     found, of = chance_found(DEFAULT_RULES.audit_rate_ppm)
     for outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE):
         assert gains(outcome, replace(RUN, price=price))[POT] * of >= 2 * fee * found
+
+
+@pytest.mark.parametrize("guess", [1, 2, 126])
+def test_a_greatest_price_that_is_too_high_costs_its_customer_nothing(guess: int) -> None:
+    """More is locked for it; what a result, a stop, a missing input and a dispute cost goes by the price paid."""
+    terms = replace(TERMS, price_max=guess * MAX)
+    held = {
+        **HELD,
+        TaskPurse.ESCROW: money.escrow(DEFAULT_RULES, guess * MAX),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(DEFAULT_RULES, guess * MAX),
+    }
+    guessed = replace(RUN, terms=terms, held=held)
+    for outcome in (
+        TaskOutcome.ON_TIME, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.INPUT_MISSING, TaskOutcome.STOOD_BY,
+        TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING, TaskOutcome.TIME_STOPPED,
+    ):  # fmt: skip
+        assert gains(outcome, guessed) == gains(outcome, RUN)
 
 
 def test_odd_grains_go_where_the_module_says() -> None:
@@ -145,11 +162,11 @@ def test_odd_grains_go_where_the_module_says() -> None:
     assert gains(TaskOutcome.NOT_STARTED, odd) == {PROVIDER: -101, CUSTOMER: 50, BURNED: 51}
     assert gains(TaskOutcome.STOOD_BY, odd) == {STANDBY: 19, CUSTOMER: -19}
     bonded = replace(odd, held={TaskPurse.CUSTOMER_BOND: 51})
-    assert gains(TaskOutcome.INPUT_MISSING, bonded) == {PROVIDER: 25, CUSTOMER: -51, BURNED: 26}
+    assert gains(TaskOutcome.INPUT_MISSING, bonded) == {PROVIDER: 25, CUSTOMER: -50, BURNED: 25}
     assert gains(TaskOutcome.CANCELLED_BEFORE_AWARD, bonded) == {CUSTOMER: -5, BURNED: 5}
     assert money.customer_bond(DEFAULT_RULES, 1_001) == 51
     assert money.bid_bond(DEFAULT_RULES, 1_001) == 101
-    assert money.dispute_bond(DEFAULT_RULES, 1_001, 997) == 100 + 3 * 100_000
+    assert money.dispute_bond(DEFAULT_RULES, 997) == 100 + 3 * 100_000
     assert money.remaining(997, 1, 3) == 664
     assert [money.remaining_blocks(20, done, 3) for done in range(3)] == [20, 14, 7]
     assert money.remaining_blocks(1, 49, 50) == 1
@@ -160,7 +177,7 @@ def test_what_is_locked() -> None:
     assert money.escrow(DEFAULT_RULES, MAX) == ESCROW
     assert money.customer_bond(DEFAULT_RULES, MAX) == BOND
     assert money.bid_bond(DEFAULT_RULES, MAX) == 10 * UNIT
-    assert money.dispute_bond(DEFAULT_RULES, MAX, PRICE) == DISPUTE_BOND + 3 * 50 * UNIT
+    assert money.dispute_bond(DEFAULT_RULES, PRICE) == DISPUTE_BOND + 3 * 40 * UNIT
     assert money.premium(DEFAULT_RULES, MAX) == 5 * UNIT
 
 
@@ -246,6 +263,13 @@ def slots(draw: st.DrawFn) -> TaskMoney:
         agreed_pay=draw(st.integers(0, price_max)),
         agreed_back=draw(st.integers(0, collateral)),
     )
+
+
+@given(slots())
+def test_the_pot_has_its_rate_of_two_fees_of_the_price_that_is_paid(slot: TaskMoney) -> None:
+    fee = judge_fee(slot.price, slot.rules.judge_fee_ppm, slot.rules.judge_fee_min)
+    in_pot = sum(flow.amount for flow in settle(TaskOutcome.ON_TIME, slot) if flow.payee is POT)
+    assert in_pot == -(-2 * fee * slot.rules.audit_rate_ppm // 1_000_000)
 
 
 @given(st.sampled_from(TaskOutcome), slots())
@@ -388,6 +412,7 @@ def test_settlements_of_all_outcomes_conserve_every_grain() -> None:
         ("no_start_penalty", 10, TaskSum.NO_START),
         ("failure_penalty", 25, TaskSum.FAILURE),
         ("cancel_burn", 10, TaskSum.CANCEL),
+        ("customer_bond", 5, TaskSum.FORFEIT),
     ],
 )
 def test_the_words_name_the_rules(name: str, percent: int, word: TaskSum) -> None:
