@@ -140,6 +140,6 @@ def _noted(fields: dict[str, Any]) -> NotedDevice:
     numbers = [note.bond, note.misses, note.losses, *([] if note.resumes_at is None else [note.resumes_at])]
     if not all(type(number) is int and 0 <= number < NUMBER_MAX for number in numbers):
         raise ValueError("a note has a number that is none")
-    if not isinstance(note.is_paused, bool) or not isinstance(note.why, str):
+    if not isinstance(fields.get("is_paused", False), bool) or not isinstance(fields.get("why", ""), str):
         raise TypeError("a note has a field of another type")
     return note
