@@ -24,7 +24,7 @@ from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, Double
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.offences import ProvenOffence, named_epochs
+from runtime.pallets.staking.offences import ProvenOffence, judging_epochs
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
 from runtime.pallets.staking.trust_lock import PROOFS_MAX, NotAnOffence, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -108,7 +108,7 @@ class EvidencePool(Listener):
         except NotAnOffence as error:
             # Sets of the final state are those of every honest node. A peer may know later ones, and older ones.
             sets = self._final.bound()[TrustStake]
-            is_known = all(sets.validators(epoch) for epoch in named_epochs(evidence))
+            is_known = all(sets.validators(epoch) for epoch in judging_epochs(evidence))
             kind = ForgedError if is_known else PoolRefusalError
             raise kind(INVALID, "Invalid Evidence", "NotAnOffence") from error
         except DispatchError as error:

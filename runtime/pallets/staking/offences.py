@@ -68,7 +68,7 @@ def proven(
     return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch)
 
 
-def named_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
+def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
     """The epochs whose sets judge evidence; none where it names none."""
     if isinstance(evidence, DoubleHeader):
         return epochs_of_headers(evidence.first, evidence.second)
