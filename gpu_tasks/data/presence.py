@@ -20,7 +20,7 @@ PRESENCE_BYTES = 32 + 64
 
 
 @struct
-class Presence:
+class PresenceProof:
     """The answer of a running daemon."""
 
     instance: Hash
@@ -28,12 +28,12 @@ class Presence:
     signature: Signature
 
 
-_PRESENCE = codec(Presence)
+_PRESENCE = codec(PresenceProof)
 
 
 def prove_presence(nonce: bytes, instance: bytes, genesis: bytes, sign: Callable[[bytes], bytes]) -> bytes:
     """Return the answer to a nonce of `NONCE_BYTES`. `sign` is the provider key's."""
-    return _PRESENCE.encode(Presence(instance, sign(domain(KIND, genesis, nonce + instance))))
+    return _PRESENCE.encode(PresenceProof(instance, sign(domain(KIND, genesis, nonce + instance))))
 
 
 def proven_instance(raw: bytes, nonce: bytes, genesis: bytes, provider_key: bytes) -> bytes | None:
