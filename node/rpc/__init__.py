@@ -3,7 +3,6 @@
 In reading order:
 
 * `jsonrpc`: requests and answers as values
-* `turns`: whose turn it is, by the time that each used
 * `work`: what one message costs, step by step
 * `subscriptions`: what one writer tells many clients
 * `past_states`: states after recent final blocks

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import click
-from aiohttp.http import HttpProcessingError
 
 from genesis.chain import apis_for
 from node.feed import messages as feed
@@ -67,7 +66,6 @@ def main(
     # ^C goes to every process of a terminal: the node ends first, and this one with it, as always
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
-    logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
     options = ServerOptions(
         host="0.0.0.0" if rpc_external else "127.0.0.1",  # noqa: S104 - asked for by name
         port=rpc_port,
@@ -79,11 +77,6 @@ def main(
         unsafe_allowed=rpc_methods == "unsafe" or (rpc_methods == "auto" and not rpc_external),
     )
     sys.exit(asyncio.run(serve(socket, options)))
-
-
-def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP, and clients that leave, leave no stack trace: else a stranger could fill the disk."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
 
 
 async def serve(socket: Path, options: ServerOptions) -> int:

@@ -10,6 +10,8 @@ import asyncio
 
 from aiohttp import web
 
+from wallet.listening.http_server import pieces_of
+
 BODY_SECONDS = 10.0
 BODIES_MAX = 128
 
@@ -21,13 +23,13 @@ class Bodies:
         """None."""
         self._reading: dict[asyncio.Task[bytes], None] = {}  # oldest first
 
-    async def read(self, request: web.Request) -> bytes:
-        """The body; raises 413 if it is too long, 408 if it is too slow or so many came after it."""
+    async def read(self, request: web.Request, limit: int) -> bytes:
+        """The body; raises 413 if it is too long, 400 if in tiny chunks, 408 if slow or if so many came after it."""
         if len(self._reading) >= BODIES_MAX:
             oldest = next(iter(self._reading))
             del self._reading[oldest]
             oldest.cancel()
-        task = asyncio.create_task(request.read())
+        task = asyncio.create_task(_whole(request, limit))
         self._reading[task] = None
         try:
             await asyncio.wait([task], timeout=BODY_SECONDS)
@@ -38,3 +40,14 @@ class Bodies:
         if task.cancelled() or not task.done():
             raise web.HTTPRequestTimeout(text=f"a body must be here within {BODY_SECONDS:.0f} s")
         return task.result()
+
+
+async def _whole(request: web.Request, limit: int) -> bytes:
+    if (request.content_length or 0) > limit:
+        raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
+    body = bytearray()
+    async for piece in pieces_of(request):
+        body += piece
+        if len(body) > limit:
+            raise web.HTTPRequestEntityTooLarge(limit, len(body))
+    return bytes(body)

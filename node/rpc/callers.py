@@ -6,16 +6,14 @@ What always holds: a new connection from another machine brings no new allowance
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections import OrderedDict
 
 from node.rpc.jsonrpc import RATE_LIMITED, JsonRpcError
-from node.rpc.turns import Caller
+from wallet.listening.networks import network_of
+from wallet.listening.turns import Caller
 
 CALLERS_MAX = 4096
-IPV6_NETWORK_BITS = 64  # what one household or machine is given
-THIS_MACHINE = frozenset({"127.0.0.1", "::1"})
 
 
 class Callers:
@@ -31,8 +29,10 @@ class Callers:
         peer = transport.get_extra_info("peername") if transport is not None else None
         if peer is None:
             return Caller(self._per_minute)
-        name = _name(str(peer[0]), int(peer[1]))
-        caller = self._known.pop(name, None) or Caller(self._per_minute, peer[0] in THIS_MACHINE)
+        network = network_of(str(peer[0]))
+        # Programs on this machine are told apart by their ports: all have one address, and so have those of a proxy.
+        name = network or f"{peer[0]} {peer[1]}"
+        caller = self._known.pop(name, None) or Caller(self._per_minute, network)
         self._known[name] = caller
         if len(self._known) > CALLERS_MAX:
             self._known.popitem(last=False)
@@ -47,13 +47,3 @@ class Callers:
         if caller.calls_left < 1:
             raise JsonRpcError(RATE_LIMITED, "RPC rate limit exceeded", f"at most {self._per_minute} calls a minute")
         caller.calls_left -= 1
-
-
-def _name(host: str, port: int) -> str:
-    """Programs on this machine are told apart by their ports: all have one address, and so have those of a proxy."""
-    if host in THIS_MACHINE:
-        return f"{host} {port}"
-    address = ipaddress.ip_address(host.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
-    return host

@@ -29,9 +29,11 @@ from node.rpc.subscriptions.feeder import PIECE_BYTES, PIECE_ITEMS, Feeder
 from node.rpc.subscriptions.long_items import LongItem
 from node.rpc.subscriptions.shared_items import SharedItems
 from node.rpc.subscriptions.shares import SubscriptionShares, kept_bytes
-from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
+from wallet.listening.turns import Caller, Turns
 
+SILENT_SECONDS = 60.0  # after which a WebSocket without subscriptions yields to a new one when there are too many
+UNUSED_SECONDS = 5.0  # the same, of one that has never asked anything
 OUTBOX_ITEMS = 1024
 OUTBOX_BYTES_MAX = 4 * jsonrpc.MAX_RESPONSE_BYTES
 ENDED_AT_ONCE = 32
@@ -83,6 +85,22 @@ class ClientConnection:
         self._is_cut = False  # by this side, in the middle of whatever it was
         self._runner: asyncio.Task[Any] | None = None
         self._answered = asyncio.Event()  # set when the answers to the last message are queued
+
+    @property
+    def network(self) -> str | None:
+        """As a guest among all WebSockets."""
+        return self.caller.network
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it yields to a new one: it has no subscription, and has said nothing for long."""
+        patience = SILENT_SECONDS if self.has_asked else UNUSED_SECONDS
+        return not self.subscriptions and time.monotonic() - self.heard_at >= patience
+
+    @property
+    def active_at(self) -> float:
+        """One that never asked anything comes before all that did."""
+        return self.heard_at if self.has_asked else self.heard_at - SILENT_SECONDS
 
     async def run(self) -> None:
         """Answer messages until either side closes; then end every subscription."""

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 
 from node.feed.client import RequestRefusedError
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
-from node.rpc.turns import Caller
+from wallet.listening.turns import Caller
 
 UNDER_WAY_MAX = 8
 """More would stand in the node's own line, where nobody tells callers apart."""

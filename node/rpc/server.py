@@ -10,13 +10,12 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import time
 import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from socket import create_server
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from node.feed.client import RequestRefusedError
 from node.rpc import jsonrpc
@@ -40,20 +39,22 @@ from node.rpc.registry import Registry
 from node.rpc.runs import PIECE, answers, runs
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, SubscriptionShares
 from node.rpc.work import Work
+from wallet.listening.door import DoorLimits
+from wallet.listening.http_server import HttpServer
+from wallet.listening.places import NoPlaceError, PlaceLimits, who_yields
+from wallet.listening.turns import Caller
 
 log = logging.getLogger(__name__)
 
 MAX_SUBSCRIPTIONS = 1024  # on one connection
 CALLS_PER_MINUTE = 120_000  # of one caller
 HEARTBEAT_SECONDS = 30.0
-KEEPALIVE_SECONDS = 30.0
+IDLE_SECONDS = 30.0  # of a connection without a request, within which a request's head has come whole
+POSTING_MAX = 400  # connections beside the WebSockets
 ANSWER_SECONDS = 30.0  # within which whoever asked by POST has read the answer
 SENT_BYTES = 256 * 1024  # of an answer by POST at a time
-SILENT_SECONDS = 60.0  # after which a WebSocket without subscriptions yields to a new one when there are too many
-UNUSED_SECONDS = 5.0  # the same, of one that has never asked anything
-ADDRESS_PART = 4  # one address of another machine may have a fourth of the WebSockets
-QUEUE = 1024  # connections that the system holds until they are accepted
-ACCEPTED_AT_ONCE = 4  # before whoever is connected is heard: each takes about a millisecond with its first request
+ADDRESS_PART = 4  # one address of another machine may have a fourth of the connections, and of the WebSockets
+LOCAL_PART = 8  # an eighth of both is kept for this machine: the provider beside the node, its owner's wallet
 PARSED_BYTES = 24  # of memory for a byte of JSON, at worst: "[],"
 _TOO_LARGE = jsonrpc.exceeded(BATCH_RESPONSE_TOO_LARGE, "The batch response was too large", jsonrpc.MAX_RESPONSE_BYTES)
 
@@ -101,34 +102,46 @@ class Server:
         self._access = Access(options.host, options.cors)
         self._callers = Callers(options.calls_per_minute)
         self._bodies = Bodies()
+        self._sockets_limits = _places(options.max_connections)
+        self.http = HttpServer(
+            self._application(),
+            DoorLimits(_places(options.max_connections + POSTING_MAX), IDLE_SECONDS),
+            IDLE_SECONDS,
+            self.shared.turns,
+            self._callers.of,
+        )
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
         """Listen; yields the port. A port in use raises `OSError`."""
-        app = web.Application(client_max_size=self.options.limits.request_bytes)
+        try:
+            port = await self.http.listen(self.options.host, self.options.port)
+            giving_back = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
+            try:
+                yield port
+            finally:
+                giving_back.cancel()
+        finally:
+            await self.http.close()
+
+    def _application(self) -> web.Application:
+        app = web.Application(middlewares=[self._serve])
         app.router.add_route("POST", "/", self._on_post)
         app.router.add_route("OPTIONS", "/", self._on_options)
         app.router.add_route("GET", "/", self._on_get)
         app.router.add_route("GET", "/health", self._on_health)
         app.router.add_route("GET", "/health/readiness", self._on_readiness)
-        runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
-        await runner.setup()
-        try:
-            listener = create_server((self.options.host, self.options.port))
-            await web.SockSite(runner, listener, backlog=ACCEPTED_AT_ONCE).start()  # asyncio accepts so many in a round
-            listener.listen(QUEUE)
-            giving_back = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
-            try:
-                yield int(runner.addresses[0][1])
-            finally:
-                giving_back.cancel()
-        finally:
-            await runner.cleanup()
+        return app
+
+    @web.middleware
+    async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self.http.door.serving(request.transport):
+            return await handler(request)
 
     async def _on_post(self, request: web.Request) -> web.StreamResponse:
         # Before anything is done: a web page could else have calls carried out whose answers it may not read.
         self._access.check_post(request)
-        body = await self._bodies.read(request)
+        body = await self._bodies.read(request, self.options.limits.request_bytes)
         holder = PostedRequest(request.transport, asyncio.current_task())
         work, text = Work(self.shared.turns, self._callers.of(request.transport)), ""
         try:
@@ -178,34 +191,28 @@ class Server:
     async def _on_get(self, request: web.Request) -> web.StreamResponse:
         self._access.check(request)
         caller = self._callers.of(request.transport)
-        self._require_room(caller.connections)
+        self._make_room(caller)
         # No compression: its state takes more memory than everything else that a connection has.
         size = self.options.limits.request_bytes
         socket = web.WebSocketResponse(max_msg_size=size, heartbeat=HEARTBEAT_SECONDS, compress=False)
         connection = ClientConnection(socket, caller, self.shared, self._answer_message)
         self.connections.add(connection)
-        caller.connections += 1
         try:
             await socket.prepare(request)
             await connection.run()
         finally:
-            caller.connections -= 1
             self.connections.discard(connection)
         return socket
 
-    def _require_room(self, of_caller: int) -> None:
-        """Raise 503 when there are as many WebSockets as may be, and none that nobody uses."""
-        most = self.options.max_connections
-        if of_caller >= max(1, most // ADDRESS_PART):
-            raise web.HTTPServiceUnavailable(text="too many connections from this address")
-        if len(self.connections) < most:
-            return
-        quietest = min(self.connections, key=lambda other: (bool(other.subscriptions), other.has_asked, other.heard_at))
-        patience = SILENT_SECONDS if quietest.has_asked else UNUSED_SECONDS
-        if quietest.subscriptions or time.monotonic() - quietest.heard_at < patience:
-            raise web.HTTPServiceUnavailable(text="too many connections")
-        self.connections.discard(quietest)
-        self.shared.held.drop(quietest)
+    def _make_room(self, caller: Caller) -> None:
+        """Raise 503 when there are as many WebSockets as may be, and none that yields."""
+        try:
+            yielding = who_yields(self.connections, caller.network, self._sockets_limits)
+        except NoPlaceError:
+            raise web.HTTPServiceUnavailable(text="too many connections") from None
+        if yielding is not None:
+            self.connections.discard(yielding)
+            self.shared.held.drop(yielding)
 
     async def _answer_message(self, data: bytes, connection: ClientConnection) -> str | None:
         """The text of the response to a message by WebSocket."""
@@ -324,3 +331,7 @@ class Server:
             return await connection.subscribe(method, arguments)
         value = method.handler(*arguments)
         return await value if inspect.isawaitable(value) else value
+
+
+def _places(total: int) -> PlaceLimits:
+    return PlaceLimits(total, max(1, total // ADDRESS_PART), total // LOCAL_PART)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
-from node.rpc.turns import Caller, Turns
+from wallet.listening.turns import Caller, Turns
 
 T = TypeVar("T")
 

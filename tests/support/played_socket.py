@@ -9,7 +9,7 @@ from aiohttp import WSMsgType, web
 
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.registry import RpcMethod
-from node.rpc.turns import Caller
+from wallet.listening.turns import Caller
 
 
 class Message(SimpleNamespace):

@@ -4,7 +4,6 @@ In reading order:
 
 * `store`: blobs on the disk
 * `request_slots`: how many requests at once, and how slow one may be
-* `door`: how many connections at once
 * `reseal`: a racer's output for a judge
 * `server`: the HTTP face of a provider
 * `kept_inputs`: which inputs are kept, for which work, and what goes for want of room

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from aiohttp import web
+
+from wallet.listening.networks import network_of
 
 GRACE_SECONDS = 2.0
 BYTES_PER_SECOND_MIN = 64 * 1024
@@ -106,14 +107,4 @@ class RequestSlots:
 
 def address_of_peer(request: web.Request) -> str | None:
     """Who asks; None for this machine, where it may be anybody behind a proxy."""
-    return None if request.remote is None else address_of(request.remote)
-
-
-def address_of(peer: str) -> str | None:
-    """The same for the address of a connection's other end."""
-    address = ipaddress.ip_address(peer.partition("%")[0])
-    if address.is_loopback:
-        return None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, 64), strict=False))  # what one household or machine is given
-    return peer
+    return None if request.remote is None else network_of(request.remote)

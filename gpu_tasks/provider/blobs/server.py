@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from aiohttp import hdrs, web
-from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from gpu_tasks.data.blob_client import INVENTORY_PATH, PRESENCE_PATH, TELEMETRY_PATH, TUNNEL_PATH
 from gpu_tasks.data.presence import NONCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
-from gpu_tasks.provider.blobs.door import ConnectionDoor
 from gpu_tasks.provider.blobs.request_slots import (
     BYTES_PER_SECOND_MIN,
     BusyError,
@@ -33,6 +30,9 @@ from gpu_tasks.provider.blobs.request_slots import (
 )
 from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, NoJudgeError, RefusedResealError
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
+from wallet.listening.door import DoorLimits
+from wallet.listening.http_server import HttpServer, pieces_of
+from wallet.listening.places import PlaceLimits
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9750
@@ -43,10 +43,11 @@ QUESTIONS = (16, 4)
 # Questions that are still coming: a few bytes each. Who is not answered judges that nothing is shown, so that whoever
 # keeps judges out has honest work refuted: strangers shall need many addresses for that.
 ARRIVING_QUESTIONS = (256, 4)
-# Connections at once, of all and of one address; each has small buffers until it holds a slot.
-CONNECTIONS = (512, 64)
+# Connections at once; each has small buffers until it holds a slot. Some are kept for a proxy on this machine.
+CONNECTIONS = PlaceLimits(512, 64, 64)
+WRITING_SECONDS = 30  # for the disk, and for the uploads that wait for it before
 PART_BYTES = 64 * 1024
-KEEPALIVE_SECONDS = 15.0
+KEEPALIVE_SECONDS, IDLE_SECONDS = 15.0, 20.0
 
 _HEADERS = {
     hdrs.CONTENT_TYPE: "application/octet-stream",
@@ -106,9 +107,7 @@ class BlobServer:
         self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
         self._waiting = WaitingAddresses()
         self._writing = asyncio.Lock()
-        self._runner: web.AppRunner | None = None
-        self._door: ConnectionDoor | None = None
-        self._listener: asyncio.Server | None = None
+        self._http: HttpServer | None = None
         self.port = 0
 
     async def start(self, port: int = DEFAULT_PORT, host: str = DEFAULT_HOST) -> None:
@@ -122,33 +121,21 @@ class BlobServer:
         app.router.add_get(PRESENCE_PATH, self._prove_presence)
         app.router.add_post("/reseal", self._reseal)
         app.router.add_post("/states", self._show_state)
-        logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
-        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
-        await self._runner.setup()
-        assert self._runner.server is not None  # set up
-        self._door = ConnectionDoor(self._runner.server, *CONNECTIONS)
-        self._listener = await asyncio.get_running_loop().create_server(self._door, host, port)
-        self.port = int(self._listener.sockets[0].getsockname()[1])
+        self._http = HttpServer(app, DoorLimits(CONNECTIONS, IDLE_SECONDS), KEEPALIVE_SECONDS)
+        self.port = await self._http.listen(host, port)
 
     async def close(self) -> None:
         """Stop listening, and close every connection."""
-        if self._listener is not None and self._door is not None:
-            self._door.close()
-            # Python 3.11 loses, open, what it has accepted and not yet handed over as a listener is closed.
-            for listening in self._listener.sockets:
-                asyncio.get_running_loop().remove_reader(listening.fileno())
-            await asyncio.sleep(0)
-            self._listener.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._http is not None:
+            await self._http.close()
 
     @contextlib.asynccontextmanager
     async def _slot(self, slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
         """A slot for a request: 503 if there is none, 408 if it was lost by being slow."""
-        assert self._door is not None  # it let the request in
+        assert self._http is not None  # it let the request in
         try:
             async with slots.take(address_of_peer(request)) as slot:
-                with self._door.serving(request.transport):
+                with self._http.door.serving(request.transport):
                     yield slot
         except BusyError:
             raise web.HTTPServiceUnavailable(text="busy; try again") from None
@@ -157,12 +144,14 @@ class BlobServer:
             raise web.HTTPRequestTimeout(text=text) from None
 
     async def _put(self, request: web.Request) -> web.Response:
-        async with self._slot(self._uploads, request) as slot:
-            blob = await _body(request, BLOB_BYTES_MAX, slot)
         try:
-            async with self._writing:
-                # A megabyte is hashed, written and synced: everybody else would wait for the disk.
-                address = await asyncio.to_thread(self._store.put, blob, stranger=address_of_peer(request))
+            # The slot is held until the disk has it: else each address could have dozens of blobs before anybody's.
+            async with self._slot(self._uploads, request) as slot:
+                blob = await _body(request, BLOB_BYTES_MAX, slot)
+                slot.progress(WRITING_SECONDS * BYTES_PER_SECOND_MIN)
+                async with self._writing:
+                    # A megabyte is hashed, written and synced: everybody else would wait for the disk.
+                    address = await asyncio.to_thread(self._store.put, blob, stranger=address_of_peer(request))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
         except (StoreFullError, OSError) as error:
@@ -193,8 +182,8 @@ class BlobServer:
     async def _enter_tunnel(self, request: web.Request) -> web.StreamResponse:
         if self._tunnels is None:
             raise web.HTTPNotFound(text="this provider runs no containers")
-        assert self._door is not None  # it let the request in
-        with self._door.serving(request.transport):
+        assert self._http is not None  # it let the request in
+        with self._http.door.serving(request.transport):
             return await self._tunnels.enter(request)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
@@ -249,11 +238,6 @@ async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
         raise
 
 
-def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP, and peers that leave, leave no stack trace: else a stranger could fill the disk."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
-
-
 def _hexadecimal(text: str, length: int) -> bytes | None:
     """So many bytes in hexadecimal digits alone; None for any other text."""
     try:
@@ -268,7 +252,7 @@ async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:
     if (request.content_length or 0) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
     body = bytearray()
-    async for part in request.content.iter_chunked(PART_BYTES):
+    async for part in pieces_of(request):
         body += part
         slot.progress(len(part))
         if len(body) > limit:

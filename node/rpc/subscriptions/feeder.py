@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 from node.rpc import jsonrpc
 from node.rpc.subscriptions.broadcast import QUEUE_ITEMS
 from node.rpc.subscriptions.shared_items import SharedItems
-from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
+from wallet.listening.turns import Caller, Turns
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ from certified_blocks import DevAlice
 from genesis.chain import apis_for
 from node.rpc.long_calls import LONG_BYTES, LONG_CALLS, LongCalls
 from node.rpc.questions import ASKING
-from node.rpc.turns import Caller
 from played_node import DevChain
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.marks import Fixed, UInt
@@ -20,6 +19,7 @@ from runtime.encoding.types import Weight
 from runtime.frame.holds import Hold
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from wallet.listening.turns import Caller
 
 FUNCTION = "TransactionPaymentApi_query_info"
 APIS = apis_for("devnet", is_development=True)

@@ -14,7 +14,7 @@ from node.rpc.questions import (
     WAITING_MAX,
     Questions,
 )
-from node.rpc.turns import Caller
+from wallet.listening.turns import Caller
 
 
 class PlayedNode:

@@ -19,10 +19,11 @@ from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.registry import Registry, method, subscription
-from node.rpc.server import ACCEPTED_AT_ONCE, Server, ServerOptions
+from node.rpc.server import Server, ServerOptions
 from node.rpc.subscriptions.shares import SubscriptionShares
-from node.rpc.turns import Caller, Turns
 from node.rpc.work import Work
+from wallet.listening.http_server import ACCEPTED_AT_ONCE
+from wallet.listening.turns import Caller, Turns
 
 MEBIBYTE = 1024 * 1024
 PAGE = {"Origin": "http://127.0.0.1:3000"}
@@ -340,7 +341,7 @@ def test_a_websocket_that_nobody_uses_yields_to_a_new_one(monkeypatch: pytest.Mo
             await busy.receive_json()
             with pytest.raises(aiohttp.WSServerHandshakeError):
                 await session.ws_connect(f"http://{at}/")
-            monkeypatch.setattr("node.rpc.server.SILENT_SECONDS", 0.0)
+            monkeypatch.setattr("node.rpc.connection.SILENT_SECONDS", 0.0)
             async with session.ws_connect(f"http://{at}/") as new:
                 await new.send_json(call("note", "x"))
                 assert (await new.receive_json())["result"] == "x"
@@ -353,7 +354,7 @@ def test_a_websocket_that_nobody_uses_yields_to_a_new_one(monkeypatch: pytest.Mo
 
 
 def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.rpc.server.UNUSED_SECONDS", 0.0)
+    monkeypatch.setattr("node.rpc.connection.UNUSED_SECONDS", 0.0)
 
     async def body(_server: Server, _calls: Calls, at: str) -> None:
         async with aiohttp.ClientSession() as session:

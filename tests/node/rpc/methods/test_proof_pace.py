@@ -13,8 +13,8 @@ from node.feed import messages as feed
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.questions import ASKING, WAITING_MAX
-from node.rpc.turns import Caller
 from played_node import PlayedNode, served
+from wallet.listening.turns import Caller
 
 STRANGER = "127.0.0.66"
 STRANGERS_CONNECTIONS = 100
@@ -67,7 +67,7 @@ def test_this_machine_does_not_stand_behind_a_stranger_s_many_addresses() -> Non
         pace = ProofPace(FAST)
         strangers = [asyncio.create_task(ask(pace, order, "stranger", Caller(0.0), [KEYS_AT_ONCE])) for _ in range(200)]
         await asyncio.sleep(0)
-        await ask(pace, order, "provider", Caller(0.0, is_local=True), [1] * 3)
+        await ask(pace, order, "provider", Caller(0.0, network=None), [1] * 3)
         await asyncio.gather(*strangers)
 
     asyncio.run(main())

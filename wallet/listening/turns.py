@@ -23,12 +23,16 @@ class Caller:
     """Somebody whose requests share one place in the line."""
 
     calls_left: float
-    is_local: bool = False  # on this machine: the provider beside the node, its owner's wallet
+    network: str | None = ""  # None: on this machine, as the provider beside the node and its owner's wallet
     calls_at: float = field(default_factory=time.monotonic)
     used: float = 0.0  # seconds, with what others used while this one was away
     asked: float = 0.0  # the same of the node's time
-    connections: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a program on this machine."""
+        return self.network is None
 
 
 class Turns:

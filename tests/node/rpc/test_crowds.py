@@ -1,0 +1,184 @@
+"""Crowds at the real RPC server: half heads, crumbs of bodies, and subscriptions that take every WebSocket."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Self
+
+import aiohttp
+import pytest
+
+from node.rpc.registry import Registry, method, subscription
+from node.rpc.server import Server, ServerOptions
+
+HOST = "127.0.0.1"
+STRANGERS = tuple(f"127.0.0.{number}" for number in range(66, 70))
+JSON_HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+class Echo:
+    """A method and a subscription."""
+
+    @method("echo")
+    def echo(self, text: str) -> str:
+        """The same."""
+        return text
+
+    @subscription("subscribe", notification="item", unsubscribe=("unsubscribe",))
+    async def items(self) -> AsyncIterator[int]:
+        """One item, and no more."""
+        yield 1
+        await asyncio.Event().wait()
+
+
+def serve(body: Callable[[Server, str, "Crowd"], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        server = Server(Registry([Echo()]), ServerOptions(port=0, **options))
+        async with server.listening() as port, Crowd(port) as crowd:
+            await body(server, f"http://{HOST}:{port}/", crowd)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+class Crowd:
+    """Connections and sessions of strangers, all closed at the end."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.writers: list[asyncio.StreamWriter] = []
+        self.sessions: dict[str, aiohttp.ClientSession] = {}
+        self.sockets: list[aiohttp.ClientWebSocketResponse] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for session in self.sessions.values():
+            await session.close()
+        for writer in self.writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def send(self, data: bytes, source: str = STRANGERS[0]) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection(HOST, self.port, local_addr=(source, 0))
+        self.writers.append(writer)
+        writer.write(data)
+        return reader
+
+    async def subscribe(self, source: str) -> aiohttp.ClientWebSocketResponse:
+        session = self.sessions.get(source)
+        if session is None:
+            connector = aiohttp.TCPConnector(local_addr=(source, 0), limit=0)
+            session = self.sessions[source] = aiohttp.ClientSession(connector=connector)
+        socket = await session.ws_connect(f"http://{HOST}:{self.port}/")
+        await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": []})
+        self.sockets.append(socket)  # one that nobody holds is closed
+        assert "result" in await socket.receive_json()
+        return socket
+
+
+async def echo(url: str, source: str = HOST) -> str:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "echo", "params": ["x"]}
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(local_addr=(source, 0))) as session,
+        session.post(url, json=body) as response,
+    ):
+        return str((await response.json())["result"])
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            received += data
+    return received
+
+
+def test_half_heads_are_bounded_and_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.rpc.server.POSTING_MAX", 20)
+
+    async def body(server: Server, url: str, crowd: Crowd) -> None:
+        for number in range(120):
+            await crowd.send(JSON_HEAD, STRANGERS[number % 2])
+        assert await echo(url) == "x"
+        assert await echo(url, STRANGERS[2]) == "x"
+        assert len(server.http.door) <= 12
+
+    serve(body, max_connections=4)
+
+
+def test_a_head_that_never_ends_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.rpc.server.IDLE_SECONDS", 0.2)
+
+    async def body(_server: Server, _url: str, crowd: Crowd) -> None:
+        reader = await crowd.send(JSON_HEAD + b"X-Slow: ")
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    crowd.writers[0].write(b"x")
+                    await asyncio.sleep(0.02)
+
+        dripping = asyncio.create_task(drip())
+        assert not await ended(reader)
+        dripping.cancel()
+
+    serve(body)
+
+
+def test_bodies_in_crumbs_are_refused() -> None:
+    async def body(server: Server, url: str, crowd: Crowd) -> None:
+        head = JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+        readers = [await crowd.send(head + b"1\r\na\r\n" * 20_000) for _ in range(5)]
+        for reader in readers:
+            assert (await ended(reader)).startswith(b"HTTP/1.1 400")
+        assert await echo(url) == "x"
+        text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": ["y" * 5_000]}).encode()
+        pieces = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (text[:100], text[100:]))
+        whole = await crowd.send(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + pieces + b"0\r\n\r\n")
+        assert b"yyyy" in await ended(whole)
+
+    serve(body)
+
+
+def test_subscriptions_of_four_addresses_keep_nobody_out() -> None:
+    async def body(server: Server, url: str, crowd: Crowd) -> None:
+        held = [await crowd.subscribe(source) for source in STRANGERS for _ in range(2)]
+        assert len(server.connections) == 8
+        here = await crowd.subscribe(HOST)
+        there = await crowd.subscribe("127.0.0.90")
+        assert not here.closed
+        await held[0].receive_json()  # its item
+        assert (await held[0].receive()).type in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}
+        assert len(server.connections) <= 9
+        for _ in range(3):
+            with contextlib.suppress(aiohttp.WSServerHandshakeError):
+                await crowd.subscribe(STRANGERS[1])
+        for socket in (here, there):
+            await socket.send_json({"jsonrpc": "2.0", "id": 2, "method": "echo", "params": ["z"]})
+            answers = [await socket.receive_json() for _ in range(2)]
+            assert "z" in [answer.get("result") for answer in answers]
+
+    serve(body, max_connections=9)
+
+
+def test_a_refusal_says_that_there_are_too_many() -> None:
+    async def body(_server: Server, url: str, crowd: Crowd) -> None:
+        for source in STRANGERS[:3]:
+            await crowd.subscribe(source)
+        await crowd.subscribe(HOST)
+        refusals = []
+        for source in (STRANGERS[0], STRANGERS[3], HOST):
+            connector = aiohttp.TCPConnector(local_addr=(source, 0))
+            upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+            headers = {**upgrade, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                session.get(url, headers=headers) as response,
+            ):
+                refusals.append((response.status, await response.text()))
+        assert refusals == [(503, "too many connections")] * 3
+
+    serve(body, max_connections=4)

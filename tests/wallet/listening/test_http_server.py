@@ -1,0 +1,301 @@
+"""A real aiohttp server behind its door, and clients that hold connections, drip, and send their bytes in crumbs."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from wallet.listening import door as door_module
+from wallet.listening.door import BODY_READ_BYTES, HEAD_BYTES_MAX, HEAD_READ_BYTES, DoorLimits, Visitor
+from wallet.listening.http_server import HttpServer, QuietAccepting, pieces_of
+from wallet.listening.places import PlaceLimits
+from wallet.listening.turns import Caller, Turns
+
+HOST = "127.0.0.1"
+STRANGER, OTHER = "127.0.0.66", "127.0.0.67"
+PLACES = PlaceLimits(6, 3, 2)
+HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+CHUNKED = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+CRUMBS = b"1\r\na\r\n" * 10_000
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Site:
+    """A server with a page that answers, one that reads a body, and one that never ends."""
+
+    def __init__(self, turns: Turns | None = None, idle_seconds: float = 20.0, places: PlaceLimits = PLACES) -> None:
+        app = web.Application()
+        app.router.add_get("/", self._answer)
+        app.router.add_post("/body", self._read)
+        app.router.add_post("/unread", self._answer)
+        app.router.add_get("/busy", self._wait)
+        self.waiting, self.over = 0, asyncio.Event()
+        self.writers: list[asyncio.StreamWriter] = []
+        self.http = HttpServer(app, DoorLimits(places, idle_seconds), 20.0, turns)
+        self.port = 0
+
+    async def _answer(self, _request: web.Request) -> web.Response:
+        return web.Response(text="here")
+
+    async def _read(self, request: web.Request) -> web.Response:
+        return web.Response(text=str(sum([len(piece) async for piece in pieces_of(request)])))
+
+    async def _wait(self, request: web.Request) -> web.Response:
+        with self.http.door.serving(request.transport):
+            self.waiting += 1
+            await self.over.wait()
+        return web.Response()
+
+    async def connect(self, source: str = STRANGER, sent: bytes = b"") -> Client:
+        reader, writer = await asyncio.open_connection(HOST, self.port, local_addr=(source, 0))
+        self.writers.append(writer)
+        writer.write(sent)
+        return reader, writer
+
+    async def ask(self, source: str = HOST, sent: bytes = HEAD + b"Connection: close\r\n\r\n") -> bytes:
+        return await ended(await self.connect(source, sent))
+
+
+@asynccontextmanager
+async def open_site(site: Site) -> AsyncIterator[Site]:
+    site.port = await site.http.listen(HOST, 0)
+    try:
+        yield site
+    finally:
+        site.over.set()
+        for writer in site.writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+        await site.http.close()
+
+
+def play(body: Callable[[Site], Awaitable[None]], site: Callable[[], Site] = Site) -> None:
+    async def main() -> None:
+        async with open_site(site()) as opened:
+            await body(opened)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def sizes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of each read, of all connections."""
+    sizes: list[int] = []
+    updated = Visitor.buffer_updated
+
+    def note(visitor: Visitor, size: int) -> None:
+        sizes.append(size)
+        updated(visitor, size)
+
+    monkeypatch.setattr(Visitor, "buffer_updated", note)
+    return sizes
+
+
+async def ended(client: Client) -> bytes:
+    """What came until the server ended it."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while data := await client[0].read(65_536):
+            received += data
+    return received
+
+
+def test_half_heads_of_one_address_have_a_part_of_the_places_and_others_are_answered() -> None:
+    async def body(site: Site) -> None:
+        for _ in range(50):
+            await site.connect(sent=HEAD)
+        assert (await site.ask(OTHER)).startswith(b"HTTP/1.1 200")
+        assert (await site.ask(HOST)).startswith(b"HTTP/1.1 200")
+        assert len(site.http.door) <= PLACES.of_network
+
+    play(body)
+
+
+def test_a_head_that_drips_has_as_long_as_a_connection_may_idle() -> None:
+    async def body(site: Site) -> None:
+        client = await site.connect(sent=HEAD)
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    client[1].write(b"X-A: b\r\n")
+                    await asyncio.sleep(0.02)
+
+        dripping = asyncio.create_task(drip())
+        assert not await ended(client)
+        dripping.cancel()
+        assert not len(site.http.door)
+
+    play(body, lambda: Site(idle_seconds=0.2))
+
+
+def test_a_head_takes_no_more_memory_than_it_may() -> None:
+    async def body(site: Site) -> None:
+        client = await site.connect(sent=HEAD)
+        line = b"X-A: " + b"b" * 4_000 + b"\r\n"
+        for _ in range(HEAD_BYTES_MAX // len(line)):
+            client[1].write(line)
+            await asyncio.sleep(0)
+        while site.http.door._inside and next(iter(site.http.door._inside.values()))._heard < HEAD_BYTES_MAX * 0.9:
+            await asyncio.sleep(0.001)
+        assert len(site.http.door) == 1, "so much is a head"
+        client[1].write(line * 2)
+        assert not await ended(client)
+
+    play(body)
+
+
+def test_requests_one_after_the_other_are_not_one_long_head() -> None:
+    async def body(site: Site) -> None:
+        reader, writer = await site.connect()
+        large = HEAD + b"X-A: " + b"b" * 8_000 + b"\r\n\r\n"
+        for _ in range(3 * HEAD_BYTES_MAX // len(large)):
+            writer.write(large)
+            assert (await reader.readuntil(b"here")).startswith(b"HTTP/1.1 200")
+
+    play(body)
+
+
+@pytest.mark.parametrize(("path", "status"), [(b"/body", b"400"), (b"/unread", b"200"), (b"/nowhere", b"404")])
+def test_chunks_of_a_byte_cost_their_connection(path: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wallet.listening.http_server.LINGERING_SECONDS", 0.1)
+    heard = sizes_read(monkeypatch)
+
+    async def body(site: Site) -> None:
+        client = await site.connect(sent=CHUNKED.replace(b"/body", path) + CRUMBS)
+        assert (await ended(client)).startswith(b"HTTP/1.1 " + status)
+        assert sum(heard) < len(CRUMBS), "the rest is never read"
+        while len(site.http.door):
+            await asyncio.sleep(0.01)
+
+    play(body)
+
+
+def test_bodies_in_chunks_that_are_large_enough_are_read_whole() -> None:
+    async def body(site: Site) -> None:
+        part = b"1000\r\n" + b"a" * 4096 + b"\r\n"
+        sent = CHUNKED.replace(b"chunked\r\n", b"chunked\r\nConnection: close\r\n") + part * 500 + b"0\r\n\r\n"
+        assert (await site.ask(STRANGER, sent)).endswith(str(500 * 4096).encode())
+
+    play(body)
+
+
+def test_who_sends_a_body_that_nobody_reads_still_hears_the_answer() -> None:
+    async def body(site: Site) -> None:
+        size = 5_000_000
+        head = b"POST /unread HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
+        assert (await site.ask(STRANGER, head + bytes(size))).startswith(b"HTTP/1.1 200")
+
+    play(body)
+
+
+class StoppedTurns(Turns):
+    """Gives no turn before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.asked = 0
+
+    async def take(self, caller: Caller) -> None:
+        self.asked += 1
+        await self.go.wait()
+        await super().take(caller)
+
+
+def test_a_connection_that_used_its_share_is_not_read_before_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "SHARE_SECONDS", 0.0)
+    read = sizes_read(monkeypatch)
+    turns = None
+
+    def site() -> Site:
+        nonlocal turns
+        turns = StoppedTurns()
+        return Site(turns)
+
+    async def body(site: Site) -> None:
+        assert turns is not None
+        body_bytes = 200_000
+        sent = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % body_bytes
+        client = await site.connect(sent=sent + bytes(body_bytes))
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert (len(read), turns.asked) == (1, 1)
+        assert read[0] <= HEAD_READ_BYTES, "before a request is known, little is read at once"
+        turns.go.set()
+        assert (await ended(client)).endswith(str(body_bytes).encode())
+        assert max(read) <= BODY_READ_BYTES
+        assert turns.asked == len(read)
+
+    play(body, site)
+
+
+def test_the_time_of_reading_is_the_caller_s() -> None:
+    caller = Caller(0.0)
+
+    async def main() -> None:
+        app = web.Application()
+        server = HttpServer(app, DoorLimits(PLACES, 20.0), 20.0, caller_of=lambda _: caller)
+        port = await server.listen(HOST, 0)
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(HEAD + b"Connection: close\r\n\r\n")
+        await reader.read()
+        writer.close()
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert caller.used > 0
+
+
+def test_busy_connections_of_one_address_leave_room_for_other_addresses_and_for_this_machine() -> None:
+    async def body(site: Site) -> None:
+        busy = HEAD.replace(b"GET /", b"GET /busy") + b"\r\n"
+        held = [await site.connect(source, busy) for source in (STRANGER, STRANGER, STRANGER, OTHER)]
+        while site.waiting < len(held):
+            await asyncio.sleep(0.001)
+        refused = await site.ask(STRANGER)
+        assert refused.startswith(b"HTTP/1.1 503")
+        assert refused.endswith(b"too many connections")
+        assert (await site.ask(HOST)).startswith(b"HTTP/1.1 200")
+        assert (await site.ask("127.0.0.68")).startswith(b"HTTP/1.1 200"), "one of the most is ended for it"
+        assert not await ended(held[0])
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"no http at all\r\n\r\n",
+        CHUNKED + b"5;secret=\x00\x01\r\nabcde\r\n0\r\n\r\n",
+        CHUNKED + b"zzz-secret\r\n",
+    ],
+)
+def test_answers_name_no_version_and_repeat_nothing(sent: bytes) -> None:
+    async def body(site: Site) -> None:
+        for answer in (await site.ask(sent=sent), await site.ask()):
+            assert answer.startswith(b"HTTP/1.")
+            assert b"Server: ogpu\r\n" in answer
+            assert not any(word in answer.lower() for word in (b"aiohttp", b"python", b"secret"))
+
+    play(body)
+
+
+def test_a_system_without_files_is_one_line_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(_site: Site) -> None:
+        loop = asyncio.get_running_loop()
+        full = {"message": "no", "exception": OSError(errno.EMFILE, "Too many open files"), "socket": None}
+        with caplog.at_level(logging.WARNING):
+            for _ in range(100):
+                loop.call_exception_handler(full)
+            assert [record.exc_info for record in caplog.records] == [None]
+            loop.call_exception_handler({"message": "other", "exception": OSError(errno.EIO, "broken")})
+        assert caplog.records[-1].exc_info is not None
+        assert isinstance(loop.get_exception_handler().__self__, QuietAccepting)  # type: ignore[union-attr]
+
+    play(body)

@@ -1,0 +1,305 @@
+"""The connections of a server: how many there are, how long each may idle, and how their bytes are read.
+
+A connection costs a descriptor and some memory before it asks for anything, and bytes cost time to parse before any
+request is known. What always holds: `who_yields` decides who is inside; a connection without a request ends after
+`idle_seconds`, however slowly it sends one; it sends `HEAD_BYTES_MAX` at most before a request begins; after
+`SHARE_SECONDS` of parsing nothing more is read of it before its caller's turn has come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wallet.listening.networks import network_of
+from wallet.listening.places import NoPlaceError, PlaceLimits, who_yields
+from wallet.listening.turns import Caller, Turns
+
+HEAD_BYTES_MAX = 64 * 1024
+"""Of one connection before its request begins, and of what it sends ahead meanwhile."""
+HEAD_READ_BYTES = 4 * 1024
+"""Read at once while no request is served: a millisecond of the smallest chunks, or of 32 heads sent ahead."""
+BODY_READ_BYTES = 16 * 1024
+SHARE_SECONDS = 0.001
+STEP_SECONDS_MIN = 20e-6  # the loop's own time for a read
+REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 20\r\nConnection: close\r\n\r\n"
+    b"too many connections"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DoorLimits:
+    """Connections at once, and the time that one may idle."""
+
+    places: PlaceLimits
+    idle_seconds: float
+
+
+class ConnectionDoor:
+    """Gives the protocols of a server; use as the factory of `loop.create_server`."""
+
+    def __init__(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        limits: DoorLimits,
+        turns: Turns | None = None,
+        caller_of: Callable[[asyncio.BaseTransport], Caller] | None = None,
+    ) -> None:
+        """`make` gives the protocol behind the door; `caller_of` says whose turns a connection takes."""
+        self.make = make
+        self.limits = limits
+        self.turns = turns or Turns()
+        self.caller_of = caller_of or _new_caller
+        self.buffer = bytearray(BODY_READ_BYTES)  # for all: what is read is taken out before anything else is
+        self._inside: dict[asyncio.BaseTransport, Visitor] = {}
+        self.is_closed = False
+
+    def __len__(self) -> int:
+        """How many connections there are."""
+        return len(self._inside)
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        """A protocol for a connection that is just made."""
+        return Visitor(self)
+
+    def visitor(self, transport: asyncio.BaseTransport | None) -> Visitor | None:
+        """The connection behind a transport, while it is inside."""
+        return None if transport is None else self._inside.get(transport)
+
+    @contextlib.contextmanager
+    def serving(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
+        """A request of this connection is being served: it does not yield to a newcomer as an idle one would."""
+        visitor = self.visitor(transport)
+        if visitor is None:
+            yield
+            return
+        visitor.served += 1
+        try:
+            yield
+        finally:
+            visitor.served -= 1
+            visitor.active_at = asyncio.get_running_loop().time()
+
+    def close(self) -> None:
+        """Let nobody in any more: asyncio hands over what it has accepted after its listener is closed too."""
+        self.is_closed = True
+
+    def enter(self, visitor: Visitor) -> bool:
+        """Take a connection in, for another one if need be; False where no other yields, or once closed."""
+        if self.is_closed:
+            return False
+        try:
+            yielding = who_yields(self._inside.values(), visitor.network, self.limits.places)
+        except NoPlaceError:
+            return False
+        if yielding is not None:
+            yielding.end()
+        self._inside[visitor.transport] = visitor
+        return True
+
+    def leave(self, visitor: Visitor) -> None:
+        """Forget a connection."""
+        self._inside.pop(visitor.transport, None)
+
+
+class PacedTransport(asyncio.Transport):
+    """A connection that is read only while both its protocol and its door let it be."""
+
+    def __init__(self, real: asyncio.Transport) -> None:
+        """Both do."""
+        super().__init__()
+        self._real = real
+        self._is_held_by_protocol = self._is_held_by_door = False
+
+    def hold(self, *, is_held: bool) -> None:
+        """Read nothing, or go on, as far as the door goes."""
+        self._is_held_by_door = is_held
+        self._apply()
+
+    def pause_reading(self) -> None:
+        """Read nothing: the protocol has enough."""
+        self._is_held_by_protocol = True
+        self._apply()
+
+    def resume_reading(self) -> None:
+        """Go on, as far as the protocol goes."""
+        self._is_held_by_protocol = False
+        self._apply()
+
+    def _apply(self) -> None:
+        if self._is_held_by_protocol or self._is_held_by_door:
+            self._real.pause_reading()
+        else:
+            self._real.resume_reading()
+
+    def is_reading(self) -> bool:
+        """Whether it is read now."""
+        return self._real.is_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As the connection has it."""
+        return self._real.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed, or about to be."""
+        return self._real.is_closing()
+
+    def close(self) -> None:
+        """Close it when all is sent."""
+        self._real.close()
+
+    def abort(self) -> None:
+        """Close it now."""
+        self._real.abort()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send."""
+        self._real.write(data)
+
+    def can_write_eof(self) -> bool:
+        """Whether `write_eof` may be called."""
+        return self._real.can_write_eof()
+
+    def write_eof(self) -> None:
+        """Say that nothing more is sent."""
+        self._real.write_eof()
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that wait to be sent."""
+        return self._real.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """When writing is paused, and when it goes on."""
+        self._real.set_write_buffer_limits(high, low)
+
+
+class Visitor(asyncio.BufferedProtocol):
+    """A connection: passes on what happens to it, once the door has let it in."""
+
+    transport: PacedTransport
+    network: str | None
+    caller: Caller
+
+    def __init__(self, door: ConnectionDoor) -> None:
+        """Not connected yet."""
+        self._door = door
+        self._inner: asyncio.Protocol | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._since_turn = 0.0  # seconds of parsing
+        self._heard = 0  # bytes since the last request began
+        self._may_hear = HEAD_BYTES_MAX
+        self._requests = 0  # that are worked on
+        self._is_deaf = False
+        self.served = 0
+        self.active_at = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it may be ended for another connection."""
+        return not self.served
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask the door."""
+        assert isinstance(transport, asyncio.Transport)
+        peer = transport.get_extra_info("peername")
+        self.transport, self.network = PacedTransport(transport), network_of(str(peer[0])) if peer else None
+        self.active_at = asyncio.get_running_loop().time()
+        if not self._door.enter(self):
+            if not self._door.is_closed:
+                transport.write(REFUSAL)
+            transport.close()
+            return
+        self.caller = self._door.caller_of(self.transport)
+        self._inner = self._door.make()
+        self._inner.connection_made(self.transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._door.leave(self)
+        for pending in (self._timer, self._turn):
+            if pending is not None:
+                pending.cancel()
+        if self._inner is not None:
+            self._inner.connection_lost(exc)
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Room for what is read next."""
+        size = BODY_READ_BYTES if self._requests else HEAD_READ_BYTES
+        return memoryview(self._door.buffer)[:size]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Pass on what was read, and count it."""
+        if self._inner is None:
+            return
+        self._heard += nbytes
+        if not self._requests and self._heard > self._may_hear:
+            self.end()
+            return
+        before = time.thread_time()
+        self._inner.data_received(bytes(memoryview(self._door.buffer)[:nbytes]))
+        seconds = max(STEP_SECONDS_MIN, time.thread_time() - before)
+        self.caller.used += seconds
+        self._since_turn += seconds
+        if self._since_turn >= SHARE_SECONDS and self._turn is None:
+            self.transport.hold(is_held=True)
+            self._turn = asyncio.get_running_loop().create_task(self._go_on_in_turn())
+
+    def eof_received(self) -> bool | None:
+        """Pass it on."""
+        return self._inner.eof_received() if self._inner is not None else None
+
+    def pause_writing(self) -> None:
+        """Pass it on: the peer does not read."""
+        if self._inner is not None:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass it on."""
+        if self._inner is not None:
+            self._inner.resume_writing()
+
+    def request_begins(self) -> None:
+        """Its head is here."""
+        self._requests += 1
+        self._heard = 0
+
+    def request_ends(self, unread: int = 0) -> None:
+        """It is answered; `unread` bytes of its body, at most, may still come and are thrown away."""
+        self._requests -= 1
+        self._may_hear = HEAD_BYTES_MAX + unread
+        if not unread:
+            self._heard = 0
+
+    def stop_reading(self) -> None:
+        """Read nothing more of it; an answer that is on its way is still sent."""
+        self._is_deaf = True
+        self.transport.hold(is_held=True)
+
+    def end(self) -> None:
+        """Close it at once, and give its place away before the loop says that it is closed."""
+        self._door.leave(self)
+        self.transport.abort()
+
+    async def _go_on_in_turn(self) -> None:
+        await self._door.turns.take(self.caller)
+        self._since_turn, self._turn = 0.0, None
+        self.transport.hold(is_held=self._is_deaf)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        idle = self._door.limits.idle_seconds
+        if not self.served and loop.time() - self.active_at >= idle:
+            self.end()
+            return
+        self._timer = loop.call_later(idle / 2, self._watch)
+
+
+def _new_caller(_transport: asyncio.BaseTransport) -> Caller:
+    return Caller(0.0)

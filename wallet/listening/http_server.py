@@ -1,0 +1,157 @@
+"""aiohttp behind a `ConnectionDoor`, for every HTTP server of ours.
+
+What always holds: a connection's requests are counted by its door; a body in tiny chunks, or one in chunks that nobody
+reads, ends its connection; an answer names no version and repeats nothing of a request that is no HTTP; bytes that are
+no HTTP, and a system without files, leave no stack trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import hdrs, web
+from aiohttp.http import HttpProcessingError
+from aiohttp.typedefs import Handler
+
+from wallet.listening.chunks import ChunkBudget, TinyChunksError
+from wallet.listening.door import ConnectionDoor, DoorLimits
+from wallet.listening.turns import Caller, Turns
+
+SERVER_NAME = "ogpu"
+QUEUE = 1024  # connections that the system holds until they are accepted
+ACCEPTED_AT_ONCE = 4  # before those inside are heard: each takes about a millisecond with its first request
+LINGERING_SECONDS = 2.0
+"""For the rest of a body that was refused: a client that is closed at once may never read why."""
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+LOG_SECONDS = 10.0
+OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_LOG = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """An application behind a door; `await listen(…)`, and `await close()`."""
+
+    def __init__(
+        self,
+        app: web.Application,
+        limits: DoorLimits,
+        keepalive_seconds: float,
+        turns: Turns | None = None,
+        caller_of: Callable[[asyncio.BaseTransport], Caller] | None = None,
+    ) -> None:
+        """Nothing listens yet; the other arguments are the door's."""
+        app.middlewares.insert(0, self._count)
+        app.on_response_prepare.append(_name_no_version)
+        self._options: dict[str, Any] = {
+            "keepalive_timeout": keepalive_seconds,
+            "lingering_time": LINGERING_SECONDS,
+            "access_log": None,
+        }
+        self._runner = web.AppRunner(app, **self._options)
+        self._listener: asyncio.Server | None = None
+        self.door = ConnectionDoor(self._handler, limits, turns, caller_of)
+
+    async def listen(self, host: str, port: int) -> int:
+        """Listen; gives the port.  Raises `OSError` for a port in use."""
+        loop = asyncio.get_running_loop()
+        logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
+        loop.set_exception_handler(QuietAccepting().handle)
+        await self._runner.setup()
+        self._listener = await loop.create_server(self.door, host, port, backlog=ACCEPTED_AT_ONCE)
+        for listening in self._listener.sockets:
+            with listening.dup() as same:
+                same.listen(QUEUE)
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening, and close every connection."""
+        if self._listener is not None:
+            self.door.close()
+            # Python 3.11 loses, open, what it has accepted and not yet handed over as a listener is closed.
+            for listening in self._listener.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            await asyncio.sleep(0)
+            self._listener.close()
+        await self._runner.cleanup()
+
+    def _handler(self) -> asyncio.Protocol:
+        assert self._runner.server is not None, "it listens after it is set up"
+        return PlainHandler(self._runner.server, loop=asyncio.get_running_loop(), **self._options)
+
+    @web.middleware
+    async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Tell the door when a request begins and ends."""
+        visitor = self.door.visitor(request.transport)
+        if visitor is None:  # it was ended meanwhile
+            return await handler(request)
+        visitor.request_begins()
+        try:
+            return await handler(request)
+        finally:
+            is_read = request.content.is_eof()
+            if not is_read and request.content_length is None:
+                visitor.stop_reading()
+            visitor.request_ends(0 if is_read else min(request.content_length or 0, UNREAD_BYTES_MAX))
+
+
+class PlainHandler(web.RequestHandler):
+    """Answers what is no HTTP with a status, and not with the client's own bytes."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to bytes that are no HTTP, or to a request with which we failed."""
+        plain = None if message is None else HTTPStatus(status).phrase
+        response = super().handle_error(request, status, exc, plain)
+        response.headers[hdrs.SERVER] = SERVER_NAME
+        return response
+
+
+class QuietAccepting:
+    """Says that the system has no more files in one line, once in a while; asyncio tells each time with a stack."""
+
+    def __init__(self) -> None:
+        """It was not said yet."""
+        self._said_at = float("-inf")
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop does with an error that nobody waits for."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in OUT_OF_FILES and "socket" in context):
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._said_at >= LOG_SECONDS:
+            self._said_at = time.monotonic()
+            _LOG.warning("no connection can be accepted: %s; raise the limit of open files", error.strerror)
+
+
+async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """The pieces of a body as they come.  Raises 400 for tiny chunks."""
+    budget = ChunkBudget()
+    try:
+        async for piece, is_end in request.content.iter_chunks():
+            budget.take(len(piece), is_end=is_end)
+            if piece:
+                yield piece
+    except TinyChunksError:
+        raise web.HTTPBadRequest(text="the chunks of the body are too small") from None
+
+
+async def _name_no_version(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers[hdrs.SERVER] = SERVER_NAME
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Bytes that are no HTTP, and clients that leave, leave no stack trace: else a stranger could fill the disk."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))

@@ -1,0 +1,84 @@
+"""Who yields when a server has no room: pure, over what is known of each guest.
+
+What always holds: strangers never have the places that are kept for this machine; one network has a part of them; an
+idle guest yields first. Where all are busy, the network with the most guests loses one, so that a few networks cannot
+keep out another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NoReturn, Protocol, TypeVar
+
+
+class NoPlaceError(Exception):
+    """A newcomer would have to displace a guest with as good a claim."""
+
+
+class Occupant(Protocol):
+    """Whoever has a place."""
+
+    @property
+    def network(self) -> str | None:
+        """As `network_of` gives it."""
+        ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it may be ended at once."""
+        ...
+
+    @property
+    def active_at(self) -> float:
+        """When it last did something; of several, the smallest yields."""
+        ...
+
+
+OccupantT = TypeVar("OccupantT", bound=Occupant)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLimits:
+    """Guests at once."""
+
+    total: int
+    of_network: int
+    kept_for_this_machine: int = 0
+
+
+def who_yields(inside: Collection[OccupantT], newcomer: str | None, limits: PlaceLimits) -> OccupantT | None:
+    """Return the guest that a newcomer of this network replaces; None where there is room.
+
+    Raises `NoPlaceError`.
+    """
+    strangers = [guest for guest in inside if guest.network is not None]
+    among, is_room = list(inside), len(inside) < limits.total
+    if newcomer is not None:
+        same = [guest for guest in strangers if guest.network == newcomer]
+        if len(same) >= limits.of_network:
+            return _idlest(same) or _refuse()
+        among, is_room = strangers, is_room and len(strangers) < limits.total - limits.kept_for_this_machine
+    return None if is_room else _idlest(among) or _of_the_most(inside, newcomer)
+
+
+def _idlest(among: Collection[OccupantT]) -> OccupantT | None:
+    return min((guest for guest in among if guest.is_idle), key=_active_at, default=None)
+
+
+def _of_the_most(inside: Collection[OccupantT], newcomer: str | None) -> OccupantT:
+    counts = Counter(guest.network for guest in inside)
+    most = max((count for network, count in counts.items() if network is not None), default=0)
+    if most <= counts[newcomer] + 1:  # to take its place would only turn the two around
+        _refuse()
+    crowded = {network for network, count in counts.items() if network is not None and count == most}
+    return min((guest for guest in inside if guest.network in crowded), key=_active_at)
+
+
+def _active_at(guest: Occupant) -> float:
+    return guest.active_at
+
+
+def _refuse() -> NoReturn:
+    raise NoPlaceError
