@@ -29,10 +29,22 @@ CONNECT_SECONDS = 10.0
 CALL_SECONDS = 20.0
 GOODBYE_SECONDS = 1.0
 SUBSCRIPTION_ITEMS = 4096
+TOO_MANY = frozenset({429, 503})
+"""Statuses of HTTP with which a full server turns clients away."""
 
 
 class NodeUnreachableError(ConnectionError):
     """No node answers at this address, or the connection to it broke."""
+
+
+class NodeRefusesError(NodeUnreachableError):
+    """A node runs there, and takes no connection of ours."""
+
+    def __init__(self, url: str, status: int) -> None:
+        """`status` is of HTTP."""
+        reason = "has too many connections" if status in TOO_MANY else f"refuses the connection (HTTP {status})"
+        super().__init__(f"the node at {url} {reason}; try again in a moment, or give another --url")
+        self.status = status
 
 
 class OddAnswerError(NodeUnreachableError):
@@ -77,6 +89,8 @@ class RpcConnection:
                 close_timeout=GOODBYE_SECONDS,
                 proxy=None,
             )
+        except websockets.InvalidStatus as error:
+            raise NodeRefusesError(url, error.response.status_code) from error
         except (OSError, websockets.WebSocketException, ValueError) as error:
             text = f"no node answers at {url} ({error}); start one, or give another --url"
             raise NodeUnreachableError(text) from error

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSMessage, WSMsgType, web
 
 from node.rpc import jsonrpc
 from node.rpc.held_bytes import HeldBytes
@@ -113,6 +113,9 @@ class ClientConnection:
                         taken = self._take(message.data.encode() if isinstance(message.data, str) else message.data)
                         del message  # not kept until the next one comes, if one ever does: a megabyte for each client
                         await taken
+                    elif message.type in {WSMsgType.PING, WSMsgType.PONG}:
+                        # In turn: of the smallest ones thousands come at once.
+                        await Work(self._limits.turns, self.caller).run(self._pong(message))
         except asyncio.CancelledError as cut:
             # A task keeps what ended it, and that keeps every frame with all that was asked: half a megabyte for each
             # of 350 clients that were cut off, until the collector came.
@@ -173,6 +176,10 @@ class ClientConnection:
         transport = self._socket._req.transport if self._socket._req is not None else None  # noqa: SLF001 - no public way to abort
         if transport is not None:
             transport.abort()
+
+    async def _pong(self, message: WSMessage) -> None:
+        if message.type is WSMsgType.PING:
+            await self._socket.pong(message.data)
 
     async def _take(self, data: bytes) -> None:
         self.heard_at, self.has_asked = time.monotonic(), True

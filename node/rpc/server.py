@@ -194,7 +194,7 @@ class Server:
         self._make_room(caller)
         # No compression: its state takes more memory than everything else that a connection has.
         size = self.options.limits.request_bytes
-        socket = web.WebSocketResponse(max_msg_size=size, heartbeat=HEARTBEAT_SECONDS, compress=False)
+        socket = web.WebSocketResponse(max_msg_size=size, heartbeat=HEARTBEAT_SECONDS, compress=False, autoping=False)
         connection = ClientConnection(socket, caller, self.shared, self._answer_message)
         self.connections.add(connection)
         try:

@@ -112,6 +112,38 @@ def test_a_crowd_at_the_door_keeps_nobody_from_connecting(server: MetricsServer)
         connection.close()
 
 
+def test_answers_are_paced_and_addresses_take_turns(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered: list[str] = []
+    figures = server._figures
+
+    def noted() -> bytes:
+        answered.append(next(reversed(server._answered_at)))
+        return figures()
+
+    monkeypatch.setattr(server, "_figures", noted)
+    ask = b"GET / HTTP/1.1\r\n\r\n"
+    with held_up(server):
+        strangers = [connected(server, ask, source="127.0.0.66") for _ in range(CONNECTIONS_MAX // 2)]
+        honest = connected(server, ask)
+    assert b"height 7.0" in honest.makefile("rb").read()
+    assert answered[:3].count("127.0.0.1") == 2, "the one that held all up, and this one"
+    for connection in strangers:
+        assert b"height 7.0" in connection.makefile("rb").read()
+    assert answered.count("127.0.0.66") == len(strangers)
+    for connection in (honest, *strangers):
+        connection.close()
+
+
+def test_no_more_answers_are_worked_out_than_may_be(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.monitoring.metrics_server.ANSWERS_PER_SECOND", 1e-6)
+    monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 0.2)
+    assert "height 7.0" in fetched(server)
+    with connected(server, b"GET / HTTP/1.1\r\n\r\n") as late:
+        assert is_ended(late)
+    with pytest.raises(urllib.error.HTTPError, match="404"):  # costs nothing
+        fetched(server, "/other")
+
+
 def test_connections_that_were_just_accepted_are_closed_with_the_server() -> None:
     server = MetricsServer(CollectorRegistry(), 0, external=False)
     with held_up(server):

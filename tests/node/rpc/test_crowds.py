@@ -11,6 +11,8 @@ import pytest
 
 from node.rpc.registry import Registry, method, subscription
 from node.rpc.server import Server, ServerOptions
+from wallet.listening.turns import Caller, Turns
+from wallet.rpc import NodeRefusesError, RpcConnection
 
 HOST = "127.0.0.1"
 STRANGERS = tuple(f"127.0.0.{number}" for number in range(66, 70))
@@ -180,5 +182,30 @@ def test_a_refusal_says_that_there_are_too_many() -> None:
             ):
                 refusals.append((response.status, await response.text()))
         assert refusals == [(503, "too many connections")] * 3
+        with pytest.raises(NodeRefusesError) as refused:
+            await RpcConnection.open(url.replace("http", "ws"))
+        assert refused.value.status == 503
 
     serve(body, max_connections=4)
+
+
+def test_each_ping_is_answered_in_its_caller_s_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[Caller] = []
+    take = Turns.take
+
+    async def noted(self: Turns, caller: Caller) -> None:
+        turns.append(caller)
+        await take(self, caller)
+
+    async def body(server: Server, url: str, _crowd: Crowd) -> None:
+        async with aiohttp.ClientSession() as session, session.ws_connect(url, autoping=False) as socket:
+            await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": ["x"]})
+            await socket.receive_json()
+            monkeypatch.setattr(Turns, "take", noted)
+            for _ in range(50):
+                await socket.ping(b"here")
+            pongs = [await socket.receive() for _ in range(50)]
+            assert {(message.type, bytes(message.data)) for message in pongs} == {(aiohttp.WSMsgType.PONG, b"here")}
+        assert len(turns) >= 50
+
+    serve(body)

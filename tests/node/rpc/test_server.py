@@ -119,6 +119,10 @@ def test_a_batch_answers_no_more_than_one_response_may_hold() -> None:
         ({"Origin": "http://localhost:80@evil.example"}, 403),
         ({"Host": "evil.example"}, 403),
         ({"Host": "evil.example:9944", **PAGE}, 403),
+        ({"Host": "localhost:9944@evil.example"}, 403),
+        ({"Host": "127.0.0.1:evil"}, 403),
+        ({"Host": "127.0.0.1:"}, 403),
+        ({"Host": "[::1].evil.example"}, 403),
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ],
@@ -150,6 +154,19 @@ def test_this_machine_and_the_common_wallet_may_ask(origin: str) -> None:
             async with session.ws_connect(f"http://{at}/", headers=headers) as socket:
                 await socket.send_json(call("note", "x"))
                 assert (await socket.receive_json())["result"] == "x"
+
+    serve(body)
+
+
+@pytest.mark.parametrize("host", ["LOCALHOST", "Localhost:9944", "127.0.0.1", "127.0.0.1:1", "[::1]:9944", "[::1]"])
+def test_names_of_this_machine(host: str) -> None:
+    async def body(_server: Server, _calls: Calls, at: str) -> None:
+        headers = {"Host": host}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"http://{at}/", json=call("note", "x"), headers=headers) as response,
+        ):
+            assert response.status == 200
 
     serve(body)
 
