@@ -19,7 +19,7 @@ from devnet.proofs.flood.peers import (
     validators,
     votes,
 )
-from devnet.proofs.flood.rpc import aborting, batches, limits, origin, parsing, subscriptions
+from devnet.proofs.flood.rpc import aborting, batches, crowds, limits, origin, parsing, subscriptions
 from devnet.proofs.flood.sockets import held
 
 _IN_ORDER: Final = (
@@ -53,6 +53,11 @@ _IN_ORDER: Final = (
     held.silent_peers,
     held.slow_posts,
     held.idle_websockets,
+    crowds.half_heads,
+    crowds.proving_crowd,
+    crowds.crumbs,
+    crowds.subscribing_addresses,
+    crowds.crumbs_for_a_store,
     origin.foreign_origin,
     batches.batch_of_metadata,
     batches.batch_of_heights,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -17,18 +17,24 @@ SLOW_CLIENTS, REQUESTS_EACH = 60, 40
 HEADS = "chain_subscribeNewHeads"
 
 
-async def each_client(scene: Scene, clients: int, serve: Callable[[Scene, WebSocket], Awaitable[None]]) -> None:
-    """So many clients connect and are served; each back when the node ended its connection."""
+async def each_client(
+    scene: Scene,
+    clients: int,
+    serve: Callable[[Scene, WebSocket], Awaitable[None]],
+    sources: Sequence[str] = (SOURCE_ADDRESS,),
+) -> None:
+    """So many clients connect from each address and are served; each back when the node ended its connection."""
     await scene.begin()
     async with trio.open_nursery() as nursery:
-        for _ in range(clients):
-            nursery.start_soon(_client, scene, serve)
+        for source in sources:
+            for _ in range(clients):
+                nursery.start_soon(_client, scene, serve, source)
 
 
-async def _client(scene: Scene, serve: Callable[[Scene, WebSocket], Awaitable[None]]) -> None:
+async def _client(scene: Scene, serve: Callable[[Scene, WebSocket], Awaitable[None]], source: str) -> None:
     async for _ in scene.paced(2, at_once=1):
         try:
-            socket = await open_socket(scene.victim.ports.rpc, SOURCE_ADDRESS)
+            socket = await open_socket(scene.victim.ports.rpc, source)
         except BROKEN as error:
             scene.note(f"refused: {error}")
             continue
