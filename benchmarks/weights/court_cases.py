@@ -71,9 +71,9 @@ class CourtCalls:
         world = self.world
         seats = world.now()[Courts].court_seats
         world.block(partial(_seat, unit, VALIDATORS))
-        self.found.call(appellant.provider, Courts.appeal(case=unit))
+        self.found.call(appellant.provider, Courts.appeal(case_id=unit))
         world.block(partial(_seat, unit, seats))
-        world.block(made(appellant.provider, Courts.appeal(case=unit)))
+        world.block(made(appellant.provider, Courts.appeal(case_id=unit)))
 
     def _court(self, unit: bytes) -> None:
         """Drawn, heard and read: half of its judges do not open, and with the others it turns the verdict."""
@@ -98,7 +98,7 @@ class CourtCalls:
         spoken = list(zip(judges, cycle(said), strict=False))
         self._each([(judge, self._commit(judge, unit, kind, says)) for judge, says in spoken])()
         self._until(unit, lambda case: case.round is not None and 0 < case.round.reveals_from <= world.height + 1)
-        opens = [(judge, Courts.open_opinion(case=unit, statement=says, salt=judge.stash)) for judge, says in spoken]
+        opens = [(judge, Courts.open_opinion(case_id=unit, statement=says, salt=judge.stash)) for judge, says in spoken]
         last = self._each(opens)
         if not but_last:
             last()
@@ -113,7 +113,7 @@ class CourtCalls:
 
     def _commit(self, judge: Actor, unit: bytes, kind: BenchKind, says: Statement) -> Call:
         sealed = opinion_commitment(self.world.genesis, unit, kind, judge.stash, says, judge.stash)
-        return Courts.commit_opinion(case=unit, commitment=sealed)
+        return Courts.commit_opinion(case_id=unit, commitment=sealed)
 
     def _case(self, unit: bytes) -> CourtCase | None:
         return self.world.now()[Courts].cases[unit]

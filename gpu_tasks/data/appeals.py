@@ -40,7 +40,7 @@ async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) 
     case = status.case
     if case.stage is not CaseStage.APPEALABLE:
         raise AppealError(f"there is no verdict to appeal against now: the case is at {case.stage.name.lower()}")
-    call = Courts.appeal(case=unit_id)
+    call = Courts.appeal(case_id=unit_id)
     bond = await _bond(client, call, appellant)
     facts = {
         "unit": unit_id,

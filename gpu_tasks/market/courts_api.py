@@ -39,9 +39,9 @@ class CourtsApi(RuntimeApi, version=1):
     """Cases and seats."""
 
     @query
-    def case(self, case: Hash) -> CaseStatus | None:
+    def case(self, case_id: Hash) -> CaseStatus | None:
         """A case, while it is open."""
-        found = self.bound[Courts].cases[case]
+        found = self.bound[Courts].cases[case_id]
         return None if found is None else self._status(found)
 
     @query
@@ -55,11 +55,11 @@ class CourtsApi(RuntimeApi, version=1):
         return tuple(found)
 
     @query
-    def judges(self, case: Hash) -> Annotated[tuple[tuple[AccountId, JudgeSeat], ...], Bounded(JUDGES_MAX)]:
+    def judges(self, case_id: Hash) -> Annotated[tuple[tuple[AccountId, JudgeSeat], ...], Bounded(JUDGES_MAX)]:
         """Who sits or sat in a case, in order of benches and draws, with what each has said."""
         courts = self.bound[Courts]
-        found = courts.cases[case]
-        named = ((judge, courts.seats[judge, case]) for judge in judges_of(found)) if found is not None else ()
+        found = courts.cases[case_id]
+        named = ((judge, courts.seats[judge, case_id]) for judge in judges_of(found)) if found is not None else ()
         return tuple((judge, seat) for judge, seat in named if seat is not None)
 
     def _status(self, case: CourtCase) -> CaseStatus:

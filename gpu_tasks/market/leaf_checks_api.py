@@ -44,9 +44,9 @@ class LeafChecksApi(RuntimeApi, version=1):
         return tuple(CheckStatus(unit, check) for _, _, unit, check in found[:CHECKS_SHOWN_MAX])
 
     @query
-    def check_of_case(self, case: Hash) -> CheckStatus | None:
+    def check_of_case(self, case_id: Hash) -> CheckStatus | None:
         """The check that a case before the courts is about; None for another case."""
         room = self.bound[LeafChecks]
-        unit = room.unit_of_case[case]
+        unit = room.unit_of_case[case_id]
         check = None if unit is None else room.checks[unit]
         return None if unit is None or check is None else CheckStatus(unit, check)

@@ -399,7 +399,7 @@ class Daemon:
     async def _appeal(self, unit: bytes) -> None:
         """Two of three judges found this provider's result wrong, which it computed: a court shall say."""
         with self._telling(unit):
-            await self.parts.chain.submit(Courts.appeal(case=unit))
+            await self.parts.chain.submit(Courts.appeal(case_id=unit))
             self.parts.telemetry.tell("appealed", unit=unit)
 
 

@@ -18,12 +18,12 @@ def opens(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> State
 def commit_step(keys: Keys, case_id: bytes, bench: int, said: Statement) -> Step:
     """A step: a judge commits to a statement."""
     commitment = opinion_commitment(GENESIS_HASH, case_id, bench, keys.stash, said, salt_of(keys, case_id))
-    return signed(keys.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
+    return signed(keys.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
 
 
 def open_step(keys: Keys, case_id: bytes, said: Statement) -> Step:
     """A step: a judge opens the statement that it committed to."""
-    return signed(keys.provider, Courts.open_opinion(case=case_id, statement=said, salt=salt_of(keys, case_id)))
+    return signed(keys.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt_of(keys, case_id)))
 
 
 def judge_commit(keys: Keys, case_id: bytes, bench: int, opinion: Answered | Unanswerable) -> Step:

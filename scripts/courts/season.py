@@ -217,7 +217,7 @@ class Season:
                 if is_outvoted(SeatStatus(self.unit_id, seat, CaseStatus(case, 0, 0, 0)), self.chain.height):
                     appellants.append(judge)
         for account in appellants:  # the first of them; after it there is no verdict to appeal against
-            yield tolerant(signed(account, Courts.appeal(case=self.unit_id)))
+            yield tolerant(signed(account, Courts.appeal(case_id=self.unit_id)))
 
     def _party_appeals(self, case: CourtCase, party: bytes) -> bool:
         if party not in self.coalition:

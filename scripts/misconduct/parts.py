@@ -131,7 +131,7 @@ class PartsChain(DisputeChain):
                 who for who, seat in seats if seat and is_outvoted(SeatStatus(case_id, seat, status), self.chain.height)
             ]
             for who in wronged:  # the first of them; after it there is no verdict to appeal against
-                yield tolerant(signed(who, Courts.appeal(case=case_id)))
+                yield tolerant(signed(who, Courts.appeal(case_id=case_id)))
 
 
 def fresh(seed: str) -> tuple[PartsChain, Random]:

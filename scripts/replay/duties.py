@@ -193,9 +193,9 @@ def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
     salt = salt_of(actor, case_id)
     if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
         commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
-        yield Deed(actor.provider, Courts.commit_opinion(case=case_id, commitment=commitment))
+        yield Deed(actor.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
     elif seat.commitment and seat.statement is None and rounds.can_reveal(case.round, windows, world.height):
-        yield Deed(actor.provider, Courts.open_opinion(case=case_id, statement=said, salt=salt))
+        yield Deed(actor.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt))
 
 
 def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
@@ -207,7 +207,7 @@ def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
     for stash in wronged:
         actor = BY_STASH.get(stash)
         if actor is not None and world.chance.random() >= FORGETS and portion(case_id + stash, b"appeal") < appealing:
-            yield Deed(actor.provider, Courts.appeal(case=case_id))
+            yield Deed(actor.provider, Courts.appeal(case_id=case_id))
 
 
 def _is_silent(judge: Actor, case_id: bytes) -> bool:

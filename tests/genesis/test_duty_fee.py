@@ -31,8 +31,8 @@ STATEMENT = Attestation(
 COMMIT = InferenceMarket.commit_result(unit=H, attempt=LATE, commitment=H)
 DECLINE = InferenceMarket.decline(unit=H, attempt=LATE)
 REVEAL = Attestations.reveal(attestation=SignedAttestation(STATEMENT, bytes(64)))
-COMMIT_OPINION = Courts.commit_opinion(case=H, commitment=H)
-OPEN_OPINION = Courts.open_opinion(case=H, statement=Statement(Answered(H), H), salt=H)
+COMMIT_OPINION = Courts.commit_opinion(case_id=H, commitment=H)
+OPEN_OPINION = Courts.open_opinion(case_id=H, statement=Statement(Answered(H), H), salt=H)
 SPEC = load_spec("dev")
 BOUND = runtime_of(SPEC).at(Memory(genesis_state(SPEC)))
 

@@ -103,7 +103,7 @@ def judged_to_the_end(
         if case is not None:
             steps += _judging(chain, unit_id, case, opinions)
             if appellant and case.stage is CaseStage.APPEALABLE and case.appeal is None:
-                steps.append(tolerant(signed(appellant.stash, Courts.appeal(case=unit_id))))
+                steps.append(tolerant(signed(appellant.stash, Courts.appeal(case_id=unit_id))))
         chain.block(*steps)
     raise TimeoutError("a unit without end")
 

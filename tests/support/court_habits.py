@@ -70,7 +70,7 @@ def judges(stage: CourtChain, kind: BenchKind = BenchKind.COMMITTEE) -> tuple[by
 def appealed(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
     """A case whose verdict somebody has appealed against."""
     stage.run(case_id, until=CaseStage.APPEALABLE)
-    stage.chain.block(signed(appellant.stash, Courts.appeal(case=case_id)))
+    stage.chain.block(signed(appellant.stash, Courts.appeal(case_id=case_id)))
 
 
 def audited(

@@ -52,28 +52,28 @@ class Courts(CourtsGround, index=14):
     # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
     @call(index=0, weight=WEIGHTS["Courts.commit_opinion"])
-    def commit_opinion(self, origin: Signed, case: Hash, commitment: Hash) -> PostDispatch:
+    def commit_opinion(self, origin: Signed, case_id: Hash, commitment: Hash) -> PostDispatch:
         """Commit to an opinion as a judge of the bench that sits (opinions.opinion_commitment)."""
-        hearing.commit(self, case, self.open_case(case), self.devices.operator(origin.account), commitment)
+        hearing.commit(self, case_id, self.open_case(case_id), self.devices.operator(origin.account), commitment)
         return FREE
 
     @call(index=1, weight=WEIGHTS["Courts.open_opinion"])
-    def open_opinion(self, origin: Signed, case: Hash, statement: Statement, salt: Hash) -> PostDispatch:
+    def open_opinion(self, origin: Signed, case_id: Hash, statement: Statement, salt: Hash) -> PostDispatch:
         """Open what was committed to: the opinion, and the probe at the place that the seat was given."""
         judge = self.devices.operator(origin.account)
-        hearing.open_opinion(self, case, self.open_case(case), judge, statement, salt)
+        hearing.open_opinion(self, case_id, self.open_case(case_id), judge, statement, salt)
         return FREE
 
     @call(index=2, weight=WEIGHTS["Courts.appeal"])
-    def appeal(self, origin: Signed, case: Hash) -> None:
+    def appeal(self, origin: Signed, case_id: Hash) -> None:
         """Put a bond against a verdict: a court decides. Won, it returns with twice the price; lost, it pays the court.
 
         The stash signs, or its provider key; the bond is the stash's. The case's customer appeals for itself, whoever
         may call its account a provider key.
         """
-        found, who = self.open_case(case), origin.account
+        found, who = self.open_case(case_id), origin.account
         appellant = who if who == found.terms.customer else self.devices.operator(who)
-        hearing.appeal(self, case, found, appellant)
+        hearing.appeal(self, case_id, found, appellant)
 
     # ----------------------------------------------------------------------------------------------- verbs for handlers
 

@@ -155,7 +155,7 @@ class CheckDuty:
         try:
             case = None if case_id is None else await self.parts.chain.case(case_id)
             if case_id is not None and case is not None and is_found_lying(case, self.parts.identity.stash):
-                await self.book.send(StepMessage(Courts.appeal(case=case_id), "appealed", {"unit": unit}))
+                await self.book.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", {"unit": unit}))
         except ChainError as error:
             self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
 

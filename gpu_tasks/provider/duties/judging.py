@@ -172,13 +172,13 @@ class JudgeDuty:
         details: dict[str, Detail] = {"unit": unit, "bench": case.seat.bench}
         match step:
             case JudgeStep.COMMIT:
-                call = Courts.commit_opinion(case=unit, commitment=self._commitment(case))
+                call = Courts.commit_opinion(case_id=unit, commitment=self._commitment(case))
                 return StepMessage(call, "verdict_commit", details)
             case JudgeStep.OPEN:
                 entry = self.parts.journal.cases[case.key]
-                call = Courts.open_opinion(case=unit, statement=entry.statement, salt=entry.salt)
+                call = Courts.open_opinion(case_id=unit, statement=entry.statement, salt=entry.salt)
                 return StepMessage(call, "verdict_reveal", details)
             case JudgeStep.APPEAL:
-                return StepMessage(Courts.appeal(case=unit), "appealed", details)
+                return StepMessage(Courts.appeal(case_id=unit), "appealed", details)
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")

@@ -157,14 +157,14 @@ class TaskJudgeDuty:
         details: dict[str, Detail] = {"task": case.task_id, "place": case.place, "bench": case.seat.bench}
         match step:
             case JudgeStep.COMMIT:
-                call = Courts.commit_opinion(case=case.id, commitment=self._commitment(case))
+                call = Courts.commit_opinion(case_id=case.id, commitment=self._commitment(case))
                 return StepMessage(call, "verdict_commit", details)
             case JudgeStep.OPEN:
                 entry = self.parts.journal.cases[case_key(case)]
-                call = Courts.open_opinion(case=case.id, statement=entry.statement, salt=entry.salt)
+                call = Courts.open_opinion(case_id=case.id, statement=entry.statement, salt=entry.salt)
                 return StepMessage(call, "verdict_reveal", details)
             case JudgeStep.APPEAL:
-                return StepMessage(Courts.appeal(case=case.id), "appealed", details)
+                return StepMessage(Courts.appeal(case_id=case.id), "appealed", details)
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")
 

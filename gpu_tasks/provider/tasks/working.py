@@ -181,7 +181,7 @@ class WorkDuty:
             key = (case_id, own.key[1])
             if self.steps.is_due(key, TaskStep.NOTHING):
                 details: dict[str, Detail] = {"task": own.key[0], "place": place}
-                await self.steps.send(StepMessage(Courts.appeal(case=case_id), "appealed", details))
+                await self.steps.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", details))
 
     # ------------------------------------------------------------------------------------------------ beside the chain
 

@@ -69,7 +69,7 @@ def alone(chain: WatchedChain) -> bytes:
 def appealed(chain: WatchedChain) -> bytes:
     unit_id, _, (_, honest) = raced(chain, {0: WRONG, 1: RIGHT})
     judged(chain, unit_id, [Answered(WRONG), Answered(WRONG), Answered(RIGHT)])
-    chain.block(signed(honest.stash, Courts.appeal(case=unit_id)))
+    chain.block(signed(honest.stash, Courts.appeal(case_id=unit_id)))
     judged(chain, unit_id, [Answered(RIGHT)] * 4)
     return unit_id
 

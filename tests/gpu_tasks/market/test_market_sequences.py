@@ -70,7 +70,7 @@ def judge(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None]
     unit_id, courts = nth_unit(chain, number), chain.now()[Courts]
     case, seat = courts.cases[unit_id], courts.seats[who.stash, unit_id]
     if case is not None and case.verdict is not None:
-        return signed(who.stash, Courts.appeal(case=unit_id))
+        return signed(who.stash, Courts.appeal(case_id=unit_id))
     if seat is None:
         return None
     opinion = (Answered(ROOTS[0]), Answered(ROOTS[1]), Unanswerable())[len(who.name) % 3]

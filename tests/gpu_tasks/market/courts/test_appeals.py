@@ -35,7 +35,7 @@ def test_who_loses_collateral_by_a_verdict_appeals_with_once_the_price() -> None
     stage = CourtChain()
     case_id, liar = stage.appealable(), stage.racers[1]
     before = stage.free(liar.stash)
-    stage.chain.block(signed(liar.stash, Courts.appeal(case=case_id)))
+    stage.chain.block(signed(liar.stash, Courts.appeal(case_id=case_id)))
     assert stage.free(liar.stash) == before - PRICE
     moved = gains(stage, lambda: stage.run(case_id))
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.APPEAL_LOST
@@ -51,7 +51,7 @@ def test_who_loses_a_collateral_of_dust_appeals_with_what_its_court_costs() -> N
     stage.run(case_id, until=CaseStage.APPEALABLE)
     liar, fee = stage.racers[1], stage.chain.now()[Courts].fee_of(1)
     held, before = 1 + 5 * fee, stage.free(liar.stash)
-    stage.chain.block(signed(liar.stash, Courts.appeal(case=case_id)))
+    stage.chain.block(signed(liar.stash, Courts.appeal(case_id=case_id)))
     assert before - stage.free(liar.stash) == 1 + 9 * fee - held, "of three and of six judges"
     pot = stage.pot
     moved = gains(stage, lambda: stage.run(case_id))
@@ -63,7 +63,7 @@ def test_anybody_appeals_with_the_fees_of_the_court() -> None:
     stage = CourtChain(size=9)
     case_id, stranger = stage.appealable(), stage.chain.others[-1]
     before = stage.free(stranger.stash)
-    stage.chain.block(signed(stranger.stash, Courts.appeal(case=case_id)))
+    stage.chain.block(signed(stranger.stash, Courts.appeal(case_id=case_id)))
     assert stage.free(stranger.stash) == before - 6 * FEE, "nine less the three of the committee"
     stage.run(case_id)
     assert stage.free(stranger.stash) == before - 6 * FEE
@@ -96,7 +96,7 @@ def test_a_wrong_probe_is_a_wrong_verdict_on_appeal() -> None:
 def test_an_appeal_has_its_time_and_there_is_one() -> None:
     stage = CourtChain()
     case_id, stranger = stage.dispute(), stage.chain.others[-1]
-    call = Courts.appeal(case=case_id)
+    call = Courts.appeal(case_id=case_id)
     stage.chain.block(refused(stranger.stash, call, NotAppealable))
     stage.run(case_id, until=CaseStage.APPEALABLE)
     case = stage.case(case_id)
@@ -122,7 +122,7 @@ def test_one_block_later_the_case_is_over() -> None:
 def test_an_appeal_needs_its_bond() -> None:
     stage = CourtChain()
     case_id = stage.appealable()
-    stage.chain.block(refused(b"poor".ljust(32, b"."), Courts.appeal(case=case_id), FundsUnavailable))
+    stage.chain.block(refused(b"poor".ljust(32, b"."), Courts.appeal(case_id=case_id), FundsUnavailable))
 
 
 def test_a_larger_court_is_drawn_with_a_vote_each() -> None:
@@ -137,7 +137,7 @@ def test_a_validator_that_appeals_does_not_sit_in_the_court() -> None:
     case_id = stage.appealable()
     appellant = next(keys for keys in stage.chain.validators if keys.stash not in judges(stage))
     before = stage.free(appellant.stash)
-    stage.chain.block(signed(appellant.provider, Courts.appeal(case=case_id)))
+    stage.chain.block(signed(appellant.provider, Courts.appeal(case_id=case_id)))
     assert before - stage.free(appellant.stash) == 5 * FEE, "nor does it pay for a seat of its own"
     stage.run(case_id)
     assert len(judges(stage, BenchKind.COURT)) == 5

@@ -59,7 +59,7 @@ def bystanders(stage: CourtChain, judges: list[Keys]) -> list[bytes]:
 def test_only_who_sits_commits() -> None:
     stage = CourtChain()
     case_id, _, judges = seated(stage)
-    call = Courts.commit_opinion(case=case_id, commitment=NOTHING)
+    call = Courts.commit_opinion(case_id=case_id, commitment=NOTHING)
     stage.chain.block(*(refused(who, call, NotSeated) for who in bystanders(stage, judges)))
 
 
@@ -67,7 +67,7 @@ def test_only_who_sits_opens() -> None:
     stage = CourtChain()
     case_id, judges = committed(stage)
     stage.chain.blocks(2)
-    call = Courts.open_opinion(case=case_id, statement=SAID, salt=salt_of(judges[0], case_id))
+    call = Courts.open_opinion(case_id=case_id, statement=SAID, salt=salt_of(judges[0], case_id))
     stage.chain.block(*(refused(who, call, NotSeated) for who in bystanders(stage, judges)))
     stage.chain.block(*(refused(keys.provider, call, OpensNothing) for keys in judges[1:]))
     stage.chain.block(signed(judges[0].stash, call))
@@ -78,9 +78,9 @@ def test_no_call_takes_another_origin(origin: Root | Unsigned) -> None:
     stage = CourtChain()
     case_id, _, _ = seated(stage)
     calls = (
-        Courts.commit_opinion(case=case_id, commitment=NOTHING),
-        Courts.open_opinion(case=case_id, statement=SAID, salt=NOTHING),
-        Courts.appeal(case=case_id),
+        Courts.commit_opinion(case_id=case_id, commitment=NOTHING),
+        Courts.open_opinion(case_id=case_id, statement=SAID, salt=NOTHING),
+        Courts.appeal(case_id=case_id),
     )
     for call in calls:
         with pytest.raises(BadOrigin):
@@ -90,9 +90,9 @@ def test_no_call_takes_another_origin(origin: Root | Unsigned) -> None:
 def test_a_case_that_there_is_not() -> None:
     stage = CourtChain()
     calls = (
-        Courts.commit_opinion(case=NOTHING, commitment=NOTHING),
-        Courts.open_opinion(case=NOTHING, statement=SAID, salt=NOTHING),
-        Courts.appeal(case=NOTHING),
+        Courts.commit_opinion(case_id=NOTHING, commitment=NOTHING),
+        Courts.open_opinion(case_id=NOTHING, statement=SAID, salt=NOTHING),
+        Courts.appeal(case_id=NOTHING),
     )
     stage.chain.block(*(refused(CUSTOMER.stash, call, UnknownCase) for call in calls))
 
@@ -101,8 +101,8 @@ def test_a_judge_commits_once_and_opens_what_it_committed_to_once() -> None:
     stage = CourtChain()
     case_id, _, judges = seated(stage)
     first = judges[0]
-    again = Courts.commit_opinion(case=case_id, commitment=NOTHING)
-    opened = Courts.open_opinion(case=case_id, statement=SAID, salt=salt_of(first, case_id))
+    again = Courts.commit_opinion(case_id=case_id, commitment=NOTHING)
+    opened = Courts.open_opinion(case_id=case_id, statement=SAID, salt=salt_of(first, case_id))
     stage.chain.block(
         commit_step(first, case_id, BenchKind.COMMITTEE, SAID),
         refused(first.provider, again, SaidAlready),
@@ -113,8 +113,8 @@ def test_a_judge_commits_once_and_opens_what_it_committed_to_once() -> None:
         refused(first.provider, opened, OutOfTurn),
     )
     other = Statement(Answered(WRONG), SAID.probe)
-    lie = Courts.open_opinion(case=case_id, statement=other, salt=salt_of(first, case_id))
-    wrong_salt = Courts.open_opinion(case=case_id, statement=SAID, salt=NOTHING)
+    lie = Courts.open_opinion(case_id=case_id, statement=other, salt=salt_of(first, case_id))
+    wrong_salt = Courts.open_opinion(case_id=case_id, statement=SAID, salt=NOTHING)
     stage.chain.block(
         refused(first.provider, lie, OpensNothing),
         refused(first.provider, wrong_salt, OpensNothing),
@@ -130,11 +130,11 @@ def test_a_copied_commitment_opens_nothing() -> None:
     copied = opinion_commitment(GENESIS_HASH, case_id, BenchKind.COMMITTEE, first.stash, SAID, salt_of(first, case_id))
     stage.chain.block(
         commit_step(first, case_id, BenchKind.COMMITTEE, SAID),
-        signed(copyist.provider, Courts.commit_opinion(case=case_id, commitment=copied)),
+        signed(copyist.provider, Courts.commit_opinion(case_id=case_id, commitment=copied)),
         commit_step(third, case_id, BenchKind.COMMITTEE, SAID),
     )
     stage.chain.blocks(2)
-    call = Courts.open_opinion(case=case_id, statement=SAID, salt=salt_of(first, case_id))
+    call = Courts.open_opinion(case_id=case_id, statement=SAID, salt=salt_of(first, case_id))
     stage.chain.block(open_step(first, case_id, SAID), refused(copyist.provider, call, OpensNothing))
 
 
@@ -147,7 +147,7 @@ def test_who_commits_after_the_lease_is_too_late() -> None:
     stage.chain.block(commit_step(first, case_id, BenchKind.COMMITTEE, SAID))
     while stage.chain.height < case.round.leased_from + lease:
         stage.chain.block()
-    late = Courts.commit_opinion(case=case_id, commitment=NOTHING)
+    late = Courts.commit_opinion(case_id=case_id, commitment=NOTHING)
     stage.chain.block(refused(second.provider, late, OutOfTurn))
     assert stage.case(case_id) is not None, "the first one's opening is still waited for"
 
@@ -160,7 +160,7 @@ def test_a_judge_of_an_earlier_bench_says_nothing_in_the_court() -> None:
     case = stage.case(case_id)
     assert case is not None
     assert len(case.benches) == 2
-    call = Courts.commit_opinion(case=case_id, commitment=NOTHING)
+    call = Courts.commit_opinion(case_id=case_id, commitment=NOTHING)
     earlier = case.benches[0].members
     stage.chain.block(*(refused(judge, call, NotSeated) for judge in earlier))
 
@@ -170,8 +170,8 @@ def test_nobody_appeals_where_no_court_is_left() -> None:
     case_id = stage.appealable()
     free = [keys for keys in stage.chain.validators if keys.stash not in _members(stage, case_id)]
     # an appellant is a party: of three who are left, two would judge
-    stage.chain.block(refused(free[0].stash, Courts.appeal(case=case_id), NotAppealable))
-    stage.chain.block(signed(stage.chain.others[-1].stash, Courts.appeal(case=case_id)))
+    stage.chain.block(refused(free[0].stash, Courts.appeal(case_id=case_id), NotAppealable))
+    stage.chain.block(signed(stage.chain.others[-1].stash, Courts.appeal(case_id=case_id)))
     stage.run(case_id)
 
 

@@ -48,7 +48,7 @@ class Crowd:
             assert case is not None
             if case.stage is CaseStage.APPEALABLE and self.chance.random() < 0.05:
                 who = self.chance.choice([*self.stage.racers, *self.stage.chain.validators, CUSTOMER])
-                steps.append(tolerant(signed(who.stash, Courts.appeal(case=case_id))))
+                steps.append(tolerant(signed(who.stash, Courts.appeal(case_id=case_id))))
             if self.chance.random() < 0.02:
                 party, root = self.chance.choice(self.stage.racers).stash, self.chance.choice(ROOTS)
                 steps.append(tolerant(lambda bound, c=case_id, p=party, r=root: bound[Courts].open_late(c, p, r)))  # type: ignore[misc]  # a step with its values

@@ -40,8 +40,8 @@ def test_duties_are_free_and_an_appeal_is_not() -> None:
     case = stage.case(second)
     assert case is not None
     bound, judge = stage.chain.now(), case.benches[0].members[0]
-    assert bound.dispatch(Courts.commit_opinion(case=second, commitment=SALT), Signed(judge)) == FREE
-    appeal = Courts.appeal(case=case_id)
+    assert bound.dispatch(Courts.commit_opinion(case_id=second, commitment=SALT), Signed(judge)) == FREE
+    appeal = Courts.appeal(case_id=case_id)
     assert bound.dispatch(appeal, Signed(stage.racers[0].stash)) != FREE
 
 
@@ -65,7 +65,7 @@ def test_who_sits_in_one_case_says_nothing_in_another() -> None:
     assert cases[1] is not None
     outside = [judge for judge in cases[0].benches[0].members if judge not in cases[1].benches[0].members]
     assert outside
-    call = Courts.commit_opinion(case=second, commitment=SALT)
+    call = Courts.commit_opinion(case_id=second, commitment=SALT)
     stage.chain.block(*(refused(judge, call, NotSeated) for judge in outside))
     keys = stage.chain.keys_of(outside[0])
     stage.chain.block(commit_step(keys, first, BenchKind.COMMITTEE, SAID))

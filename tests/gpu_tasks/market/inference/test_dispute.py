@@ -78,7 +78,7 @@ def test_d3_a_convicted_racer_loses_no_more_than_the_collateral_of_the_unit() ->
     unit_id, _, (sybil, honest) = raced(chain, {0: WRONG, 1: RIGHT})
     before = all_owned(chain)
     colluding = judged(chain, unit_id, [Answered(WRONG), Answered(WRONG), Answered(RIGHT)])
-    chain.block(signed(honest.stash, Courts.appeal(case=unit_id)))
+    chain.block(signed(honest.stash, Courts.appeal(case_id=unit_id)))
     court = judged(chain, unit_id, [Answered(RIGHT)] * 4)
     assert len(court) == 9 - 2 - 3
     settled = ended(chain, unit_id)
@@ -157,7 +157,7 @@ def test_a_customer_appeals_for_itself_whoever_calls_its_account_a_provider_key(
     unit_id, _, (_, liar) = raced(chain, {0: RIGHT, 1: WRONG})
     judged(chain, unit_id, [Answered(WRONG)] * 3)
     chain.block(signed(liar.stash, validates(liar, commission_ppm=100_000, provider_key=CUSTOMER.stash)))
-    chain.block(signed(CUSTOMER.stash, Courts.appeal(case=unit_id)))
+    chain.block(signed(CUSTOMER.stash, Courts.appeal(case_id=unit_id)))
     appeal = chain.case(unit_id).appeal
     assert appeal is not None
     assert appeal.appellant == CUSTOMER.stash
@@ -335,9 +335,9 @@ def test_an_opinion_copied_from_another_judge_opens_nothing() -> None:
     chain.block(judge_commit(one, unit_id, BenchKind.COMMITTEE, opinion))
     seat = chain.now()[Courts].seats[one.stash, unit_id]
     assert seat is not None
-    call = Courts.commit_opinion(case=unit_id, commitment=seat.commitment or b"")
+    call = Courts.commit_opinion(case_id=unit_id, commitment=seat.commitment or b"")
     said = opens(one, unit_id, opinion)
-    early = Courts.open_opinion(case=unit_id, statement=said, salt=salt_of(one, unit_id))
+    early = Courts.open_opinion(case_id=unit_id, statement=said, salt=salt_of(one, unit_id))
     chain.block(
         signed(two.provider, call),
         refused(one.provider, early, OutOfTurn),

@@ -30,7 +30,7 @@ def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
         for case_id, provider in cases.items():
             case = courts.cases[case_id]
             if case is not None and case.stage is CaseStage.APPEALABLE and case.verdict == Answered(WRONG):
-                chain.chain.block(signed(provider, Courts.appeal(case=case_id)))
+                chain.chain.block(signed(provider, Courts.appeal(case_id=case_id)))
         chain.chain.block(*judges_say(chain, says))
 
 
