@@ -44,8 +44,8 @@ from gpu_tasks.tasks.yaml_tree import FileNode
 
 JOB, LEASE = "Job", "Lease"
 GPU_CLASSES = tuple(name for name in CLASS_NAMES if name != "cpu")
-GPUS_REFUSED = "a device is one GPU; give it to one, or a TrainingTask to several devices that work together"
-REPLICAS_REFUSED = "more than one replica never runs in containers; give it to one device, or a TrainingTask to several"
+GPUS_REFUSED = "a device is one GPU, and devices do not share one program"
+REPLICAS_REFUSED = "more than one replica never runs in containers; submit it once for each device"
 CPU_THOUSANDTHS_MAX = 512_000
 BYTES_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 BYTES_PATTERN = "^[0-9]{1,9}(Ki|Mi|Gi|Ti)$"

@@ -113,7 +113,7 @@ _RUN = KeySection(
 )
 _RESOURCES = KeySection(
     (
-        FileKey("devices", whole_word(1, SLOTS_MAX), "how many work together: all or none", "1"),
+        FileKey("devices", whole_word(1, SLOTS_MAX), "how many compute it, each the whole run alone; all or none", "1"),
         FileKey("classes", WordList(choice_word("class", list(CLASS_NAMES)), len(CLASS_NAMES)), "that suit"),
         FileKey(
             "sameClass",

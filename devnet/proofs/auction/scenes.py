@@ -45,5 +45,5 @@ SCENES = (
         auctions=2,
         legs=("DIED", "ON_TIME"),
     ),
-    TaskScene("gang", "Two work together", EXAMPLES / "pair.yaml", legs=("ON_TIME", "ON_TIME")),
+    TaskScene("gang", "Two compute the same run", EXAMPLES / "pair.yaml", legs=("ON_TIME", "ON_TIME")),
 )

@@ -30,7 +30,7 @@ class TaskTerms:
     collateral_min: Balance
     """The least collateral of a bid: what the rules ask for, or more, if the customer asks for more."""
     slots: U8 = 1
-    """k: how many devices work together."""
+    """k: how many devices compute the run, each the whole of it."""
     is_homogeneous: bool = False
     """Whether the devices of a gang must be of one class."""
 
