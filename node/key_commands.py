@@ -23,6 +23,8 @@ from wallet import mnemonic
 from wallet.calls.node_keys import NodeKeys
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.keyring import Keyring
+from wallet.program_options import keyring_option
 from wallet.suri import keypair_from_suri
 
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
@@ -95,7 +97,9 @@ def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None
     click.echo("0x" + public.hex())
 
 
-OWNER = click.option("--owner", required=True, metavar="ADDRESS", help="The stash that is to register them.")
+OWNER = click.option(
+    "--owner", required=True, metavar="STASH", help="The stash: a keyring name, an address, or a path like //Eve."
+)
 BASE_PATH = click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files.")
 CHAIN = click.option(
     "--chain", metavar="CHAIN", default="local", show_default=True, help="A preset, or a chain spec file."
@@ -106,7 +110,8 @@ CHAIN = click.option(
 @BASE_PATH
 @CHAIN
 @OWNER
-def rotate(base_path: Path | None, chain: str, owner: str) -> None:
+@keyring_option
+def rotate(base_path: Path | None, chain: str, owner: str, keyring: Path) -> None:
     """Make new session and VRF keys for this node, and show them with their proof.
 
     A node that runs takes them up by itself. Then register them: `ogpu-wallet set-keys FILE`, or `validate FILE
@@ -114,8 +119,9 @@ def rotate(base_path: Path | None, chain: str, owner: str) -> None:
     """
     spec = chosen_spec(chain, dev=False)
     paths, genesis = Paths(base_path or default_base_path(), spec.id), genesis_of(spec)
+    account = _owner(owner, keyring)  # before keys are made for nobody
     keys = new_keys(paths, genesis)
-    proof = prove_stored(Keystore(paths.keystore), keys, genesis, _account(owner))
+    proof = prove_stored(Keystore(paths.keystore), keys, genesis, account)
     click.echo(NodeKeys(keys, proof).as_json())
 
 
@@ -123,20 +129,31 @@ def rotate(base_path: Path | None, chain: str, owner: str) -> None:
 @BASE_PATH
 @CHAIN
 @OWNER
+@keyring_option
 @click.option("--session", metavar="KEY", help="The session key, 0x.., if the keystore holds several.")
 @click.option("--vrf", metavar="KEY", help="The VRF key, 0x.., if the keystore holds several.")
-def prove(base_path: Path | None, chain: str, owner: str, session: str | None, vrf: str | None) -> None:
-    """Show the session and VRF key of this node, with the proof by which ADDRESS registers them."""
+def prove(base_path: Path | None, chain: str, owner: str, keyring: Path, session: str | None, vrf: str | None) -> None:
+    """Show the session and VRF key of this node, with the proof by which STASH registers them."""
     spec = chosen_spec(chain, dev=False)
     store = Keystore(Paths(base_path or default_base_path(), spec.id).keystore)
     keys = stored_keys(store, _public(session), _public(vrf))
-    proof = prove_stored(store, keys, genesis_of(spec), _account(owner))
+    proof = prove_stored(store, keys, genesis_of(spec), _owner(owner, keyring))
     click.echo(NodeKeys(keys, proof).as_json())
 
 
 def genesis_of(spec: ChainSpec) -> bytes:
     """The id of block 0 of a chain."""
     return block_id(genesis_block_header(genesis_state(spec)))
+
+
+def _owner(text: str, keyring: Path) -> bytes:
+    """The stash, by whatever `--stash` of `ogpu-provider` names it."""
+    from wallet.session import account_named  # noqa: PLC0415  # other commands need no wallet
+
+    try:
+        return account_named(Keyring(keyring), text)
+    except WalletError as error:
+        raise BadInputError(f"--owner: {error}") from error
 
 
 def _account(text: str) -> bytes:

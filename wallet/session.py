@@ -45,6 +45,24 @@ class CallFailedError(WalletError):
     """The call is in a block and failed there."""
 
 
+def account_named(keyring: Keyring, text: str) -> bytes:
+    """An account by address, 0x key, name in the keyring, or development path like `//Alice`. WalletError."""
+    if text.startswith("//"):
+        return keypair_from_suri(text).account
+    if text in keyring.names():
+        return keyring.get(text).account
+    try:
+        return ss58.account_from_text(text)
+    except ValueError as error:
+        names = ", ".join(keyring.names()) or "none yet"
+        known = (*DEV_NAMES, *CUSTOMER_NAMES)
+        hint = f"; of a development chain's accounts one is //{text}" if text in known else ""
+        raise WalletError(
+            f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
+            f"or a name from the keyring ({names}){hint}"
+        ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class WalletSession:
     """The options given before the command."""
@@ -115,21 +133,8 @@ class WalletSession:
         return await VerifiedClient.connect_by(self.url, self.trust, note)
 
     def account(self, text: str) -> bytes:
-        """An account by address, 0x key, name in the keyring, or development path like `//Alice`."""
-        if text.startswith("//"):
-            return keypair_from_suri(text).account
-        if text in self.keyring.names():
-            return self.keyring.get(text).account
-        try:
-            return ss58.account_from_text(text)
-        except ValueError as error:
-            names = ", ".join(self.keyring.names()) or "none yet"
-            known = (*DEV_NAMES, *CUSTOMER_NAMES)
-            hint = f"; of a development chain's accounts one is //{text}" if text in known else ""
-            raise WalletError(
-                f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
-                f"or a name from the keyring ({names}){hint}"
-            ) from None
+        """As `account_named`, of this keyring."""
+        return account_named(self.keyring, text)
 
     def key(self, text: str) -> Keypair:
         """The key to sign with: a name in the keyring, or a development path like `//Alice`, which has no secret."""

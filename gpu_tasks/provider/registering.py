@@ -13,7 +13,7 @@ from typing import Any
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Provider, device_id
+from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.cryptography import ss58
@@ -45,7 +45,8 @@ class Registration:
     device_bond: int
     service: int
     ask: int | None
-    """None: what the device asks, or `FIRST_ASK`."""
+    """None: what the device asks, or `first_ask`."""
+    first_ask: int = FIRST_ASK
     bond: int | None
     node_keys: NodeKeys | None
     commission_ppm: int
@@ -90,11 +91,12 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         planned.append(Planned(call, facts=_changes(provider, wanted), alters=True))
     device = device_id(wanted.stash, wanted.hardware.uuid_hash)
     if await client.read(Devices.devices, device) is None:
+        await check_device_bond(client, wanted.hardware.kind, wanted.device_bond)
         uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
         call = Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond)
         planned.append(Planned(call, bond, "device_bond", facts=await _beside(client, wanted.stash)))
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
-    ask = wanted.ask if wanted.ask is not None else FIRST_ASK if offer is None else offer.ask
+    ask = wanted.ask if wanted.ask is not None else wanted.first_ask if offer is None else offer.ask
     if offer is None or offer.ask != ask:
         call = InferenceMarket.offer(device=device, service=wanted.service, ask=ask)
         if offer is None:
@@ -103,6 +105,17 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
             change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(ask)} oGPU"
             planned.append(Planned(call, facts={"ask": change}, alters=True))
     return planned
+
+
+async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -> None:
+    """WalletError for a bond below the least of a device's class, as the chain has it now."""
+    minima = (Devices.cpu_bond_min, Devices.consumer_bond_min, Devices.datacenter_bond_min)
+    least = await client.read(minima[kind].item)
+    if bond < least:
+        raise WalletError(
+            f"a device of class {kind.name.lower()} wants a bond of {format_amount(least)} oGPU at least, and this is "
+            f"{format_amount(bond)} oGPU"
+        )
 
 
 async def endpoint_now(client: ChainClient, stash: bytes) -> str | None:

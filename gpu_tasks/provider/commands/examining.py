@@ -68,6 +68,10 @@ async def _diagnoses(
     found += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
     if are_offered:
         found.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
+    asked = [] if offline else await _asked(options)  # before the workers, whose trial takes a while
+    for each in asked:
+        if each.check in ("chain", "key") and each.grade is Grade.BAD:
+            note(f"{each.says}; this machine is examined meanwhile")
     chosen = chosen_backend(backend, offered)
     grade = bad if backend is None else weak
     found += [grade("backend", idle_gpu_problem(piece), TORCH) for piece in idle_gpus(chosen, offered)]
@@ -75,7 +79,7 @@ async def _diagnoses(
         found += await worker_diagnoses(offered, FORMS, options.make_workers(chosen, walls.sandbox), chosen)
     else:
         found.append(bad("workers", f"the backend {chosen} needs a GPU, and there is none", "--backend numpy"))
-    return found if offline else [*found, *await _asked(options)]
+    return [*found, *asked]
 
 
 async def _asked(options: ProviderOptions) -> list[Diagnosis]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
 from gpu_tasks.provider.commands.making import make
 from gpu_tasks.provider.commands.options import (
@@ -37,10 +39,11 @@ from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
-from wallet.output import as_text
+from wallet.output import as_text, harmless
 from wallet.session import note
 
 PPM_PER_PERCENT = 10_000
+SERVICES_SHOWN = 8
 FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 """Of who is no provider yet, and names none."""
 
@@ -85,7 +88,7 @@ def register(
     """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
     session = stash.session(options)
 
-    def wanted(client: ChainClient, key: Keypair, endpoint: str) -> Registration:
+    def wanted(client: ChainClient, key: Keypair, endpoint: str, terms: ServiceTerms | None) -> Registration:
         return Registration(
             stash=key.account,
             provider_key=options.key.public_key,
@@ -95,6 +98,7 @@ def register(
             device_bond=device_bond,
             service=service,
             ask=ask,
+            first_ask=FIRST_ASK if terms is None else min(FIRST_ASK, terms.price_max),
             bond=bond,
             node_keys=None if node_keys is None else read_node_keys(node_keys, key.account, client),
             commission_ppm=commission * PPM_PER_PERCENT,
@@ -104,16 +108,17 @@ def register(
         stands = await endpoint_now(client, key.account) if endpoint is None else endpoint
         chosen = FIRST_ENDPOINT if stands is None else stands
         _check_endpoint(chosen, private=market_reads.is_development(client))
-        registration = wanted(client, key, chosen)
+        terms = await check_service(client, service, ask) if ask is not None else await terms_of(client, service)
+        registration = wanted(client, key, chosen, terms)
         for piece in idle_gpus(chosen_backend(None, [registration.hardware]), [registration.hardware]):
             note(f"{idle_gpu_problem(piece)}; `run` refuses to start until you install it")
         planned = await registration_calls(client, registration)
         there = await what_is_there(client, registration)
         if there:
             note(_unchanged(there))
-        if planned:
-            await check_service(client, service)
-        else:
+        if planned and ask is None:
+            await check_service(client, service, None)
+        if not planned:
             session.output.facts({"registered": True, "calls": "none was missing", **there})
         return planned
 
@@ -130,16 +135,49 @@ def _unchanged(there: Mapping[str, Any]) -> str:
     )
 
 
-async def check_service(client: ChainClient, number: int) -> None:
-    """ProviderError for a service that there is not, or whose work this release does not have."""
+async def terms_of(client: ChainClient, number: int) -> ServiceTerms | None:
+    """A service's terms; None if there is none of this number."""
+    found = (await market_reads.services(client)).get(number)
+    return None if found is None else found.terms
+
+
+async def check_service(client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
+    """ProviderError for no service, one whose work this release does not have, or an ask that no unit can meet."""
     services = await market_reads.services(client)
     if number not in services:
-        listed = ", ".join(map(str, sorted(services))) or "none"
-        raise ProviderError(f"there is no service {number}; there are: {listed}")
+        raise ProviderError(f"there is no service {number}. {_listed(services)}")
+    terms: ServiceTerms = services[number].terms
     try:
-        Workloads().of(services[number].terms)
+        Workloads().of(terms)
     except UnknownWorkloadError as error:
         raise ProviderError(f"service {number} cannot be offered: {error}") from None
+    if ask is not None and not 0 < ask <= terms.price_max:
+        most = format_amount(terms.price_max)
+        raise ProviderError(
+            f"--ask {format_amount(ask)}: a unit of service {number} pays {_prices(terms)}. Ask for more than 0, and "
+            f"for {most} oGPU at most"
+        )
+    if ask is not None and ask < terms.price_min:
+        note(f"a unit of service {number} pays {_prices(terms)}: never less than its least, whatever you ask")
+    return terms
+
+
+def _listed(services: Mapping[int, Service]) -> str:
+    """The services that there are, as far as a line has room for them."""
+    if not services:
+        return "The chain has no services yet"
+    shown = [f"{number} ({_name(service)}, {_prices(service.terms)})" for number, service in sorted(services.items())]
+    more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu services`" if len(shown) > SERVICES_SHOWN else ""
+    return f"The chain has service {', '.join(shown[:SERVICES_SHOWN])}{more}"
+
+
+def _name(service: Service) -> str:
+    return harmless(service.terms.name.decode("utf-8", "replace"))
+
+
+def _prices(terms: ServiceTerms) -> str:
+    least, most = format_amount(terms.price_min), format_amount(terms.price_max)
+    return f"{least} to {most} oGPU for a thousand output tokens"
 
 
 def _check_endpoint(text: str, *, private: bool) -> None:
@@ -147,4 +185,15 @@ def _check_endpoint(text: str, *, private: bool) -> None:
     try:
         reachable_endpoint(text, private=private)
     except EndpointError as error:
-        raise ProviderError(f"--endpoint: {error}; give the public one, such as http://gpu.example.org:9750") from None
+        meant = _meant(text, private=private)
+        hint = f"did you mean {meant}?" if meant else "give the public one, such as http://gpu.example.org:9750"
+        raise ProviderError(f"--endpoint: {error}; {hint}") from None
+
+
+def _meant(text: str, *, private: bool) -> str | None:
+    """The endpoint in a text that lacks its scheme, or has a path; None if there is none."""
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        return reachable_endpoint(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", private=private).url
+    except ValueError:
+        return None

@@ -18,7 +18,7 @@ from gpu_tasks.provider.commands.pauses import resuming_risk
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
-from gpu_tasks.provider.registering import Planned
+from gpu_tasks.provider.registering import Planned, check_device_bond
 from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, yes_option
@@ -44,7 +44,7 @@ def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         own = await own_devices(client, key)
-        await check_service(client, service)
+        await check_service(client, service, ask)
         status = device_named(device, own)
         call = InferenceMarket.offer(device=status.id, service=service, ask=ask)
         if service in {number for number, _ in status.offers}:
@@ -126,6 +126,8 @@ def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: boo
         resumed.extend(status for status in _named(device, own) if status.device.is_paused)
         if not resumed:
             session.output.facts(NOTHING_CHANGES)
+        for status in resumed:  # slashes may have taken a part of it
+            await check_device_bond(client, status.device.kind, status.device.bond)
         notes = PauseBook(options.base_path).read()
         return [_resuming(status, resuming_risk(status, notes.get(status.id))) for status in resumed]
 

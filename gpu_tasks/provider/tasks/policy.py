@@ -17,6 +17,7 @@ from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.tasks.container_task import bytes_of, cpu_of
 from gpu_tasks.tasks.problems import shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate, span, whole
+from gpu_tasks.workloads.registry import FORMS
 from wallet.amounts import SYMBOL, format_amount
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -196,6 +197,8 @@ def text_of(policy: BidPolicy) -> str:
 
 def kind_named(name: str, kinds: Sequence[str]) -> str:
     """A workload's name, if it is one; PolicyError with those that are."""
+    if name not in kinds and any(form.name == name for form in FORMS):
+        raise PolicyError(f"{name} is sold in units, not in tasks at auction: offer it with `ogpu-provider offer`")
     if name not in kinds:
         raise PolicyError(unknown("kind", name, tuple(kinds)))
     return name

@@ -86,7 +86,8 @@ def test_who_names_no_least_price_is_told_that_it_bids_a_grain(operator: Operato
     ("words", "reason"),
     [
         (["--kind", "train-int-8"], "did you mean train-int8"),
-        (["--kind", "matmul-hash"], "there is no kind"),
+        (["--kind", "matmul-hash"], "ogpu-provider offer"),
+        (["--kind", "chess"], "there is no kind"),
         (["--least-price", "5"], "least_price"),
         (["--schedule", "nights"], "schedule"),
         (["--none", "--kind", "train-int8"], "leave out --kind, or --none"),

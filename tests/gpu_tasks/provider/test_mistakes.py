@@ -1,0 +1,107 @@
+"""Mistakes of operators: each is refused before anything is sent, with what was found and what to give instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.provider.commands import examining
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad
+from provider_runner import Operator
+from wallet_runner import chain
+
+JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--node-keys", "//Eve"]
+
+
+@pytest.fixture(scope="module")
+def eve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    folder = tmp_path_factory.mktemp("chain")
+    with chain(folder) as url:
+        yield Operator(folder, url, "Eve")
+
+
+@pytest.fixture
+def alice(eve: Operator) -> Operator:
+    return Operator(eve.folder, eve.options[1], "Alice")
+
+
+@pytest.mark.parametrize("ask", ["0", "20.00000001", "1000"])
+@pytest.mark.parametrize("trial", [[], ["--dry-run"]])
+def test_an_ask_that_no_unit_can_meet_is_refused(eve: Operator, alice: Operator, ask: str, trial: list[str]) -> None:
+    device = alice.answer("status")["devices"][0]["device"]
+    for said in (
+        eve.refusal(*JOIN, "--ask", ask, *trial),
+        alice.refusal("offer", device, "--service", "0", "--ask", ask, *trial),
+    ):
+        assert f"--ask {ask}" in said
+        assert "20 oGPU" in said
+
+
+def test_asks_within_the_bounds_are_taken(eve: Operator, alice: Operator) -> None:
+    device = alice.answer("status")["devices"][0]["device"]
+    for ask in ("0.00000001", "20"):
+        assert eve.answer(*JOIN, "--ask", ask, "--dry-run")["refused"] is None
+        assert alice.answer("offer", device, "--service", "0", "--ask", ask, "--dry-run")["refused"] is None
+
+
+@pytest.mark.parametrize("trial", [[], ["--dry-run"]])
+def test_a_bond_below_the_least_names_it_and_the_class(eve: Operator, trial: list[str]) -> None:
+    said = eve.refusal(*JOIN, "--device-bond", "0.5", *trial)
+    assert "class cpu" in said
+    assert "1 oGPU" in said
+    assert eve.answer(*JOIN, "--device-bond", "1", "--dry-run")["refused"] is None
+
+
+def test_a_service_that_there_is_not_is_refused_with_those_that_there_are(eve: Operator, alice: Operator) -> None:
+    device = alice.answer("status")["devices"][0]["device"]
+    for said in (
+        eve.refusal(*JOIN, "--service", "99", "--dry-run"),
+        alice.refusal("offer", device, "--service", "99", "--ask", "1", "--dry-run"),
+    ):
+        assert "no service 99" in said
+        assert "service 0 (" in said
+        assert "20 oGPU" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("203.0.113.7:9750", "http://203.0.113.7:9750"),
+        ("http://203.0.113.7:9750/", "http://203.0.113.7:9750"),
+        ("https://gpu.example.org/blobs?x#y", "https://gpu.example.org"),
+        ("http://me:secret@gpu.example.org:1", "http://gpu.example.org:1"),
+        ("gpu.example.org", "http://gpu.example.org"),
+        ("//", None),
+        ("http://", None),
+        ("ftp://gpu.example.org", None),
+        ("http://gpu.example.org:99999", None),
+        ("http://[::1", None),
+        ("", None),
+    ],
+)
+def test_an_endpoint_of_another_form_is_refused_with_the_one_that_is_meant(
+    eve: Operator, given: str, meant: str | None
+) -> None:
+    said = eve.refusal(*JOIN, "--endpoint", given, "--dry-run")
+    assert (f"did you mean {meant}?" in said) is (meant is not None)
+    assert meant is not None or "did you mean" not in said
+
+
+def test_a_workload_of_units_needs_no_policy(eve: Operator) -> None:
+    said = eve.refusal("policy", "--kind", "textgen-int8")
+    assert "ogpu-provider offer" in said
+    assert "train-int8" in eve.refusal("policy", "--kind", "train-int9"), "another name is a slip of the pen"
+
+
+def test_doctor_says_that_no_node_answers_before_it_tries_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> list[Diagnosis]:
+        return [bad("workers", "tried", "")]
+
+    monkeypatch.setattr(examining, "worker_diagnoses", never)
+    answer = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor")
+    assert answer.exit_code == 1
+    assert "no node answers" in answer.stderr

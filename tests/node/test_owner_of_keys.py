@@ -1,0 +1,39 @@
+"""`ogpu-node key rotate --owner`: the stash is named as everywhere else, and keys are made for nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from node.cli import ogpu_node
+from node.errors import BadInputError
+from runtime.cryptography.signatures import Scheme
+from wallet.keyfile import ScryptCost
+from wallet.keypair import Keypair
+from wallet.keyring import Keyring
+
+
+def rotated(folder: Path, owner: str) -> Result:
+    where = ["--base-path", str(folder / "node"), "--keyring", str(folder / "keys")]
+    return CliRunner().invoke(ogpu_node, ["key", "rotate", *where, "--owner", owner])
+
+
+def test_the_owner_is_a_name_of_the_keyring_an_address_or_a_path(tmp_path: Path) -> None:
+    key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
+    Keyring(tmp_path / "keys").add("stash", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    for owner in ("stash", key.address, "0x" + key.account.hex(), "//Eve"):
+        answer = rotated(tmp_path, owner)
+        assert answer.exit_code == 0, answer.output
+        assert json.loads(answer.stdout)
+
+
+@pytest.mark.parametrize("owner", ["nobody", "", "5Grwva", "../keys/stash"])
+def test_keys_are_made_for_nobody_else(tmp_path: Path, owner: str) -> None:
+    answer = rotated(tmp_path, owner)
+    assert isinstance(answer.exception, BadInputError)
+    assert repr(owner) in str(answer.exception)
+    assert not list(tmp_path.glob("node/**/keystore/*"))
