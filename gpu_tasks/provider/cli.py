@@ -1,6 +1,7 @@
 """`ogpu-provider`: offer this machine's devices, and do the work that they are drawn for.
 
-Exit codes: 0 done, 1 the chain or the node refused, 2 something to set right in what was given.
+Exit codes: 0 done (of `run`: stopped, or its provider has left), 1 the chain or the node refused, 2 something to set
+right in what was given.
 """
 
 from __future__ import annotations

@@ -69,8 +69,17 @@ from gpu_tasks.provider.tunnel.program_access import ProgramDoors
 from gpu_tasks.provider.tunnel.tunnel_door import TunnelDoor
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
+from wallet.amounts import format_amount
 
 ENDINGS_EVERY_BLOCKS = 4
+LEFT = (
+    "this stash is a provider no more, and nothing is left to do, so the daemon ends. {stays}: `ogpu-wallet send` "
+    "moves them"
+)
+EXPELLED = (
+    "the registration of this stash has ended, since a court found a result of it wrong for the third time. Its "
+    "devices get no work: run `ogpu-provider unregister`, or `ogpu-provider register` once the chain allows that"
+)
 DRAINING = "nothing new is taken: `ogpu-provider drain`"
 TASKS_FOLDER = "tasks"
 ROLL_CALLS_FOLDER = "roll-calls"
@@ -219,12 +228,36 @@ class Daemon:
             ) from None
 
     async def run(self) -> None:
-        """Settle which devices work, then follow the chain for ever. `StandingError` for another's keys."""
+        """Settle which devices work, then follow the chain until the provider has left.
+
+        StandingError for another's keys, and where a court ended the registration.
+        """
         is_settled = False
         async for view in self.parts.chain.views():
             is_settled = is_settled or await self._settle()
             if is_settled:
                 await self.step(view)
+                if await self._has_left(view):
+                    return
+
+    async def _has_left(self, view: View) -> bool:
+        """Whether the stash is a provider no more and nothing is left to do; tell what stays on the provider key."""
+        is_busy = view.duties or view.seats or view.checks or view.disputes
+        if is_busy or view.height % ENDINGS_EVERY_BLOCKS:
+            return False
+        chain, identity = self.parts.chain, self.parts.identity
+        try:
+            if await chain.provider(identity.stash) is not None:
+                return False
+            devices, grains = await chain.own_devices(), await chain.key_balance()
+        except ChainError as error:
+            LOG.info("whether the provider has left is looked at later: %s", error)
+            return False
+        if devices:
+            raise StandingError(EXPELLED)
+        stays = f"{format_amount(grains)} oGPU stay on the provider key {identity.key.address}"
+        self.parts.telemetry.tell("left", height=view.height, why=LEFT.format(stays=stays))
+        return True
 
     async def _settle(self) -> bool:
         """Check who this is and which devices work; False if the node does not show it now: at the next block then."""

@@ -20,6 +20,7 @@ from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
 from wallet.amounts import format_amount
 from wallet.calls.node_keys import NodeKeys
 from wallet.client import ChainClient
@@ -205,6 +206,15 @@ async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
     if any(chunk.until_epoch <= epoch for chunk in unlocking):
         calls.append(TrustStake.withdraw_unbonded())
     return calls
+
+
+async def key_balance_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
+    """What lies on a candidate's provider key, which leaving does not move."""
+    candidate = await client.read(TrustStake.candidates, stash)
+    if candidate is None:
+        return {}
+    account = await client.read(System.account, candidate.provider_key)
+    return {"stays_on_the_provider_key": Grains(account.data.free)}
 
 
 async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:

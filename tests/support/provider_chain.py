@@ -156,6 +156,10 @@ class FakeChain:
         self._reach()
         return self.node.chain.now()[Balances].free_balance(self.keys.stash)
 
+    async def key_balance(self) -> int:
+        self._reach()
+        return self.node.chain.now()[Balances].free_balance(self.keys.provider)
+
     def _market(self) -> TrainingMarket | None:
         self._reach()
         is_listed = TrainingMarket in self.node.chain.pallets

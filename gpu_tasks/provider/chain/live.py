@@ -304,6 +304,10 @@ class LiveChain:
         """See `ChainPort`."""
         return await self._asked(task_records.spendable(self.client, self.stash))
 
+    async def key_balance(self) -> int:
+        """See `ChainPort`."""
+        return await self._asked(task_records.spendable(self.client, self.key.account))
+
     async def auctions(self) -> dict[bytes, Task]:
         """See `ChainPort`."""
         return await self._asked(task_records.auctions(self.client))

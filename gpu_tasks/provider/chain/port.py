@@ -180,6 +180,10 @@ class ChainPort(Protocol):
         """Grains that the own stash can lock."""
         ...
 
+    async def key_balance(self) -> int:
+        """Grains that lie on the provider key."""
+        ...
+
     async def auctions(self) -> dict[bytes, Task]:
         """The tasks that take bids, by id."""
         ...

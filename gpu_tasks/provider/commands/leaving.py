@@ -9,7 +9,13 @@ import click
 from gpu_tasks.provider.commands.making import make
 from gpu_tasks.provider.commands.naming import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
-from gpu_tasks.provider.registering import Planned, unbonding_facts, unregistration_calls, withdrawal_calls
+from gpu_tasks.provider.registering import (
+    Planned,
+    key_balance_facts,
+    unbonding_facts,
+    unregistration_calls,
+    withdrawal_calls,
+)
 from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.commands.options import dry_run_option, yes_option
@@ -63,7 +69,8 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool, 
         calls = await withdrawal_calls(client, key.account)
         if not calls:
             session.output.facts(await _waiting(client, key.account))
-        return [Planned(call, facts=_unbonded(call), alters=_ends_something(call)) for call in calls]
+        stays = await key_balance_facts(client, key.account)
+        return [Planned(call, facts={**_unbonded(call), **stays}, alters=_ends_something(call)) for call in calls]
 
     make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 

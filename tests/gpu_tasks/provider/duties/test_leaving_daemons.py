@@ -1,0 +1,81 @@
+"""A daemon whose provider has left ends, and says what stays; one that was expelled says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
+from gpu_tasks.provider.duties.standing import StandingError
+from provider_chain import Miner, Village, keypair, play
+from scripts.chains.market_chain import signed
+
+
+def followed(village: Village, miner: Miner, *, leaves_after: int) -> None:
+    """Have a daemon see a block after the other; its provider leaves after so many of them."""
+    chain, device = village.node.chain, miner.keys.device
+
+    async def views() -> AsyncIterator[View]:
+        for number in range(leaves_after + 2 * ENDINGS_EVERY_BLOCKS):
+            if number == leaves_after:
+                chain.block(
+                    signed(miner.keys.stash, InferenceMarket.withdraw_offer(device=device, service=0)),
+                    signed(miner.keys.stash, Devices.unregister_device(device=device)),
+                    signed(miner.keys.stash, Devices.unregister_provider()),
+                )
+            village.node.block()
+            yield miner.chain.view()
+        yield View(0, ())  # one too many: nobody may ask for it
+
+    miner.chain.views = views  # type: ignore[method-assign]
+
+
+def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        followed(village, miner, leaves_after=6)
+        await miner.daemon.run()
+        assert await miner.chain.provider(miner.keys.stash) is None
+        (said,) = miner.heard.reasons("left")
+        assert keypair(miner.keys).address in said
+        assert "oGPU" in said
+        assert miner.heard.events[-1][0] == "left"
+
+    play(tmp_path, 2, scene)
+
+
+def test_what_is_under_way_is_ended_first(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
+
+        async def gone(*_: bytes) -> None:
+            return None
+
+        miner.chain.provider = miner.chain.own_devices = gone  # type: ignore[method-assign,assignment]
+        seat: tuple[object, ...] = (object(),)
+        assert not await miner.daemon._has_left(View(height, (), seats=seat))  # type: ignore[arg-type]
+        assert not await miner.daemon._has_left(View(height + 1, ()))
+        assert await miner.daemon._has_left(View(height, ()))
+
+    play(tmp_path, 1, scene)
+
+
+def test_a_daemon_whose_registration_a_court_ended_stops(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
+
+        async def nobody(_: bytes) -> None:
+            return None
+
+        miner.chain.provider = nobody  # type: ignore[method-assign,assignment]
+        with pytest.raises(StandingError):
+            await miner.daemon._has_left(View(height, ()))
+
+    play(tmp_path, 1, scene)
