@@ -9,6 +9,7 @@ import click
 
 from gpu_tasks.client import planning
 from gpu_tasks.client.commands.tasks import facts_of, file_argument
+from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
 from gpu_tasks.client.funds import spendable
 from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
@@ -45,7 +46,8 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         devices = await planning.bidding_devices(client, final)
         answer = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
         funds = None if account is None else await spendable(client, account)
-        _show(session, {**facts_of(asked, slot_ms), **_facts(answer, funds, slot_ms)}, answer)
+        estimate = await estimate_of(client, asked, numbers.rules, answer, slot_ms, final)
+        _show(session, {**facts_of(asked, slot_ms), **_facts(answer, estimate, funds, slot_ms)}, answer)
         if not planning.sells_tasks(client):
             note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
         elif answer.is_served:
@@ -68,7 +70,7 @@ def _show(session: WalletSession, facts: dict[str, Any], answer: TaskPlan) -> No
     session.output.rows("Devices", DEVICE_COLUMNS, rows)
 
 
-def _facts(answer: TaskPlan, funds: int | None, slot_ms: int) -> dict[str, Any]:
+def _facts(answer: TaskPlan, estimate: TaskEstimate, funds: int | None, slot_ms: int) -> dict[str, Any]:
     return {
         "served": answer.is_served,
         "could_bid": answer.able,
@@ -78,6 +80,7 @@ def _facts(answer: TaskPlan, funds: int | None, slot_ms: int) -> dict[str, Any]:
         "locked": Grains(answer.locked),
         "prepaid": Grains(answer.prepaid),
         "most": Grains(answer.most),
+        **estimate.facts(),
         "spendable": None if funds is None else Grains(funds),
         "starts_after": _blocks(answer.starts_from, slot_ms),
         "starts_by": _blocks(answer.starts_by, slot_ms),

@@ -34,6 +34,7 @@ from gpu_tasks.client.commands.task_runs import (
     waiting_for,
 )
 from gpu_tasks.client.commands.tasks import facts_of, file_argument
+from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
 from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.habits.arrays import ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.posting import PostingCost, Prompt
@@ -249,7 +250,8 @@ class TaskSubmission:
         available = await spendable(client, payer.account)
         if not (is_dry or is_begun):
             require(available, self.cost.needed, "submitting the task")
-        self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available)}
+        estimate = await estimate_of(client, asked, numbers.rules, plan, slot_ms, final)
+        self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available, estimate)}
         if self.times > 1:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
 
@@ -486,12 +488,13 @@ async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskP
     return PostingCost(1, plan.locked, plan.prepaid, fees, plan.most + fees)
 
 
-def _facts(plan: TaskPlan, cost: PostingCost, available: int) -> dict[str, Any]:
+def _facts(plan: TaskPlan, cost: PostingCost, available: int, estimate: TaskEstimate) -> dict[str, Any]:
     amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
     return {
         "could_bid": plan.able,
         "price_is_set_by": "the best loser" if plan.has_rival else "nobody: the greatest price is paid",
         "standby": planning.standby_of(plan),
         **amounts,
+        **estimate.facts(cost.fees),
         "spendable": Grains(available),
     }

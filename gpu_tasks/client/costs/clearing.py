@@ -1,0 +1,163 @@
+"""Prices that recent tasks of a kind cleared at, and what a task is expected to cost by them.
+
+Always: so many records at most are read, all of one final block; a price counts for a task of the same workload, the
+same way of paying and a class that the task takes, scaled to its size. A price that no rival has set does not count:
+it is its customer's own greatest price. What is expected is no promise: bids are sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Any
+
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.market.training.tasks import Slot, Task
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.order import StoredInput
+from gpu_tasks.tasks.plan import TaskPlan
+from gpu_tasks.tasks.task_kinds import AskedTask
+from wallet.client import ChainClient
+from wallet.output import Grains
+from wallet.proved.keys import map_keys
+
+TASKS_READ_MAX = 1_000
+"""Records, in the order of their names, which is that of no time: of a busier chain it is a sample."""
+SUGGESTED_TIMES = 2
+"""A greatest price leaves room for bids of twice the median, and for the highest that was paid."""
+UNSEALED = StoredInput(bytes(32), bytes(32), 0)
+NOBODY_COMPETES = "the greatest price: nobody is left to set a lower one"
+OF_RECENT = "the median of the recent prices"
+OF_NOTHING = "no recent task of this kind and class: nothing to go by"
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPrices:
+    """What slots of recent tasks were awarded for, scaled to the size of one task. Amounts are grains."""
+
+    prices: tuple[int, ...] = ()
+    """Ascending."""
+    customers: int = 0
+    """Whose tasks these were."""
+    oldest: int = 0
+    """Blocks since the submission of the oldest, and of the newest."""
+    newest: int = 0
+
+    @property
+    def median(self) -> int | None:
+        """The middle price, the lower one of two."""
+        return median_low(self.prices) if self.prices else None
+
+    @property
+    def suggested(self) -> int | None:
+        """A greatest price that bids like these would fit into."""
+        return max(SUGGESTED_TIMES * median_low(self.prices), self.prices[-1]) if self.prices else None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEstimate:
+    """What a task comes to if it is awarded at the expected price. Amounts are grains, for all of its devices."""
+
+    recent: RecentPrices
+    expected: int | None
+    """Gone in the end: price, standby, premium and what is prepaid, fees apart. None: nothing says what."""
+    premium: int | None
+    premium_most: int
+    """At the greatest price."""
+    comes_from: str
+
+    def facts(self, fees: int = 0) -> dict[str, Any]:
+        """For people and programs; `fees` are those of sending it."""
+        recent = self.recent
+        lowest, highest = (recent.prices[0], recent.prices[-1]) if recent.prices else (None, None)
+        return {
+            "expected": None if self.expected is None else Grains(self.expected + fees),
+            "expected_from": self.comes_from,
+            "premium": _grains(self.premium),
+            "premium_most": Grains(self.premium_most),
+            "recent_prices": len(recent.prices),
+            "recent_customers": recent.customers,
+            "recent_lowest": _grains(lowest),
+            "recent_median": _grains(recent.median),
+            "recent_highest": _grains(highest),
+            "recent_age_in_blocks": f"{recent.newest} to {recent.oldest}" if recent.prices else None,
+            "suggested_max_price": _grains(recent.suggested),
+        }
+
+
+async def estimate_of(
+    client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, at: bytes
+) -> TaskEstimate:
+    """What the task would cost, by the plan for it and the prices of tasks that the chain still knows."""
+    order = asked.order(UNSEALED, rules, slot_ms)
+    kinds = {each.device.device: each.device.kind for each in plan.devices}
+    recent = recent_prices(order, await recent_tasks(client, at), kinds, await client.height(at))
+    return estimate(order, rules, plan, recent)
+
+
+async def recent_tasks(client: ChainClient, at: bytes) -> list[Task]:
+    """Tasks that the chain still knows, a bounded number of them."""
+    if TrainingMarket not in client.runtime.pallets:
+        return []
+    known = client.runtime.item(TrainingMarket.tasks)
+    keys = await client.raw_keys(known.prefix, at=at, most=TASKS_READ_MAX)
+    names = [map_keys(known, key)[0] for key in keys[:TASKS_READ_MAX]]
+    found = await client.read_many(TrainingMarket.tasks, names, at=at)
+    return [task for task in found if task is not None]
+
+
+def recent_prices(
+    order: TaskOrder, tasks: Iterable[Task], kinds: Mapping[bytes, DeviceClass], height: int
+) -> RecentPrices:
+    """Of these tasks the prices that a task of this order can be compared with; `kinds` are devices' classes."""
+    prices, customers, ages = [], set(), []
+    for task in tasks:
+        if (task.order.workload, task.order.checked_by) != (order.workload, order.checked_by):
+            continue
+        for slot in task.slots:
+            if _is_like(order, task, slot, kinds):
+                prices.append(_scaled(order, task, slot))
+                customers.add(task.customer)
+                ages.append(height - task.submitted_at)
+    if not prices:
+        return RecentPrices()
+    return RecentPrices(tuple(sorted(prices)), len(customers), max(ages), min(ages))
+
+
+def estimate(order: TaskOrder, rules: TaskRules, plan: TaskPlan, recent: RecentPrices) -> TaskEstimate:
+    """What a task comes to whose plan and recent prices are these."""
+    most = order.price_max
+    median = recent.median
+    price, comes_from = (None, OF_NOTHING) if median is None else (min(median, most), OF_RECENT)
+    if plan.is_served and not plan.has_rival:
+        price, comes_from = most, NOBODY_COMPETES
+    premium = None if price is None else money.premium(rules, price) * order.slots
+    expected = None
+    if price is not None and premium is not None:
+        standby = money.standby_max(rules, price) if plan.has_standby else 0
+        expected = price * order.slots + standby + premium + plan.prepaid
+    return TaskEstimate(recent, expected, premium, money.premium(rules, most) * order.slots, comes_from)
+
+
+def _is_like(order: TaskOrder, task: Task, slot: Slot, kinds: Mapping[bytes, DeviceClass]) -> bool:
+    """Whether a rival set its price, and a device of a class that the order takes had it."""
+    kind = kinds.get(slot.device)
+    return slot.price < task.terms.price_max and kind is not None and bool(order.classes >> kind & 1)
+
+
+def _scaled(order: TaskOrder, task: Task, slot: Slot) -> int:
+    """The price, for as much work as the order is of: by segments of a trace, or by blocks that are bought."""
+    of, this = (
+        (task.order.segments, order.segments)
+        if order.segments and task.order.segments
+        else (task.order.blocks_max, order.blocks_max)
+    )
+    return -(-slot.price * this * task.order.milestones // (of * task.milestones))
+
+
+def _grains(amount: int | None) -> Grains | None:
+    return None if amount is None else Grains(amount)
