@@ -24,7 +24,7 @@ import trio
 from consensus import events as ev
 from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.machine import Machine
-from consensus.signstate import SignedRecord, SigningRefusedError
+from consensus.signstate import HeaderRecord, SignedRecord, SigningRefusedError
 from consensus.wire import MESSAGE, Certified, Chits, Message, PullQuery, Vote
 from node.clock import Clock
 from node.collector import Collector
@@ -41,9 +41,11 @@ from node.peers.peers import Peers
 from node.peers.rates import PeerRates
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
+from runtime.blocks.block import HEADER, seal_payload
 from runtime.blocks.evidence import EVIDENCE
 from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, ballot_payload
 from runtime.cryptography import signatures
+from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 
 LEAST_SECONDS = 1e-6
@@ -90,6 +92,7 @@ class Loop:
         self._metrics = metrics
         self._polls = polls
         self._listeners = tuple(listeners)
+        self._began_slot = clock.now_ms() // self.chain.parameters.slot_ms
         self._own_votes = PeerRates(OWN_VOTES_PER_SECOND, OWN_VOTES_BURST)
         self._events: deque[ev.Event] = deque()
         self._busy = False
@@ -235,6 +238,7 @@ class Loop:
             events = self.sync.import_next()
         for event in events:
             if isinstance(event, ev.BlockImported):
+                self._look_at_author(event.facts)
                 self._tell_imported(event.facts.id)
         self.feed(*events)
 
@@ -257,6 +261,13 @@ class Loop:
             key.notice(vote.ballot)
         else:
             self._peers.penalise(peer, "a forged vote of this node", now_ms)
+
+    def _look_at_author(self, facts: ev.BlockFacts) -> None:
+        """Own blocks by another machine: what this node makes is not imported."""
+        key = None if self.duty is None else self.duty.keys.sessions.get(facts.author)
+        if key is not None:
+            payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[facts.id].stored.header))
+            key.notice_header(HeaderRecord(facts.slot, blake2_256(payload)), self._began_slot)
 
     # --- what the machine wants
 

@@ -159,7 +159,11 @@ class Node:
         heart = Heart(self.chain, self.pools.heartbeats, keys.sessions, self.clock)
         figures = SeatFigures(self.chain, keys.sessions, keys.session_of, self.monitoring.metrics)
         return ValidatorDuty(
-            keys=keys, author=self._make_author(keys), key_watch=key_watch, listeners=(key_watch, watch, heart, figures)
+            keys=keys,
+            author=self._make_author(keys),
+            key_watch=key_watch,
+            seat_watch=watch,
+            listeners=(key_watch, watch, heart, figures),
         )
 
     def _make_author(self, keys: ValidatorKeys) -> Author:
@@ -256,4 +260,6 @@ class Node:
         while True:
             self.monitoring.read_gauges()
             self.feed.stream.publish_status()
+            if self.duty is not None:
+                self.duty.seat_watch.listen(has_peers=bool(self.network.transport.peers()))
             await trio.sleep(FIGURES_SECONDS)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from node.duty.author import Author
 from node.duty.key_watch import KeyWatch
+from node.duty.seat_watch import SeatWatch
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.listener import Listener
 
@@ -21,5 +22,6 @@ class ValidatorDuty:
     keys: ValidatorKeys
     author: Author
     key_watch: KeyWatch
+    seat_watch: SeatWatch
     listeners: tuple[Listener, ...] = ()
     """Its eyes on keys and seats, and its heart."""

@@ -2,7 +2,8 @@
 
 What always holds: a key signs only with a sign-state that is known to hold everything it has signed: one that is there,
 or a new one where the key can have signed nothing that still counts. That is so on a chain that has not begun, and at
-the tip while no set names the key. Anything else has to be asked for.
+the tip while no set names the key. Anything else has to be asked for, and begins after an epoch of listening
+(`seat_watch`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,14 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
     pairs = {pair.public: pair for pair in sessions}
     sessions = [pairs[public] for public in by_use(chain, pairs)]
     has_begun = chain.final.facts.height > 0 or age_ms > LAUNCH_MS
-    held = [SigningKey(pair, _sign_state(config, paths, chain, pair.public, has_begun=has_begun)) for pair in sessions]
+    held = [
+        SigningKey(
+            pair,
+            _sign_state(config, paths, chain, pair.public, has_begun=has_begun),
+            is_listening=config.init_sign_state,
+        )
+        for pair in sessions
+    ]
     keys = ValidatorKeys(chain.genesis, chain.epochs, held, vrf_keys)
     keys.final_height = chain.final.facts.height
     _check_vrf(chain, sessions, vrf_keys, paths)
@@ -114,7 +122,14 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, h
     if file is not None:
         return file
     is_named = bool(named(chain, [session]))
-    if config.init_sign_state or (is_named and not has_begun):
+    if config.init_sign_state:
+        # Copied keys are what this option is most often used with: two machines then seal in one slot within seconds.
+        _LOG.info(
+            "this node signs nothing with the key 0x%s for an epoch: it listens whether another machine uses the key",
+            session.hex(),
+        )
+        return None
+    if is_named and not has_begun:
         return SignStateFile.create(path, chain.genesis, session)
     # A new file on a chain that has begun may forget votes of the open round; only a person knows if there are any.
     if is_named:

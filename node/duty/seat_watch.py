@@ -1,7 +1,8 @@
 """What a validator's node does as sets come and go: it begins sign-states, and says which seats it takes and lays down.
 
 What always holds: a sign-state is begun at the tip, for a key that no set names which is in office or elected; so the
-key is in use nowhere, and what it signs later is recorded from its first signature on.
+key is in use nowhere, and what it signs later is recorded from its first signature on. Where the operator asked for a
+sign-state, it is begun after this node has heard its peers for an epoch, and no signature of another machine.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from node.clock import Clock
 from node.config import Paths
 from node.duty.seat import named
+from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.tip import is_at_tip
 from node.duty.validator_keys import ValidatorKeys
@@ -18,6 +20,8 @@ from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from runtime.pallets.staking.trust_stake import TrustStake
 
+LISTEN_STEP_MS = 5_000
+"""Of listening at most counts between two looks: a machine that slept has heard nothing."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -32,6 +36,23 @@ class SeatWatch(Listener):
         self._seat = keys.seat(self._epoch())
         self._refused: set[bytes] = set()
         self._jailed: set[bytes] = set()
+        self._listened_ms = 0
+        self._looked_ms: int | None = None
+
+    def listen(self, *, has_peers: bool) -> None:
+        """Count the time in which other machines could be heard; after an epoch of it begin what was asked for."""
+        now_ms, last_ms = self._clock.now_ms(), self._looked_ms
+        self._looked_ms = now_ms
+        keys = [key for key in self._keys.sessions.values() if key.is_listening and not key.is_copied]
+        if not keys or last_ms is None:
+            return
+        if has_peers or self._is_alone():
+            self._listened_ms += min(now_ms - last_ms, LISTEN_STEP_MS)
+        parameters = self._chain.parameters
+        if self._listened_ms < parameters.epoch_blocks * parameters.slot_ms:
+            return
+        for key in keys:
+            self._begin(key)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Begin what may be begun; tell of a seat that was taken or laid down."""
@@ -61,16 +82,27 @@ class SeatWatch(Listener):
         waiting = [session for session, key in self._keys.sessions.items() if key.file is None]
         in_use = named(self._chain, waiting)
         for session in waiting:
+            key = self._keys.sessions[session]
             if session not in in_use:
-                path = self._paths.sign_state(session)
-                self._keys.sessions[session].file = SignStateFile.create(path, self._chain.genesis, session)
-                _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
-            elif session not in self._refused:
+                if not key.is_copied:
+                    self._begin(key)
+            elif session not in self._refused and not key.is_listening:
                 self._refused.add(session)
                 _LOG.error(
                     "the key 0x%s sits, and what it has signed is not known here: this node does not sign with it. "
                     "If it has never signed on this chain, start once with --init-sign-state", session.hex(),
                 )  # fmt: skip
+
+    def _begin(self, key: SigningKey) -> None:
+        session = key.pair.public
+        key.file = SignStateFile.create(self._paths.sign_state(session), self._chain.genesis, session)
+        key.is_listening = False
+        _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
+
+    def _is_alone(self) -> bool:
+        """Whether the set in office has one member, which waits for nobody."""
+        epoch = self._chain.epochs(self._epoch())
+        return epoch is not None and len(epoch.validators.members) == 1
 
     def _epoch(self) -> int:
         return self._chain.parameters.epoch_of(self._chain.final.facts.height + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from consensus.signstate import SignedRecord, SigningRefusedError
+from consensus.signstate import HeaderRecord, SignedRecord, SigningRefusedError
 from node.duty.keystore import KeyPair
 from node.duty.signstate_file import SignStateFile
 from runtime.blocks.votes import Ballot
@@ -22,10 +22,12 @@ _LOG = logging.getLogger(__name__)
 class SigningKey:
     """A session key at work, or waiting for its sign-state to be begun."""
 
-    def __init__(self, pair: KeyPair, file: SignStateFile | None) -> None:
+    def __init__(self, pair: KeyPair, file: SignStateFile | None, *, is_listening: bool = False) -> None:
+        """`is_listening`: its file is begun once no other machine was heard to sign with it for an epoch."""
         self.pair = pair
         self.file = file
         self.is_copied = False
+        self.is_listening = is_listening and file is None
 
     def sign(self, record: SignedRecord, payload: bytes, final_height: int) -> bytes:
         """Note the record, then sign the payload that it is of; `final_height` is the database's.
@@ -64,11 +66,26 @@ class SigningKey:
 
     def notice(self, ballot: Ballot) -> None:
         """A vote with this key's valid signature came from the network; see whether another machine made it."""
-        if self.is_known(ballot):
-            return
+        if not self.is_known(ballot):
+            self._stop(f"epoch {ballot.epoch}, round {ballot.round}")
+
+    def notice_header(self, header: HeaderRecord, since_slot: int) -> None:
+        """A block with this key's valid seal came from the network; see whether another machine sealed it.
+
+        The file remembers the newest header alone. So of older slots, and of those before `since_slot`, in which this
+        node began to run, nothing is concluded: they may be this machine's own past.
+        """
+        sealed = None if self.file is None else self.file.state.header
+        if sealed is not None and header.slot == sealed.slot:
+            is_foreign = header != sealed
+        else:
+            is_foreign = header.slot >= since_slot and (sealed is None or header.slot > sealed.slot)
+        if is_foreign and not self.is_copied:
+            self._stop(f"a block in slot {header.slot}")
+
+    def _stop(self, what: str) -> None:
         self.is_copied = True
         _LOG.critical(
-            "another machine signs with this node's session key 0x%s (epoch %d, round %d): this node signs nothing "
-            "more with it. Stop one of the two, then restart the other", self.pair.public.hex(), ballot.epoch,
-            ballot.round,
+            "another machine signs with this node's session key 0x%s (%s): this node signs nothing more with it. Stop "
+            "one of the two, then restart the other", self.pair.public.hex(), what,
         )  # fmt: skip

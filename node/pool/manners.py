@@ -2,7 +2,8 @@
 
 What always holds: a peer can take `REFUSED_SHARE` of this node's CPU, and all peers together `REFUSED_SHARE_OF_ALL`,
 with messages that are refused; beyond it nothing of them is looked at.  What no honest peer sends, since it checks
-what it passes on, is blamed on it when it sends more of that than of anything else.
+what it passes on, is blamed on it when it sends more of that than good messages. Junk of other kinds is no excuse: a
+peer would forge as much as it likes beside messages that are known already, which cost it nothing.
 
 Pure: the time is an argument, in seconds of any monotonic clock, and so is what a refusal took.
 """
@@ -30,14 +31,14 @@ class _Record:
 
     def __init__(self, now: float) -> None:
         self.bucket = TokenBucket(REFUSED_SHARE, REFUSED_BURST_SECONDS, now)
-        self.forged = self.others = 0
+        self.forged = self.good = 0
 
-    def count(self, *, is_forged: bool) -> None:
-        self.forged += is_forged
-        self.others += not is_forged
-        if self.forged + self.others > JUDGED_MAX:
+    def count(self, *, forged: int = 0, good: int = 0) -> None:
+        self.forged += forged
+        self.good += good
+        if self.forged + self.good > JUDGED_MAX:
             self.forged //= 2
-            self.others //= 2
+            self.good //= 2
 
 
 class Manners:
@@ -58,15 +59,15 @@ class Manners:
 
     def on_admitted(self, peer: str, now: float) -> None:
         """It brought a good one."""
-        self._record(peer, now).count(is_forged=False)
+        self._record(peer, now).count(good=1)
 
     def on_refused(self, peer: str, seconds: float, now: float, *, is_forged: bool) -> bool:
         """It brought one that was refused after so long; whether the peer is to be blamed for it."""
         record = self._record(peer, now)
-        record.count(is_forged=is_forged)
+        record.count(forged=int(is_forged))
         record.bucket.spend(seconds, now)
         self._all.spend(seconds, now)
-        return is_forged and record.forged > record.others and record.forged % FORGED_PER_BLAME == 0
+        return is_forged and record.forged > record.good and record.forged % FORGED_PER_BLAME == 0
 
     def _record(self, peer: str, now: float) -> _Record:
         record = self._records.get(peer)

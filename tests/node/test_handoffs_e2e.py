@@ -43,7 +43,8 @@ def test_a_joiner_knows_the_sets_before_it_has_their_blocks(database: Path, tmp_
     shutil.copytree(database, Paths(served.base, "dev").database)
     joiner = NodeProcess(tmp_path, "joiner", "--chain", "dev", "--no-rpc", "--bootnodes", address_of(served))
     try:
-        served.start("--init-sign-state")
+        shutil.copy(database.parent / "sign-state", Paths(served.base, "dev").only_sign_state)
+        served.start()
         joiner.start()
         boundary = EPOCHS * 60
         wait_for(lambda: joiner.final_height() >= boundary, 60)

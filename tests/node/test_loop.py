@@ -10,18 +10,21 @@ import trio.testing
 
 import node.loop
 import node.sync.sync
-from block_maker import Maker, open_at
+from block_maker import Maker, as_block, as_bytes, open_at
 from consensus import events as ev
 from consensus.wire import MESSAGE, Certified, NeedCerts, Vote
 from handed_history import handed_on
 from loop_stage import Stage, about_to_import
+from node.clock import Clock
 from node.config import Paths
 from node.duty.duty import ValidatorDuty
 from node.duty.key_watch import KeyWatch
+from node.duty.seat_watch import SeatWatch
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
+from node.ledger.chain import ExecutedBlock
 from node.ledger.foreseen import Foreseen
 from node.loop import OWN_VOTES_BURST, TURN_SECONDS
 from node.p2p.frames import FrameKind
@@ -36,12 +39,16 @@ from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 
 
+def duty_of(maker: Maker, paths: Paths) -> ValidatorDuty:
+    watch = KeyWatch(maker.validator, maker.chain, paths, Peers(PlayedTransport()), PlayedTransport.peer_id)
+    seats = SeatWatch(maker.validator, maker.chain, paths, Clock())
+    return ValidatorDuty(keys=maker.validator, author=maker.author, key_watch=watch, seat_watch=seats)
+
+
 @pytest.fixture
 def alice(tmp_path: Path) -> Stage:
     maker = Maker(tmp_path / "alice")
-    peers, paths = Peers(PlayedTransport()), Paths(tmp_path / "alice", "dev")
-    watch = KeyWatch(maker.validator, maker.chain, paths, peers, PlayedTransport.peer_id)
-    return Stage(maker.chain, ValidatorDuty(keys=maker.validator, author=maker.author, key_watch=watch), tmp_path)
+    return Stage(maker.chain, duty_of(maker, Paths(tmp_path / "alice", "dev")), tmp_path)
 
 
 def keys_of(stage: Stage) -> ValidatorKeys:
@@ -110,6 +117,49 @@ def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
     before = len(alice.heard.imported)
     alice.pass_seconds(3)
     assert len(alice.heard.imported) == before
+
+
+def hear_block(stage: Stage, block: ExecutedBlock) -> None:
+    """A peer announces a block, and it is imported."""
+    stage.hear(FrameKind.BLOCK, as_bytes(block))
+    while stage.sync.has_work:
+        stage.loop._import_next()
+
+
+def test_a_block_that_another_machine_seals_with_this_key_silences_this_one(alice: Stage, tmp_path: Path) -> None:
+    alice.pass_seconds(2)
+    twin = Maker(tmp_path / "twin")
+    for block in alice.heard.imported:
+        twin.chain.import_block(as_block(block), alice.clock.now_ms())
+    tip = alice.heard.imported[-1].facts
+    twin.slot, alice.clock.set_ms = tip.slot, alice.clock.set_ms + alice.chain.parameters.slot_ms
+    block = twin.make(tip.id)
+    hear_block(alice, block)
+    assert block.facts.id in alice.chain
+    assert key_of(alice).is_copied
+    before = file_of(alice).state
+    alice.pass_seconds(3)
+    assert file_of(alice).state == before, "it signs nothing more"
+
+
+def test_own_blocks_of_a_past_that_its_sign_state_forgot_are_no_alarm(tmp_path: Path) -> None:
+    """A node that lost database and sign-states reads what its key sealed long ago."""
+    past, blocks = Maker(tmp_path / "past"), list[ExecutedBlock]()
+    for _ in range(3):
+        blocks.append(past.make(blocks[-1].facts.id if blocks else None))
+    maker, paths = Maker(tmp_path / "alice"), Paths(tmp_path / "alice", "dev")
+    stage = Stage(maker.chain, duty_of(maker, paths), tmp_path)
+    for block in blocks:
+        hear_block(stage, block)
+    assert all(block.facts.id in stage.chain for block in blocks)
+    assert not key_of(stage).is_copied
+
+
+def test_its_own_block_that_comes_back_is_no_alarm(alice: Stage) -> None:
+    alice.pass_seconds(3)
+    for block in list(alice.heard.imported):
+        hear_block(alice, block)
+    assert not key_of(alice).is_copied
 
 
 def forged_own_votes(stage: Stage) -> list[bytes]:

@@ -102,6 +102,25 @@ def test_a_purged_validator_syncs_and_then_votes_again(network: list[NodeProcess
     assert agree(network) > 8
 
 
+def test_a_copied_keystore_never_signs_while_the_first_machine_runs(network: list[NodeProcess], tmp_path: Path) -> None:
+    """Its operator asked for a new sign-state: the node listens first, and hears the other one."""
+    for node in network:
+        node.start()
+    wait_for(lambda: min(node.final_height() for node in network) >= 4, 60)
+    dave = network[3]
+    copy = NodeProcess(tmp_path, "copy", *dave._flags)
+    try:
+        copy.start("--init-sign-state")
+        wait_for(lambda: "another machine signs" in copy.log.read_text(), 60)
+        before = network[0].final_height()
+        dave.kill()
+        wait_for(lambda: network[0].final_height() >= before + 3, 60)
+        assert not list((copy.base / "chains" / "local_testnet").glob("sign-states/*"))
+        assert not any("offended" in node.log.read_text() for node in (*network, copy))
+    finally:
+        copy.close()
+
+
 def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path, "dev", "--dev", "--no-rpc")
     second = NodeProcess(tmp_path, "dev", "--dev", "--no-rpc")

@@ -12,6 +12,7 @@ import pytest
 
 from block_maker import Maker, open_at
 from consensus.parameters import Parameters
+from consensus.signstate import HeaderRecord
 from genesis import dev_accounts
 from loop_stage import SetClock
 from node.config import Config, Paths
@@ -25,6 +26,7 @@ from node.errors import BadInputError
 from node.ledger.chain import Chain
 from node.p2p.hello import Role
 from node.peers.peer_proof import PROOFS_MAX, PeerProofs
+from runtime.blocks.votes import Ballot, BallotKind
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
 from scripts.chains.newcomers import validates
@@ -119,7 +121,81 @@ def test_a_key_that_sits_on_a_chain_that_has_begun_needs_its_sign_state(tmp_path
     keys = hold_keys(replace(settings, init_sign_state=True), paths, chain)
     assert keys is not None
     assert keys.final_height == 1
-    assert keys.seat(0) is not None
+    assert keys.seat(0) is None, "it listens first"
+    assert not paths.sign_states.exists()
+
+
+class Listening:
+    """A node whose operator asked for the sign-state of a key that sits, in a set of one or of several."""
+
+    def __init__(self, folder: Path, members: int) -> None:
+        self.chain = begun(folder / "maker").chain
+        self.paths = Paths(folder / "elsewhere", "dev")
+        settings = replace(config(folder / "elsewhere", account="Alice"), init_sign_state=True)
+        keys = hold_keys(settings, self.paths, self.chain)
+        assert keys is not None
+        self.keys, (self.key,) = keys, keys.sessions.values()
+        self.clock = SetClock(self.chain.final.facts.slot * 1_000)
+        self.watch = SeatWatch(keys, self.chain, self.paths, self.clock)
+        if members > 1:
+            self.watch._is_alone = lambda: False  # type: ignore[method-assign]
+        self.watch.listen(has_peers=True)
+
+    def pass_slots(self, count: int, *, has_peers: bool = True) -> None:
+        for _ in range(count):
+            self.clock.set_ms += self.chain.parameters.slot_ms
+            self.watch.listen(has_peers=has_peers)
+            self.watch.on_final([self.chain.final])
+
+    def has_begun(self) -> bool:
+        return self.keys.seat(0) is not None and self.paths.sign_state(KEY).exists()
+
+
+def test_a_sign_state_that_is_asked_for_begins_after_an_epoch_of_listening(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Listening(tmp_path, members=4)
+    epoch = node.chain.parameters.epoch_blocks
+    node.pass_slots(3 * epoch, has_peers=False)
+    assert not node.has_begun(), "without peers nothing is heard"
+    node.pass_slots(epoch - 1)
+    assert not node.has_begun()
+    node.clock.set_ms += 1_000_000_000
+    node.watch.listen(has_peers=True)
+    assert node.has_begun()
+    assert "start once with" not in caplog.text
+
+
+def test_a_machine_that_slept_has_not_listened(tmp_path: Path) -> None:
+    node = Listening(tmp_path, members=4)
+    node.clock.set_ms += 1_000_000_000
+    node.watch.listen(has_peers=True)
+    assert not node.has_begun()
+
+
+def test_a_set_of_one_needs_no_peers_to_listen_to(tmp_path: Path) -> None:
+    node = Listening(tmp_path, members=1)
+    node.pass_slots(node.chain.parameters.epoch_blocks, has_peers=False)
+    assert node.has_begun()
+
+
+@pytest.mark.parametrize("what", ["vote", "header"])
+def test_a_key_that_another_machine_uses_meanwhile_never_gets_its_sign_state(what: str, tmp_path: Path) -> None:
+    node = Listening(tmp_path, members=4)
+    if what == "vote":
+        node.key.notice(Ballot(BallotKind.SKIP, 0, 7, 0, bytes(32)))
+    else:
+        node.key.notice_header(HeaderRecord(1_000, b"h" * 32), since_slot=1_000)
+    assert node.key.is_copied
+    node.pass_slots(3 * node.chain.parameters.epoch_blocks)
+    assert not node.has_begun()
+
+
+def test_an_empty_database_may_be_of_a_chain_that_has_begun_so_the_option_listens_there_too(tmp_path: Path) -> None:
+    settings, chain = replace(config(tmp_path, account="Alice"), init_sign_state=True), open_at(tmp_path)
+    keys = hold_keys(settings, Paths(tmp_path, "dev"), chain)
+    assert keys is not None
+    assert keys.seat(0) is None
 
 
 def test_with_an_empty_database_the_chains_age_says_whether_a_key_may_have_signed(tmp_path: Path) -> None:

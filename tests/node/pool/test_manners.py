@@ -45,6 +45,16 @@ def test_forgeries_are_blamed_on_who_sends_little_else() -> None:
     assert not any(manners.on_refused("stale", 0.0, 0.0, is_forged=False) for _ in range(100))
 
 
+def test_known_and_stale_messages_are_no_excuse_for_forgeries() -> None:
+    manners = Manners(0.0)
+    blamed = []
+    for _ in range(FORGED_PER_BLAME):
+        for _ in range(10):
+            assert not manners.on_refused("bad", 0.0, 0.0, is_forged=False)
+        blamed.append(manners.on_refused("bad", 0.0, 0.0, is_forged=True))
+    assert blamed == [False] * (FORGED_PER_BLAME - 1) + [True]
+
+
 def test_good_ones_of_long_ago_excuse_nothing() -> None:
     manners = Manners(0.0)
     for _ in range(10 * JUDGED_MAX):
