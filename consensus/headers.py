@@ -32,6 +32,10 @@ class InvalidHeaderError(InvalidBlock):
     """The header breaks a rule: the block is invalid for everybody, for ever."""
 
 
+class OtherCheckpointError(InvalidHeaderError):
+    """The header stands at the checkpoint's height, and is not the checkpoint."""
+
+
 class NotYetError(Exception):
     """The header cannot be judged yet: its slot is in the future, or its epoch undetermined here."""
 
@@ -110,8 +114,9 @@ class HeaderRules:
 
     def _check_trusted(self, header: Header) -> None:
         """Where a checkpoint is known, its block and no other."""
-        if self.checkpoint is not None and header.number == self.checkpoint.height:
-            _require(block_id(header) == self.checkpoint.id, "another block than the checkpoint")
+        checkpoint = self.checkpoint
+        if checkpoint is not None and header.number == checkpoint.height and block_id(header) != checkpoint.id:
+            raise OtherCheckpointError("another block than the checkpoint")
 
     def _check_final_ref(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt) -> None:
         """A final reference advances, names an ancestor, and is certified."""

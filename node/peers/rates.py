@@ -15,14 +15,14 @@ class PeerRates:
         self._burst = burst
         self._buckets: dict[bytes, TokenBucket] = {}
 
-    def may(self, peer: bytes, now_ms: int) -> bool:
-        """Whether it may once more now; then it counts."""
+    def may(self, peer: bytes, now_ms: int, amount: float = 1) -> bool:
+        """Whether it may once more now, or have so much; then it counts."""
         now = now_ms / 1_000
         bucket = self._buckets.pop(peer, None) or TokenBucket(self._per_second, self._burst, now)
         self._buckets[peer] = bucket
         if len(self._buckets) > PEERS_MAX:
             self._buckets.pop(next(iter(self._buckets)))
-        if bucket.available(now) < 1:
+        if bucket.available(now) < amount:
             return False
-        bucket.spend(1, now)
+        bucket.spend(amount, now)
         return True

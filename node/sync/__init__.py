@@ -6,6 +6,7 @@ In reading order:
 * `intake`: a block's header, then its body, no deeper than what was proven
 * `turns`: whom a question goes to next, where some never answer
 * `sets_ahead`: the sets of epochs that this node has not reached, as handoffs of peers prove them
+* `checkpoint_watch`: a checkpoint that the network contradicts
 * `sync`: what peers send and ask for; blocks on their way into the tree
 * `proven_keys`: session keys that peers prove while they are connected
 * `standing`: this node's tip and final block, told to peers

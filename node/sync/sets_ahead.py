@@ -22,6 +22,7 @@ from node.ledger.chain import Chain
 from node.peers.messages import HANDOFFS, HANDOFFS_PER_ANSWER_MAX, GetHandoffs, PeerStatus
 from node.peers.peers import Peers
 from node.peers.rates import PeerRates
+from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.turns import QuestionTurns
 from node.sync.waiting import Peer
 from runtime.cryptography import signatures
@@ -30,7 +31,10 @@ from runtime.encoding.codec import DecodeError
 
 ANSWERS_PER_SECOND = 4.0
 ANSWERS_BURST = 16
-"""Of one peer: a question of five bytes that makes us read and send three quarters of a megabyte at most."""
+"""Of one peer: an honest one asks as often, since it waits for its answer. More questions are penalised."""
+ANSWER_BYTES_PER_SECOND = 128 * 1024
+ANSWER_BYTES_BURST = 4 * 1024 * 1024
+"""To one peer: a question of five bytes makes us send 0.86 MB on a mainnet. Beyond it an answer has one handoff."""
 ASK_MS = 250
 MORE_MS = 1_000
 """Without an answer, until another peer is asked beside those that were: a good answer is three quarters of a megabyte,
@@ -56,15 +60,19 @@ class _Asked:
 class SetsAhead:
     """Asks, answers, follows, compares."""
 
-    def __init__(self, chain: Chain, peers: Peers, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, chain: Chain, peers: Peers, now_ms: Callable[[], int], checkpoint: CheckpointWatch | None = None
+    ) -> None:
         self._chain = chain
         self._peers = peers
+        self._checkpoint = checkpoint or CheckpointWatch(chain)
         self._now_ms = now_ms
         self._own_epoch = self._epoch_of(chain.final.facts.height)
         own = self._own_set(self._own_epoch)
         assert own is not None, "the set in office is determined by the final state"
         self._table = SetTable(own)
         self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
+        self._sent = PeerRates(ANSWER_BYTES_PER_SECOND, ANSWER_BYTES_BURST)
         self._asked: dict[Peer, _Asked] = {}
         self._owed: dict[Peer, int] = {}  # answers, late ones too
         self._turns = QuestionTurns()
@@ -94,12 +102,15 @@ class SetsAhead:
         if not 0 < request.count <= HANDOFFS_PER_ANSWER_MAX:
             self._peers.penalise(peer, "asked for more handoffs than an answer holds", self._now_ms())
             return None
-        if not self._rates.may(peer, self._now_ms()):
+        now_ms = self._now_ms()
+        if not self._rates.may(peer, now_ms):
+            self._peers.penalise(peer, "asked for handoffs too often", now_ms)
             return None
         found: list[bytes] = []
         for epoch in range(request.from_epoch, request.from_epoch + request.count):
             handoff = self._chain.storage.handoff(epoch)
-            if handoff is None:
+            # The first one is always sent: a peer without an answer rests for a minute.
+            if handoff is None or (not self._sent.may(peer, now_ms, len(handoff)) and found):
                 break
             found.append(handoff)
         return HANDOFFS.encode(tuple(found))
@@ -206,6 +217,8 @@ class SetsAhead:
             raise InvalidHandoffError("of a block whose time has not come")
         following = follow(self.newest, handoff, chain.parameters, chain.genesis, signatures.verify_ed25519)
         if checkpoint is not None and checkpoint.height == height and blake2_256(handoff.header) != checkpoint.id:
+            source = f"more than two thirds of the validators of epoch {self.newest.epoch}"
+            self._checkpoint.on_other(blake2_256(handoff.header), source, self._now_ms())
             raise InvalidHandoffError("of another block than the checkpoint")
         return following
 

@@ -15,13 +15,14 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from consensus import events as ev
-from consensus.headers import InvalidHeaderError, NotYetError
+from consensus.headers import InvalidHeaderError, NotYetError, OtherCheckpointError
 from node.errors import NodeError
 from node.ledger.chain import Chain, ProvenBlock, UnknownParentError
 from node.ledger.foreseen import Foreseen, OnTheirWay
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.peers.rates import PeerRates
+from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.intake import WrongBodyError, check_unattached, read_body, read_waiting
 from node.sync.sets_ahead import SetsAhead
 from node.sync.waiting import Peer, Room, Waiting
@@ -88,7 +89,8 @@ class Sync:
         self._asked: dict[Peer, tuple[int, int]] = {}
         self._again_ms = 0
         self._standings: dict[Peer, PeerStatus] = {}
-        self.sets_ahead = SetsAhead(chain, peers, now_ms)
+        self._checkpoint = CheckpointWatch(chain)
+        self.sets_ahead = SetsAhead(chain, peers, now_ms, self._checkpoint)
         self.faulty: OrderedDict[bytes, None] = OrderedDict()
         self.highest_height = 0
         self.trusted_height = 0  # of the checkpoint: a node whose final block is below it is syncing
@@ -140,6 +142,8 @@ class Sync:
             waiting = self._read(data, peer)
             if waiting is None or waiting.block_id in self._bad:
                 return
+            if self._checkpoint.takes(peer, request, waiting.block_id):
+                return
             # What an answer always is: oldest first, each block the parent of the next.
             if last is not None and waiting.header.parent_hash != last.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
@@ -171,6 +175,9 @@ class Sync:
             return []
         # One claim of height 2^32-1 would else have the node say for ever that it is syncing.
         if self._is_plausible(status):
+            question = self._checkpoint.question(peer, status, self._now_ms())
+            if question is not None:
+                self._ask(peer, question)
             self.highest_height = max(self.highest_height, status.tip_height)
             self.sets_ahead.ask(self._standings)
         return [ev.BlockWanted(status.tip, peer)]
@@ -294,6 +301,7 @@ class Sync:
             self._ahead.clear()
         for waiting in self._early.take_all():
             self._answered.add(waiting)
+        self._checkpoint.look(self._now_ms())
         self.sets_ahead.compare()
         self.sets_ahead.ask(self._standings)
         self.highest_height = max(self.highest_height, self.sets_ahead.proven_height)
@@ -374,6 +382,8 @@ class Sync:
         _remember(self._bad, waiting.block_id, None, BAD_MAX)
         self._answered.forget_peer(waiting.peer)  # the rest of the answer hangs on it
         self.rejected += 1
+        if isinstance(error, OtherCheckpointError):
+            self._checkpoint.on_other(waiting.block_id, f"peer {waiting.peer.decode()}", self._now_ms())
         # Of what it has, an honest node judged every header itself: one that is made up for an answer is enough.
         weight = PENALTIES_MAX if was_asked and isinstance(error, InvalidHeaderError) else 1
         self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms(), weight)

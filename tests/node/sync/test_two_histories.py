@@ -25,7 +25,7 @@ from node.peers.messages import (
     HANDOFFS_PER_ANSWER_MAX,
     GetHandoffs,
 )
-from node.sync.sets_ahead import ANSWERS_BURST, PATIENCE_MS
+from node.sync.sets_ahead import ANSWER_BYTES_BURST, ANSWER_BYTES_PER_SECOND, ANSWERS_BURST, PATIENCE_MS
 from node.sync.turns import REST_MS
 from runtime.blocks.block import BLOCK
 
@@ -180,6 +180,27 @@ def test_a_flood_of_questions_is_answered_a_few_times_a_second(maker: Maker) -> 
     answers = [served.ahead.on_request(GetHandoffs(0, 16), PEER) for _ in range(1_000)]
     assert sum(answer is not None for answer in answers) == ANSWERS_BURST
     assert served.ahead.on_request(GetHandoffs(0, 16), OTHER) is not None
+    assert served.peers.penalties == 1_000 - ANSWERS_BURST
+    assert PEER.decode() in served.transport.banned
+
+
+def test_what_a_peer_is_sent_in_answers_is_bounded_and_it_still_gets_on(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as on a mainnet, and asked as often as an honest peer may."""
+    served, handoff = Joiner(maker.chain), b"h" * (54 * 1024)
+    monkeypatch.setattr(maker.chain.storage, "handoff", lambda _: handoff)
+    counts = []
+    for _ in range(240):
+        served.now_ms += 250
+        answer = served.ahead.on_request(GetHandoffs(0, 16), PEER)
+        assert answer is not None
+        counts.append(len(HANDOFFS.decode(answer)))
+    assert served.peers.penalties == 0
+    assert counts[0] == 16
+    assert min(counts) == 1
+    within = ANSWER_BYTES_BURST + 60 * ANSWER_BYTES_PER_SECOND
+    assert sum(counts) * len(handoff) <= within + len(counts) * len(handoff)
 
 
 def test_the_longest_answer_fits_into_a_message() -> None:
