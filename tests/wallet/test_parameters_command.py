@@ -1,12 +1,15 @@
 """`ogpu-wallet parameters` and `set-parameter` against a real RPC server: what is shown, set, and refused before."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import played_node
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
-from wallet_runner import answer, chain, wallet
+from wallet.proved.pins import Pin, hold_to
+from wallet_runner import answer, chain, said, wallet
 
 TABLE = runtime_of(load_spec("dev")).parameters
 
@@ -62,6 +65,45 @@ def test_what_is_forced_is_sent_and_the_chain_refuses_it(tmp_path: Path) -> None
         assert "Root was refused: ChainParameters.RelationBroken: " in ended.stderr
         (row,) = answer(wallet(tmp_path, url, "parameters", "TransactionPayment.base_fee"))
         assert row["value"] == TABLE.items["TransactionPayment.base_fee"].default
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The played chain is a live one, without Sudo."""
+    spec = load_spec("dev")
+    assert spec.patch is not None
+    patch = {name: values for name, values in spec.patch.items() if name != "sudo"}
+    monkeypatch.setattr(played_node, "SPEC", replace(spec, chain_type="Live", patch=patch))
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set-parameter", "TransactionPayment.base_fee", "3000"),
+        ("set-parameter", "TransactionPayment.base_fee", "3000", "--force"),
+        ("call", "Sudo.sudo", '{"System.remark": {"remark": "x"}}'),
+        ("call", "Utility.batch", '[{"Sudo.sudo": {"call": {"System.remark": {"remark": "x"}}}}]'),
+    ],
+)
+def test_a_live_chain_has_no_root(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with chain(tmp_path) as url:
+        ended = wallet(tmp_path, url, "--trust-node", *words, "--from", "//Alice", "--yes")
+    assert ended.exit_code == 2, ended.exception
+    (error,) = said(ended, "error")
+    assert "pallet Sudo" in error
+
+
+def test_the_calls_that_are_listed_are_those_of_the_chain(tmp_path: Path) -> None:
+    def pallets(folder: Path) -> set[str]:
+        return {row["call"].partition(".")[0] for row in answer(wallet(folder, "ws://127.0.0.1:9", "call"))}
+
+    for is_development in (True, False):
+        keyring = tmp_path / str(is_development) / "keys"
+        keyring.mkdir(parents=True)
+        hold_to(keyring, Pin("0x00", "Some", "mainnet", is_development, 1))
+    assert pallets(tmp_path / "True") - pallets(tmp_path / "False") == {"Sudo"}
+    assert "Sudo" in pallets(tmp_path / "None")
 
 
 def test_a_name_that_no_parameter_has_is_told(tmp_path: Path) -> None:

@@ -26,6 +26,25 @@ def full_name(method: Method) -> str:
     return f"{method.pallet.__name__}.{method.name}"
 
 
+def require_pallets(call: Call, pallets: Sequence[type[Pallet]], chain: str) -> None:
+    """CallInputError unless a chain has the pallets of a call, and of those inside it.
+
+    A live chain has no Sudo, and so nobody who calls as Root.
+    """
+    for each in _calls_in(call):
+        pallet = each.method.pallet
+        if pallet not in pallets:
+            raise CallInputError(f"the chain {chain} has no pallet {pallet.__name__}: {each.name} cannot be made there")
+
+
+def _calls_in(call: Call) -> Iterator[Call]:
+    yield call
+    for argument in call.arguments:
+        for inner in argument if isinstance(argument, list | tuple) else (argument,):
+            if isinstance(inner, Call):
+                yield from _calls_in(inner)
+
+
 class Directory:
     """The pallets of a chain; `account` says which account a text means."""
 

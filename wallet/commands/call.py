@@ -6,6 +6,7 @@ Invariant: what is shown before the question whether to send it is decoded from 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,14 +16,16 @@ from genesis.chain import DEVELOPMENT_PALLETS, PALLETS
 from runtime.encoding.scale import EncodeError
 from runtime.encoding.types import Signed
 from runtime.frame.call import Call
+from runtime.frame.pallet import Pallet
 from wallet.calls.declared import arguments_of, written_arguments
-from wallet.calls.directory import Directory, Method, full_name
+from wallet.calls.directory import Directory, Method, full_name, require_pallets
 from wallet.calls.form import Style
 from wallet.calls.money import DEPOSITS, Moved, moved_by, posts_in
 from wallet.client import ChainClient
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.errors import CallInputError
 from wallet.output import Grains
+from wallet.proved.pins import read_pin
 from wallet.session import WalletSession, explained
 
 ALL_PALLETS = (*PALLETS, *DEVELOPMENT_PALLETS)
@@ -85,10 +88,10 @@ def call(
     """
 
     def act() -> None:
-        directory = Directory(ALL_PALLETS, session.account)
         if name is None or "." not in name:
-            _list(session, directory, name or "")
+            _list(session, Directory(_pallets_met(session), session.account), name or "")
             return
+        directory = Directory(ALL_PALLETS, session.account)
         method = directory.find(name)
         if help_args or (arguments_of(method) and not arguments):
             _show_arguments(session, method)
@@ -102,6 +105,12 @@ def call(
         make(session, sender, sending, lambda client, _: _plan(client, made, style))
 
     explained(act)
+
+
+def _pallets_met(session: WalletSession) -> Sequence[type[Pallet]]:
+    """Those of the chain that the keyring keeps to; all that there are before it has met one."""
+    pin = None if session.trust is None or session.trust.is_blind else read_pin(session.trust.folder)
+    return PALLETS if pin is not None and not pin.is_development else ALL_PALLETS
 
 
 def _list(session: WalletSession, directory: Directory, pallet: str) -> None:
@@ -132,8 +141,7 @@ def _require_signer(method: Method) -> None:
 
 async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
     """The call as the chain will read it, and what it moves."""
-    if made.method.pallet not in client.runtime.pallets:
-        raise CallInputError(f"the chain {client.chain} has no pallet {made.method.pallet.__name__}")
+    require_pallets(made, client.runtime.pallets, client.chain)
     try:
         encoded = client.runtime.call_codec.encode(made)
     except EncodeError as error:

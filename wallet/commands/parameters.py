@@ -13,6 +13,7 @@ from runtime.interface.parameters_api import ParameterStatus
 from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.sudo import Sudo
 from wallet.calls.declared import form_of
+from wallet.calls.directory import require_pallets
 from wallet.calls.form import ArgumentPlace
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
@@ -64,12 +65,13 @@ def set_parameter(session: WalletSession, name: str, value: str, sender: str, se
     change = _typed(session, name, value)
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
+        call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
+        require_pallets(call, client.runtime.pallets, client.chain)
         statuses = await _statuses(client)
         if not sending.is_forced:
             _check(client, change, {each.name: each.value for each in statuses})
         (now,) = [each for each in statuses if each.name == change.parameter.name]
         facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
-        call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
         return PlannedCall(call, facts)
 
     make(session, sender, sending, plan)

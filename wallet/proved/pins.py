@@ -41,7 +41,7 @@ class Pin:
 def compare(folder: Path, found: Pin) -> bool:
     """Whether the folder knows a chain; ChainChangedError if it is another than this."""
     path = folder / PIN_FILE
-    known = _read(path)
+    known = read_pin(folder)
     if known is not None and known != found:
         raise ChainChangedError(
             f"this is another chain than before: {path} holds {known}; the node serves {found}. "
@@ -67,7 +67,9 @@ def check_genesis(found: bytes, wanted: bytes) -> None:
         raise ChainChangedError(f"the node serves the chain 0x{found.hex()}, not 0x{wanted.hex()} as asked for")
 
 
-def _read(path: Path) -> Pin | None:
+def read_pin(folder: Path) -> Pin | None:
+    """The chain that a folder keeps to; None before it has met one. WalletError where the file is damaged."""
+    path = folder / PIN_FILE
     try:
         raw = read_private(path, PIN_BYTES_MAX)
     except FileNotFoundError:
