@@ -20,3 +20,9 @@ class NodeView:
     network: Network
     sync: Sync
     pools: Pools
+
+
+def final_age_ms(view: NodeView, now_ms: int) -> int:
+    """Milliseconds since the slot of the last final block; negative where this machine's clock is behind it."""
+    final = view.machine.final
+    return now_ms - final.slot * view.chain.parameters.slot_ms if final.height else 0

@@ -48,12 +48,12 @@ class Metrics:
         self.future = gauge("ogpu_future_transactions_number", "Extrinsics that wait for a lower nonce").labels(**chain)
         self.peers = gauge("substrate_sub_libp2p_peers_count", "Connected peers").labels(**chain)
         gauge("substrate_build_info", "Version", "name", "version").labels(name=name, version=version, **chain).set(1)
-        gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain).set(
-            AUTHORITY if is_validator else FULL_NODE
-        )
+        role = AUTHORITY if is_validator else FULL_NODE
+        gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain).set(role)
         gauge("substrate_process_start_time_seconds", "Unix time").labels(**chain).set(int(time.time()))
         self.accepted_seconds = seconds("ogpu_accepted_seconds", "From the start of a block's slot to its acceptance")
         self.final_seconds = seconds("ogpu_final_seconds", "From the start of a block's slot to its finality")
+        self.final_age = gauge("ogpu_final_age_seconds", "Since the slot of the last final block").labels(**chain)
         self.import_seconds = seconds("ogpu_block_import_seconds", "To check and execute a block of others")
         self.build_seconds = seconds("ogpu_block_build_seconds", "To build a block")
         self.commit_seconds = seconds("ogpu_commit_seconds", "To write final blocks to the disk")

@@ -23,6 +23,7 @@ class Monitoring:
 
     view: NodeView
     metrics: Metrics
+    clock: Clock
     figures: Figures
     checks: CheckFigures
     status_line: StatusLine
@@ -30,7 +31,7 @@ class Monitoring:
 
     def read_gauges(self) -> None:
         """Bring the figures that have a value at every moment up to date, and tell the operator of them."""
-        read_gauges(self.view, self.metrics)
+        read_gauges(self.view, self.metrics, self.clock.now_ms())
         self.status_line.write_if_due()
 
     def serve(self, config: Config) -> Callable[[], None]:
@@ -46,6 +47,7 @@ def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitorin
     return Monitoring(
         view=view,
         metrics=metrics,
+        clock=clock,
         figures=figures,
         checks=CheckFigures(view.chain, metrics),
         status_line=StatusLine(view, clock),

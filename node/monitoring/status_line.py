@@ -1,6 +1,7 @@
 """One line in the log every few seconds: what an operator asks first, and what is not as it should be.
 
-What always holds: a node without peers, and one whose final block stays behind, say so as long as it lasts.
+What always holds: a node says as long as it lasts that it has no peers, that its final block stays behind, or that its
+clock is behind that block.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from node.clock import Clock
-from node.feed.view import NodeView
+from node.feed.view import NodeView, final_age_ms
 
 INTERVAL_MS = 10_000
 LAG_SLOTS_MAX = 10
@@ -35,10 +36,18 @@ class StatusLine:
         view = self._view
         peers, queue = len(view.network.transport.peers()), view.pools.transactions.queue
         lag, parameters = self._lag_slots(now_ms), view.chain.parameters
+        behind_ms = -final_age_ms(view, now_ms)
+        when = f"{lag} slots ago" if behind_ms <= parameters.skew_ms else f"{_seconds(behind_ms)} ahead of this clock"
         _LOG.info(
-            "peers %d, best #%d, final #%d (%d slots ago), pool %d ready and %d waiting",
-            peers, view.machine.best.height, view.machine.final.height, lag, queue.ready_count, queue.future_count,
+            "peers %d, best #%d, final #%d (%s), pool %d ready and %d waiting",
+            peers, view.machine.best.height, view.machine.final.height, when, queue.ready_count, queue.future_count,
         )  # fmt: skip
+        if behind_ms > parameters.skew_ms:
+            _LOG.warning(
+                "this machine's clock is %s behind the last final block: until it gets there, this node makes no "
+                "block and takes none. Set the clock, and keep it by NTP; if it is right, wait: the chain goes on then",
+                _seconds(behind_ms),
+            )
         proven = view.sync.sets_ahead.proven_height
         if proven > view.machine.final.height:
             _LOG.info("catching up: handoffs prove that #%d is final", proven)
@@ -66,3 +75,7 @@ class StatusLine:
         """Whether this chain has one validator: then nobody is missing."""
         epoch = self._view.chain.epochs(self._view.machine.gadget_round[0])
         return epoch is not None and len(epoch.validators.members) == 1
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{-(-milliseconds // 1_000):,} s"

@@ -10,6 +10,7 @@ import pytest
 
 from consensus.headers import TrustedBlock
 from node.clock import Clock
+from node.feed.view import final_age_ms
 from node.monitoring.status_line import INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
 
 SLOT_MS = 1_000
@@ -34,7 +35,7 @@ def seen(
     return SimpleNamespace(
         machine=SimpleNamespace(best=block, final=block, gadget_round=(0, 9)),
         chain=SimpleNamespace(
-            parameters=SimpleNamespace(slot_ms=SLOT_MS, heartbeat_slots=1),
+            parameters=SimpleNamespace(slot_ms=SLOT_MS, heartbeat_slots=1, skew_ms=500),
             rules=SimpleNamespace(checkpoint=checkpoint),
             epochs=lambda _: SimpleNamespace(validators=SimpleNamespace(members=range(validators))),
         ),
@@ -69,6 +70,31 @@ def test_while_it_catches_up_it_says_how_far_the_chain_is_proven(
     with caplog.at_level(logging.INFO):
         line.write_if_due()
     assert caplog.messages[1:] == ["catching up: handoffs prove that #8 is final"][: lines - 1]
+
+
+@pytest.mark.parametrize("behind_s", [0, 1, 3_600, 1_700_000_000 - 12])
+def test_a_clock_behind_the_final_block_is_a_warning(behind_s: int, caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetClock()
+    view = seen(clock, 3)
+    clock.set_ms -= behind_s * 1_000 + INTERVAL_MS
+    line = StatusLine(view, clock)
+    clock.set_ms += INTERVAL_MS
+    with caplog.at_level(logging.INFO):
+        line.write_if_due()
+    assert [record.levelname for record in caplog.records] == ["INFO"] + ["WARNING"] * (behind_s > 0)
+    assert all((f"{behind_s:,} s " in message) == (behind_s > 0) for message in caplog.messages)
+    assert final_age_ms(view, clock.set_ms) == -behind_s * 1_000
+
+
+def test_a_chain_that_has_not_begun_is_no_matter_of_clocks(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetClock()
+    view = seen(clock, 3)
+    view.machine.final = SimpleNamespace(height=0, slot=2**40)
+    line = StatusLine(view, clock)
+    clock.set_ms += INTERVAL_MS
+    with caplog.at_level(logging.WARNING):
+        line.write_if_due()
+    assert not caplog.messages
 
 
 def test_f2_finality_that_stands_still_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
