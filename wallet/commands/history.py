@@ -80,7 +80,8 @@ def history(session: WalletSession, account: str, blocks: int) -> None:
         summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)
         time = await read_time(client, at)
         first = max(1, time.height - blocks + 1)
-        reading = BlockReading(client, who, frozenset(each.validator for each in summary.stakes), time)
+        behind = {each.validator for each in summary.stakes} | {each.validator for each in summary.unlocking}
+        reading = BlockReading(client, who, frozenset(behind), time)
         rows: list[dict[str, Any]] = []
         with session.output.console.status("reading blocks") as status:
             ids = await client.final_ids(first, time.height) if time.height else []
@@ -111,7 +112,7 @@ class BlockReading:
     client: ChainClient
     who: bytes
     behind: frozenset[bytes]
-    """The validators that it has stake behind now."""
+    """The validators that it had stake behind at the block that was read last, or later."""
     time: ChainTime
     without_events: int = 0
     sources: list[tuple[ChainClient, str]] = dataclasses.field(init=False)
@@ -132,6 +133,8 @@ class BlockReading:
             except RpcError:
                 del self.sources[0]
                 continue
+            # Whom it left in this block it stood behind in those before.
+            self.behind |= {left for record in records for left in left_by(record.event, self.who)}
             found = [self._row(record.event) for record in records if concerns(record.event, self.who, self.behind)]
             return [self._placed(row, height, shown_by) for row in found]
         self.without_events += 1
@@ -170,6 +173,17 @@ class BlockReading:
 def owners(event: Any) -> set[bytes]:
     """Whose doing or fate it is."""
     return {getattr(event, name) for name in WHOSE if hasattr(event, name)}
+
+
+def left_by(event: Any, who: bytes) -> frozenset[bytes]:
+    """The validator from behind which an account takes stake with this event."""
+    match event:
+        case ev.Unbonded() if event.staker == who:
+            return frozenset({event.validator})
+        case ev.Redelegated() if event.delegator == who:
+            return frozenset({event.source})
+        case _:
+            return frozenset()
 
 
 def concerns(event: Any, who: bytes, behind: frozenset[bytes]) -> bool:

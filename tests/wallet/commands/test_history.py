@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -63,6 +64,19 @@ def test_what_is_about_an_account(event: Any, is_mine: bool) -> None:
     assert concerns(event, ME, BEHIND) == is_mine
 
 
+@pytest.mark.parametrize("leaving", [ev.Unbonded(ME, SECOND, 5, 9), ev.Redelegated(ME, SECOND, FIRST, 5)])
+def test_a_slash_stays_in_the_history_when_the_stake_has_left(leaving: Any) -> None:
+    """Whoever was slashed is whoever leaves."""
+    slash, held = ev.StakeSlashed(SECOND, STAKES, 5), ev.SlashHeld(0, SECOND, 1, SlashStep(0, 50_000), 2)
+    newest_first = {b"later": [slash], b"left": [leaving], b"slashed": [slash], b"held": [held]}
+    found, _ = rows(KeepingClient(newest_first), *newest_first)
+    assert [row["block"] for row in found] == [99, 98, 97]
+    of_another = {
+        b"left": [dataclasses.replace(leaving, **{"staker" if hasattr(leaving, "staker") else "delegator": HER})]
+    }
+    assert not rows(KeepingClient(of_another | {b"slashed": [slash]}), b"left", b"slashed")[0]
+
+
 def test_every_event_of_stake_but_the_turn_of_an_era_has_words() -> None:
     assert set(WORDS) == set(TrustStake.events) - {ev.EraStarted, ev.SetElected}
 
@@ -95,7 +109,7 @@ def signed(call: Call, who: bytes = ME) -> bytes:
 class KeepingClient:
     """Has the events of some blocks, and every block's extrinsics."""
 
-    def __init__(self, events: dict[bytes, Sequence[Any]], extrinsics: Sequence[bytes] = ()) -> None:
+    def __init__(self, events: Mapping[bytes, Sequence[Any]], extrinsics: Sequence[bytes] = ()) -> None:
         self.runtime = RUNTIME
         self._events, self._extrinsics = events, tuple(extrinsics)
         self.asked: list[bytes] = []
