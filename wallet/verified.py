@@ -24,7 +24,7 @@ from wallet.client import ChainClient, Outcome, Payer, describe_error
 from wallet.proved.chain import ProvedChain, system_clock_ms
 from wallet.proved.pins import Pin, check_genesis, compare, hold_to
 from wallet.proved.refutation import RefutedError, about, require
-from wallet.proved.trusting import SeenBlock, TrustExpiredError, expiry, read_seen, renew, seen_of
+from wallet.proved.trusting import SeenBlock, TrustExpiredError, expiry, forget, read_seen, renew, seen_of
 from wallet.proved.view import ProvedView
 from wallet.rpc import RpcError
 from wallet.trust import Trust
@@ -102,6 +102,13 @@ class VerifiedClient(ChainClient):
     async def _check_age(self, trust: Trust, proved: ProvedChain, *, is_development: bool) -> None:
         """TrustExpiredError if the folder was away for longer than the trusting period; development chains are told."""
         self._seen = read_seen(trust.folder, self.genesis_hash)
+        if self._seen is not None and is_development and await proved.is_made_anew(self._seen):
+            self._tell(
+                f"this development chain was made anew: it does not hold block {self._seen.number}, which was final "
+                f"here before. That is forgotten in {trust.folder}"
+            )
+            forget(trust.folder)
+            self._seen = None
         if self._seen is not None:
             proved.descend_from(self._seen.number, self._seen.id)
         if trust.checkpoint is not None:

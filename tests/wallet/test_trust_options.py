@@ -10,8 +10,9 @@ import pytest
 
 from genesis.chain import GENESIS_KEYS
 from played_node import DevChain
+from wallet.proved.chain import ProvedChain
 from wallet.proved.pins import PIN_FILE
-from wallet.proved.trusting import SEEN_FILE
+from wallet.proved.trusting import SEEN_FILE, SeenBlock
 from wallet.rpc import RpcConnection, RpcJson
 from wallet_runner import answer, chain, said, wallet
 
@@ -47,7 +48,15 @@ def test_another_chain_than_before_is_refused(tmp_path: Path) -> None:
         assert "is no genesis hash" in wallet(tmp_path, url, "--genesis", "0x12", "list").stderr
 
 
-def test_a_folder_believes_no_chain_without_the_final_block_that_it_saw(tmp_path: Path) -> None:
+def test_a_folder_believes_no_live_chain_without_the_final_block_that_it_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A played node is of a development chain, whose own rule is left out here."""
+
+    async def is_made_anew(_chain: ProvedChain, _seen: SeenBlock) -> bool:
+        return False
+
+    monkeypatch.setattr(ProvedChain, "is_made_anew", is_made_anew)
     with chain(tmp_path) as url:
         sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes"))
         seen = tmp_path / "keys" / SEEN_FILE
@@ -61,6 +70,28 @@ def test_a_folder_believes_no_chain_without_the_final_block_that_it_saw(tmp_path
         assert "does not say which block was seen" in wallet(tmp_path, url, "balance", "//Alice").stderr
         seen.write_text(json.dumps(fields))
         answer(wallet(tmp_path, url, "balance", "//Alice"))
+
+
+def test_a_development_chain_that_was_made_anew_is_known_again(tmp_path: Path) -> None:
+    seen = tmp_path / "keys" / SEEN_FILE
+    with chain(tmp_path) as url:
+        sent = [
+            answer(wallet(tmp_path, url, "send", "//Bob", amount, "--from", "//Alice", "--yes"))
+            for amount in ("1", "2")
+        ]
+        block = sent[1]["block_hash"]
+    (tmp_path / "feed").unlink()
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "send", "//Bob", "4", "--from", "//Alice", "--yes"))  # block 1
+        for number, time_ms, is_other in ((1, 0, True), (2, 0, True), (2, 2**62, False)):
+            fields = {"genesis": GENESIS, "number": number, "block": block, "time_ms": time_ms}
+            seen.touch(mode=0o600)
+            seen.write_text(json.dumps(fields))
+            asked = wallet(tmp_path, url, "balance", "//Alice")
+            answer(asked)
+            assert any("made anew" in note for note in said(asked, "note")) == is_other
+            assert (json.loads(seen.read_text())["block"] == block) != is_other if seen.exists() else is_other
+            assert "made anew" not in wallet(tmp_path, url, "balance", "//Alice").stderr
 
 
 @pytest.mark.parametrize("command", [("balance", "//Alice"), ("stakes", "//Alice"), ("rewards", "//Alice")])

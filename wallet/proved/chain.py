@@ -22,9 +22,10 @@ from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_head
 from wallet.proved.freshness import doubt_of_age
 from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
-from wallet.proved.refutation import RefutedError, about, require
+from wallet.proved.refutation import NodeRefutedError, RefutedError, about, require
 from wallet.proved.sets import KnownSets
 from wallet.proved.sets_file import SetsFile
+from wallet.proved.trusting import SeenBlock
 from wallet.proved.view import STATE_IS_GONE, AskNode, ProvedView
 from wallet.rpc import RpcError
 
@@ -118,6 +119,24 @@ class ProvedChain:
         """Believe no final block above this one that does not descend from it; see `_require_descent`."""
         if self._before is None or number > self._before[0]:
             self._before = number, block
+
+    async def is_made_anew(self, seen: SeenBlock) -> bool:
+        """Whether the node's history has no place for a block that was final before; kept handoffs go then.
+
+        A node that lags behind that block shows a lower block of an earlier slot, another history one of a later slot.
+        """
+        try:
+            found = await self._certified(None) or self.root.block_zero
+        except NodeRefutedError:  # by validators that another history elected, maybe
+            self._sets.forget()
+            found = await self._certified(None) or self.root.block_zero
+        if found.header.number < seen.number:
+            is_other = found.slot * self.root.parameters.slot_ms > seen.time_ms
+        else:
+            is_other = not await self._descends(found, seen.number, seen.id)
+        if is_other:
+            self._sets.forget()
+        return is_other
 
     async def newest(self) -> ProvedView:
         """The state after the newest final block, or after a newer one that was seen before."""
@@ -225,15 +244,23 @@ class ProvedChain:
         A state names the last `BLOCK_HASH_COUNT` blocks, and nothing on the chain commits to those before: after a
         longer absence the certificate alone counts, by validators whose bonds are locked for longer than that.
         """
-        if self._before is not None and 0 <= found.header.number - self._before[0] <= BLOCK_HASH_COUNT:
-            number, block = self._before
-            view = ProvedView(self._url, self._ask, self._apis, found)
-            is_same = found.header.number == number
-            ancestor = found.id if is_same else await view.read(System.block_hash, number)
+        if self._before is not None and found.header.number >= self._before[0]:
+            descends = await self._descends(found, *self._before)
             with about(self._url, "the final block"):
-                text = f"block {found.header.number} does not descend from 0x{block.hex()}, which was final before"
-                require(ancestor == block, text)
+                text = f"block {found.header.number} does not descend from 0x{self._before[1].hex()}"
+                require(descends, f"{text}, which was final before")
         self.descend_from(found.header.number, found.id)
+
+    async def _descends(self, found: FinalHeader, number: int, block: bytes) -> bool:
+        """Whether a final block descends from one that is not above it, as far as its state tells."""
+        above = found.header.number - number
+        if above == 0:
+            return found.id == block
+        if above > BLOCK_HASH_COUNT:
+            return True
+        view = ProvedView(self._url, self._ask, self._apis, found)
+        ancestor: bytes = await view.read(System.block_hash, number)
+        return ancestor == block
 
     async def _certified(self, height: int | None) -> FinalHeader | None:
         answer = await self._ask("ogpu_certifiedHeader", *([] if height is None else [height]))

@@ -72,6 +72,11 @@ def renew(folder: Path, before: SeenBlock | None, now: SeenBlock, clock_ms: int)
     return now
 
 
+def forget(folder: Path) -> None:
+    """Know no block of the chain any more."""
+    (folder / SEEN_FILE).unlink(missing_ok=True)
+
+
 def expiry(seen: SeenBlock | None, clock_ms: int) -> str | None:
     """A sentence if a block was seen too long ago; it says what to do."""
     if seen is None or clock_ms - seen.time_ms <= TRUSTING_PERIOD_MS:
