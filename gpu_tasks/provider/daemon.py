@@ -40,6 +40,7 @@ from gpu_tasks.provider.duties.differing import DifferingDuty
 from gpu_tasks.provider.duties.endings import let_inputs_go, note_endings
 from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.leaf_judging import LeafJudgeDuty
+from gpu_tasks.provider.duties.losing import LossNotes
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.other_daemons import OtherDaemons
 from gpu_tasks.provider.duties.parts import Parts
@@ -48,7 +49,7 @@ from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
 from gpu_tasks.provider.duties.standing import DeviceStanding, StandingError, check_standing, standing_of
-from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.starting import NUMPY
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -134,6 +135,7 @@ class Daemon:
             blobs=blobs,
             telemetry=telemetry,
             earnings=EarningsBook(settings.base_path / EARNINGS_FILE),
+            losses=LossBook(settings.base_path / LOSSES_FILE),
             pauses=PauseBook(settings.base_path),
             watch=settings.watch,
         )
@@ -168,6 +170,7 @@ class Daemon:
         self.checking = CheckDuty(self.parts)
         self.differing = DifferingDuty(self.parts)
         self.side_earnings = SideEarnings(self.parts)
+        self.losses = LossNotes(self.parts)
         self.reporter = Reporter(identity.stash, chain, telemetry)
         self.resumer = Resumer(self.parts, keep_paused=settings.keep_paused)
         known = WatchedFrom(self.racing.hindered, book.devices_in_use, self.roll_calls.why_not, lambda: self._drains)
@@ -393,8 +396,8 @@ class Daemon:
         """
         try:
             own = await self.parts.chain.own_devices()
-            if not self._drains:
-                await self.resumer.step(height, own, self._standing.promised)
+            await self.losses.step(height, own)
+            await self.resumer.step(height, own, {} if self._drains else self._standing.promised)
             await self.device_watch.look_at_market(own)
         except ChainError as error:
             LOG.info("the own devices are looked at later: %s", error)
@@ -427,11 +430,12 @@ class Daemon:
             self.judging_tasks.end(case)
             self.judging_leaves.end(case)
         for unit in ended.wronged:
-            await self._appeal(unit)
+            await self._appeal(unit, view.height)
 
-    async def _appeal(self, unit: bytes) -> None:
+    async def _appeal(self, unit: bytes, height: int) -> None:
         """Two of three judges found this provider's result wrong, which it computed: a court shall say."""
         with self._telling(unit):
+            await self.losses.warn(unit, height)
             await self.parts.chain.submit(Courts.appeal(case_id=unit))
             self.parts.telemetry.tell("appealed", unit=unit)
 

@@ -1,4 +1,4 @@
-"""What a provider has earned, one line for each unit, task or case that paid, in a file of the base path.
+"""What a provider has earned and lost, one line for each payment and each loss, in two files of the base path.
 
 Always: a payment is written before the journal forgets that it was awaited, so that none is lost; one that a crash had
 written twice counts once; amounts are grains after fees.
@@ -10,19 +10,27 @@ import csv
 import io
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 LOG = logging.getLogger("ogpu.provider")
-EARNINGS_FILE = "earnings.jsonl"
+EARNINGS_FILE, LOSSES_FILE = "earnings.jsonl", "losses.jsonl"
 LINE_BYTES_MAX = 4_096
 AT_MS_MAX = 1 << 45
 """A thousand years from 1970."""
+TEXTS = ("name", "device", "service", "fault", "case")
+LOST_SERVICE = "lost bond"
+LOSS_COLUMNS = ("noted", "device", "fault", "grains", "block", "case", "appealable_until_block", "appealable_until")
+OWNER_ONLY = 0o600
+
+
+Line = TypeVar("Line", "EarnedPayment", "LostPart")
 
 
 class By(Enum):
@@ -51,7 +59,7 @@ class EarnedPayment:
     @property
     def day(self) -> str:
         """UTC."""
-        return datetime.fromtimestamp(self.at_ms // 1_000, UTC).date().isoformat()
+        return _day(self.at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +73,57 @@ class EarnedSum:
     """Of the units among what was paid for."""
     token_grains: int = 0
     """What of it was for those units."""
+    losses: int = 0
+    lost: int = 0
+    """What of device bonds is gone, in grains."""
 
     @property
     def per_thousand(self) -> int | None:
         """Grains for a thousand output tokens, rounded down; None where none was paid for."""
         return self.token_grains * 1_000 // self.tokens if self.tokens else None
+
+
+@dataclass(frozen=True, slots=True)
+class LostPart:
+    """A part of a device's bond that is gone."""
+
+    at_ms: int
+    """When it was noted, in milliseconds since 1970."""
+    name: str
+    """Of the unit and the block, or of the device and the number of its loss."""
+    device: str
+    grains: int
+    fault: str
+    """`lied`, `missed`, `declined`; `unknown` where the chain does not say any more."""
+    block: int = 0
+    case: str = ""
+    """The case that found the fault; empty for a missed race."""
+    appealable_until: int = 0
+    """The last block in which the verdict could be appealed; 0 where it could not be."""
+    until_ms: int = 0
+    """About when that block was, in milliseconds since 1970."""
+
+    @property
+    def day(self) -> str:
+        """UTC."""
+        return _day(self.at_ms)
+
+    @property
+    def until_text(self) -> str:
+        """The deadline's time to the minute, UTC; empty where there was none."""
+        return utc_text(self.until_ms) if self.until_ms else ""
+
+
+class LossBook:
+    """Appends to the file of a base path. A full disk costs the line, not the work."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is opened yet."""
+        self.path = path
+
+    def note(self, part: LostPart) -> None:
+        """Write a loss down; one that is there already counts once when it is read."""
+        _append(self.path, asdict(part))
 
 
 class EarningsBook:
@@ -94,15 +148,32 @@ class EarningsBook:
             "grains": grains,
             "tokens": tokens,
         }
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            LOG.warning("a payment of %d grains is not written down: %s", grains, error)
+        _append(self._path, line)
 
 
 def payments(path: Path) -> Iterator[EarnedPayment]:
     """All payments, each once, in the order in which they came; a line that is none, half written say, is left out."""
+    return _lines(path, EarnedPayment)
+
+
+def losses(path: Path) -> Iterator[LostPart]:
+    """All losses, as `payments`."""
+    return _lines(path, LostPart)
+
+
+def _append(path: Path, line: dict[str, Any]) -> None:
+    try:
+        with open(path, "a", encoding="utf-8", opener=_own) as file:
+            file.write(json.dumps(line) + "\n")
+    except OSError as error:
+        LOG.warning("%d grains are not written down in %s: %s", line["grains"], path, error)
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags, OWNER_ONLY)
+
+
+def _lines(path: Path, kind: type[Line]) -> Iterator[Line]:
     seen: set[str] = set()
     try:
         file = path.open(encoding="utf-8", errors="replace")
@@ -110,14 +181,14 @@ def payments(path: Path) -> Iterator[EarnedPayment]:
         return
     with file:
         while line := file.readline(LINE_BYTES_MAX):
-            found = _payment(line)
+            found = _read(line, kind)
             if found is not None and found.name not in seen:
                 seen.add(found.name)
                 yield found
 
 
-def sums(found: Iterable[EarnedPayment], by: By) -> list[EarnedSum]:
-    """Payments added up, by ascending name."""
+def sums(found: Iterable[EarnedPayment], by: By, lost: Iterable[LostPart] = ()) -> list[EarnedSum]:
+    """Payments and losses added up, by ascending name. Of no service is known what a loss was for."""
     totals: dict[str, EarnedSum] = {}
     for payment in found:
         name = {By.DEVICE: payment.device, By.SERVICE: payment.service, By.DAY: payment.day}[by]
@@ -129,6 +200,10 @@ def sums(found: Iterable[EarnedPayment], by: By) -> list[EarnedSum]:
             before.tokens + payment.tokens,
             before.token_grains + (payment.grains if payment.tokens else 0),
         )
+    for part in lost:
+        name = {By.DEVICE: part.device, By.SERVICE: LOST_SERVICE, By.DAY: part.day}[by]
+        before = totals.get(name, EarnedSum(name, 0, 0))
+        totals[name] = replace(before, losses=before.losses + 1, lost=before.lost + part.grains)
     return [totals[name] for name in sorted(totals)]
 
 
@@ -136,23 +211,55 @@ def as_csv(found: Iterable[EarnedSum], by: By) -> str:
     """For a spreadsheet: a head, then a line for each."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((by.value, "payments", "grains", "tokens", "grains_per_thousand"))
-    writer.writerows((each.name, each.payments, each.grains, each.tokens, each.per_thousand) for each in found)
+    writer.writerow((by.value, "payments", "grains", "tokens", "grains_per_thousand", "losses", "lost_grains"))
+    writer.writerows(
+        (each.name, each.payments, each.grains, each.tokens, each.per_thousand, each.losses, each.lost)
+        for each in found
+    )
     return text.getvalue()
 
 
-def _payment(line: str) -> EarnedPayment | None:
+def losses_as_csv(found: Iterable[LostPart]) -> str:
+    """For a spreadsheet: a head, then a line for each loss."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(LOSS_COLUMNS)
+    writer.writerows(loss_row(each).values() for each in found)
+    return text.getvalue()
+
+
+def loss_row(part: LostPart) -> dict[str, Any]:
+    """A loss as it is shown: times in UTC, the amount in grains."""
+    values = (
+        utc_text(part.at_ms), part.device, part.fault, part.grains, part.block, part.case,
+        part.appealable_until, part.until_text,
+    )  # fmt: skip
+    return dict(zip(LOSS_COLUMNS, values, strict=True))
+
+
+def utc_text(at_ms: int) -> str:
+    """A time to the minute."""
+    return f"{datetime.fromtimestamp(at_ms // 1_000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _day(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
+
+
+def _read(line: str, kind: type[Line]) -> Line | None:
     try:
         given: Any = json.loads(line)
-        found = EarnedPayment(**given) if isinstance(given, dict) else None
-    except (ValueError, TypeError):
+        found = kind(**given) if isinstance(given, dict) else None
+    except (ValueError, TypeError, RecursionError):
         return None
     return found if found is not None and _is_sound(found) else None
 
 
-def _is_sound(found: EarnedPayment) -> bool:
-    """Whether what a file says of a payment can be shown and added."""
-    fields: dict[str, Any] = asdict(found)
-    numbers = ("at_ms", "grains", "tokens")
-    is_of_form = all(isinstance(value, int if name in numbers else str) for name, value in fields.items())
-    return is_of_form and 0 <= found.at_ms < AT_MS_MAX and found.grains > 0 and found.tokens >= 0
+def _is_sound(found: EarnedPayment | LostPart) -> bool:
+    """Whether what a file says can be shown and added."""
+    values: dict[str, Any] = asdict(found)
+    whole = [value for name, value in values.items() if name not in TEXTS]
+    is_of_form = all(type(value) is int and value >= 0 for value in whole)
+    are_texts = all(isinstance(value, str) for name, value in values.items() if name in TEXTS)
+    times = (values["at_ms"], values.get("until_ms", 0))
+    return is_of_form and are_texts and all(time_ms < AT_MS_MAX for time_ms in times) and values["grains"] > 0

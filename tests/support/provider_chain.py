@@ -35,6 +35,7 @@ from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.store import Quota
+from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audited, side_payments
@@ -197,6 +198,10 @@ class FakeChain:
     async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
         self._reach()
         return await audit_payments(self.node.kept.client, self.keys.stash, units, since)
+
+    async def bond_losses(self, since: int) -> list[BondLoss]:
+        self._reach()
+        return await bond_losses(self.node.kept.client, self.keys.stash, since)
 
     async def demand(self, services: Collection[int]) -> Demand:
         self._reach()

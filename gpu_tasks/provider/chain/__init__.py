@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `bond_losses`: what the chain took from devices, and what for
 * `side_pay`: what judging, auditing and standing by paid, read in the block that paid it
 * `demand`: what is asked for in services, and whether a provider may be drawn
 * `port`: what a daemon needs of a chain

@@ -25,6 +25,7 @@ from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
+from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.devices import OwnDevices
 from gpu_tasks.provider.chain.heads import Bell
@@ -339,6 +340,10 @@ class LiveChain:
     async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
         """See `ChainPort`."""
         return await self._asked(side_pay.audit_payments(self.client, self.stash, units, since))
+
+    async def bond_losses(self, since: int) -> list[BondLoss]:
+        """See `ChainPort`."""
+        return await self._asked(bond_losses(self.client, self.stash, since))
 
     async def demand(self, services: Collection[int]) -> Demand:
         """See `ChainPort`."""

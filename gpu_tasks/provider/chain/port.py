@@ -21,6 +21,7 @@ from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
@@ -241,6 +242,10 @@ class ChainPort(Protocol):
 
         None while one goes on; all ended after the block `since`, and what is not to be found is left out.
         """
+        ...
+
+    async def bond_losses(self, since: int) -> list[BondLoss]:
+        """What this provider's devices lost of their bonds after a block; ChainError."""
         ...
 
     async def demand(self, services: Collection[int]) -> Demand:

@@ -52,7 +52,7 @@ async def side_payments(
     client: ChainClient, stash: bytes, cases: Collection[bytes], tasks: Collection[bytes], since: int
 ) -> dict[bytes, SidePayment]:
     """What each of these cases and tasks paid at its end, by its id; none where that is not final, or not found."""
-    first, ids = await _blocks_since(client, since)
+    first, ids = await blocks_since(client, since)
     found: dict[bytes, SidePayment] = {}
     for case in cases:
         end = await _last_end(ids, partial(_has_seat, client, stash, case))
@@ -72,7 +72,7 @@ async def audit_payments(
 
     0 grains for an auditor whose word did not stand.
     """
-    first, ids = await _blocks_since(client, since)
+    first, ids = await blocks_since(client, since)
     if not ids:
         return {}
     checks = await client.read_many(LeafChecks.checks, list(units), at=ids[-1])  # an auditor may have hundreds
@@ -108,7 +108,7 @@ def _share_of(task: Task, price: int) -> int:
     return sum(flow.amount for flow in flows if flow.payee is TaskPayee.STANDBY)
 
 
-async def _blocks_since(client: ChainClient, since: int) -> tuple[int, list[bytes]]:
+async def blocks_since(client: ChainClient, since: int) -> tuple[int, list[bytes]]:
     """The final blocks from a little before one on, with the number of the first; not endlessly many."""
     last = await client.height(await client.finalized())
     first = max(1, since - OVERLAP_BLOCKS, last - LOOKED_BACK_MAX)

@@ -7,11 +7,23 @@ from typing import Any
 import click
 
 from gpu_tasks.provider.commands.options import ProviderOptions
-from gpu_tasks.provider.earnings import EARNINGS_FILE, By, EarnedSum, as_csv, payments, sums
+from gpu_tasks.provider.earnings import (
+    EARNINGS_FILE,
+    LOSS_COLUMNS,
+    LOSSES_FILE,
+    By,
+    EarnedSum,
+    as_csv,
+    loss_row,
+    losses,
+    losses_as_csv,
+    payments,
+    sums,
+)
 from wallet.output import Grains
 from wallet.session import explained, note
 
-COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens")
+COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "lost")
 
 
 @click.command()
@@ -20,12 +32,21 @@ COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens")
     help="What payments are added up by; days are UTC.",
 )  # fmt: skip
 @click.option("--csv", "as_text", is_flag=True, help="Lines for a spreadsheet, amounts in grains.")
+@click.option("--losses", "are_lost", is_flag=True, help="Each loss of a device's bond: amount, case, appeal deadline.")
 @click.pass_obj
-def earnings(options: ProviderOptions, by: str, as_text: bool) -> None:
-    """Show what units, tasks, judging, auditing and standing by have paid, after fees."""
+def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
+    """Show what units, tasks, judging, auditing and standing by have paid, after fees, and what bonds have lost."""
 
     def show() -> None:
-        found = sums(payments(options.base_path / EARNINGS_FILE), By(by))
+        lost = list(losses(options.base_path / LOSSES_FILE))
+        if are_lost:
+            if as_text:
+                click.echo(losses_as_csv(lost), nl=False)
+                return
+            rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
+            options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
+            return
+        found = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost)
         if not found:
             note(f"no payment is noted in {options.base_path}: --base-path is that of the daemon")
         if as_text:
@@ -43,4 +64,6 @@ def _row(each: EarnedSum) -> dict[str, Any]:
         "earned": Grains(each.grains),
         "tokens": each.tokens,
         "per_thousand_tokens": None if per_thousand is None else Grains(per_thousand),
+        "losses": each.losses,
+        "lost": Grains(each.lost),
     }

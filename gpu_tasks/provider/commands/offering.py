@@ -149,7 +149,7 @@ def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: objec
         book = PauseBook(options.base_path)
         for status in changed:
             try:
-                book.note(status.id, bond=status.device.bond, **fields)
+                book.note(status.id, **fields)
             except (JournalError, OSError) as error:
                 raise ProviderError(f"{error}: the chain has the change, but a daemon may undo it") from None
 

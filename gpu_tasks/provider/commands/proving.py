@@ -22,7 +22,7 @@ from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, 
 from gpu_tasks.provider.commands.running import connect, hardware_for, workshop_of
 from gpu_tasks.provider.commands.sandboxing import WHERE_POSSIBLE, walls_for
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.provider.execution.starting import chosen_backend
 from gpu_tasks.provider.journal.journal import Journal
@@ -163,6 +163,7 @@ async def _own_parts(
                 blobs=blobs,
                 telemetry=LogTelemetry(),
                 earnings=EarningsBook(base / EARNINGS_FILE),
+                losses=LossBook(base / LOSSES_FILE),
                 pauses=PauseBook(base),
             )
             yield parts, base

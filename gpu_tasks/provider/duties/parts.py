@@ -10,7 +10,7 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainPort, Identity
-from gpu_tasks.provider.earnings import EarningsBook
+from gpu_tasks.provider.earnings import EarningsBook, LossBook
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -34,6 +34,7 @@ class Parts:
     blobs: BlobClient
     telemetry: Telemetry
     earnings: EarningsBook
+    losses: LossBook
     pauses: PauseBook
     watch: TaskWatch = field(default_factory=NobodyWatches)
 

@@ -85,7 +85,10 @@ class Resumer:
         return self._see(status, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
 
     def _see(self, status: DeviceStatus, **changes: object) -> NotedDevice:
-        return self._book.note(status.id, bond=status.device.bond, is_paused=status.device.is_paused, **changes)
+        note, seen = self._book.read().get(status.id), status.device
+        if note is not None and seen.bond < note.bond:
+            changes["losses"] = note.losses + 1
+        return self._book.note(status.id, bond=seen.bond, is_paused=seen.is_paused, **changes)
 
     def _miss(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
         misses, tell = note.misses + 1, self._parts.telemetry.tell

@@ -123,7 +123,10 @@ def test_earnings_are_added_up_as_a_table_or_for_a_spreadsheet(operator: Operato
     by_service = operator.answer("earnings", "--by", "service")
     assert [each["service"] for each in by_service] == ["service 0", "train-int8"]
     text = operator.run("earnings", "--by", "service", "--csv", as_json=False).stdout
-    assert text == ("service,payments,grains,tokens,grains_per_thousand\nservice 0,1,5,0,\ntrain-int8,1,200000000,0,\n")
+    assert text == (
+        "service,payments,grains,tokens,grains_per_thousand,losses,lost_grains\nservice 0,1,5,0,,0,0\n"
+        "train-int8,1,200000000,0,,0,0\n"
+    )
     assert "not one of" in operator.refusal("earnings", "--by", "hour")
 
 

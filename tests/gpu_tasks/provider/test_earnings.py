@@ -1,9 +1,24 @@
 """What was earned: written once for each payment, added up by device, service or day."""
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from gpu_tasks.provider.earnings import By, EarnedSum, EarningsBook, as_csv, payments, sums
+import pytest
+
+from gpu_tasks.provider.earnings import (
+    LOSSES_FILE,
+    By,
+    EarnedSum,
+    EarningsBook,
+    LossBook,
+    LostPart,
+    as_csv,
+    losses,
+    losses_as_csv,
+    payments,
+    sums,
+)
 
 DAY_NS = 24 * 3600 * 10**9
 
@@ -34,7 +49,8 @@ def test_payments_are_added_up(tmp_path: Path) -> None:
     ]
     assert sums(found, By.DAY) == [EarnedSum("1970-01-01", 2, 12), EarnedSum("1970-01-02", 1, 100)]
     assert as_csv(sums(found, By.SERVICE), By.SERVICE) == (
-        "service,payments,grains,tokens,grains_per_thousand\nservice 0,2,12,0,\ntrain-int8,1,100,0,\n"
+        "service,payments,grains,tokens,grains_per_thousand,losses,lost_grains\nservice 0,2,12,0,,0,0\n"
+        "train-int8,1,100,0,,0,0\n"
     )
 
 
@@ -55,7 +71,7 @@ def test_what_a_thousand_tokens_brought_is_of_units_alone(tmp_path: Path) -> Non
         book.note("unit", b"u" * 32, number, device=b"d" * 32, service="service 0", grains=grains, tokens=tokens)
     (found,) = sums(payments(tmp_path / "e"), By.SERVICE)
     assert (found.payments, found.grains, found.tokens, found.per_thousand) == (3, 451, 3_000, 401 * 1_000 // 3_000)
-    assert as_csv([found], By.SERVICE).splitlines()[1] == "service 0,3,451,3000,133"
+    assert as_csv([found], By.SERVICE).splitlines()[1] == "service 0,3,451,3000,133,0,0"
 
 
 def test_a_line_of_an_older_release_has_no_tokens_and_a_false_one_is_left_out(tmp_path: Path) -> None:
@@ -63,3 +79,40 @@ def test_a_line_of_an_older_release_has_no_tokens_and_a_false_one_is_left_out(tm
     wrong = [{**line, "name": "a", "tokens": -1}, {**line, "name": "b", "tokens": "9"}]
     (tmp_path / "e").write_text("".join(json.dumps(each) + "\n" for each in (line, *wrong)))
     assert [(each.grains, each.tokens) for each in payments(tmp_path / "e")] == [(7, 0)]
+
+
+SLASH = LostPart(DAY_NS // 10**6, "loss 0xaa 7", "0x" + b"d".hex() * 32, 40, "lied", 7, "0xaa", 5, DAY_NS // 10**6 - 1)
+
+
+def test_losses_stand_beside_the_earnings(tmp_path: Path) -> None:
+    fill(tmp_path / "earnings.jsonl")
+    path = tmp_path / LOSSES_FILE
+    book = LossBook(path)
+    for part in (SLASH, replace(SLASH, name="loss 0xbb 9", grains=2, fault="missed", case=""), SLASH):
+        book.note(part)
+    assert path.stat().st_mode & 0o777 == 0o600
+    lost = list(losses(path))
+    assert [part.grains for part in lost] == [40, 2]
+    found = sums(payments(tmp_path / "earnings.jsonl"), By.DEVICE, lost)
+    assert [(each.grains, each.losses, each.lost) for each in found] == [(105, 2, 42), (7, 0, 0)]
+    assert [(each.name, each.lost) for each in sums([], By.DAY, lost)] == [("1970-01-02", 42)]
+    assert as_csv(sums([], By.SERVICE, lost), By.SERVICE).splitlines()[1] == "lost bond,0,0,0,,2,42"
+    assert losses_as_csv(lost).splitlines()[1].split(",")[2:] == [
+        "lied",
+        "40",
+        "7",
+        "0xaa",
+        "5",
+        "1970-01-01 23:59 UTC",
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"grains": "5"}, {"grains": 0}, {"grains": True}, {"block": -1}, {"until_ms": 1 << 60}, {"case": 1}, {"more": 1}],
+)
+def test_lines_that_are_no_losses_are_left_out(tmp_path: Path, damage: dict[str, object]) -> None:
+    path = tmp_path / LOSSES_FILE
+    whole = json.dumps(asdict(SLASH))
+    path.write_text("x\n" + json.dumps(asdict(SLASH) | damage) + "\n" + whole + "\n" + whole[:50])
+    assert list(losses(path)) == [SLASH]

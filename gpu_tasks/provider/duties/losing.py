@@ -1,0 +1,120 @@
+"""What the own devices lose of their bonds: told, and noted beside the earnings, as their bonds fall.
+
+Always: every fall of a bond that this base path sees is noted, once; where no event of the final chain says what it was
+for, the sum is noted alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.provider.chain.bond_losses import BondLoss
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.earnings import LostPart, losses, utc_text
+from wallet.amounts import format_amount
+
+LOOKED_BACK_BLOCKS = 64
+WORDS = {
+    PartyFault.LIED: "a court found its result wrong",
+    PartyFault.MISSED: "it missed a race, or opened its result too late",
+    PartyFault.DECLINED: "it declined an input that a court found good",
+}
+UNKNOWN = "the final blocks of late do not say what for"
+
+
+class LossNotes:
+    """Follows the bonds of the own devices; call `step` before their new state is noted."""
+
+    def __init__(self, parts: Parts, clock: Callable[[], int] = time.time_ns) -> None:
+        """Nothing was looked at. `clock` gives nanoseconds since 1970."""
+        self._parts = parts
+        self._clock = clock
+        self._since: int | None = None
+        self._warned: set[bytes] = set()
+
+    async def step(self, height: int, own: Sequence[DeviceStatus]) -> None:
+        """Note what is gone since the last look. ChainError."""
+        notes = self._parts.pauses.read()
+        fallen = {
+            status.id: notes[status.id].bond - status.device.bond
+            for status in own
+            if status.id in notes and notes[status.id].bond > status.device.bond
+        }
+        since = height - LOOKED_BACK_BLOCKS if self._since is None else self._since
+        if fallen:
+            found = await self._found(since)
+            slot_ms = await self._parts.chain.slot_ms()
+            known = {part.name for part in losses(self._parts.losses.path)}
+            for loss in found:
+                device = loss.device or self._device_of(loss.unit, fallen)
+                if device in fallen:
+                    fallen[device] -= loss.grains
+                    if _name(loss) not in known:
+                        self._note(device, loss, height, slot_ms)
+            for device, grains in fallen.items():
+                if grains > 0:
+                    self._note_rest(device, grains, notes[device].losses)
+        self._since = height
+
+    async def _found(self, since: int) -> list[BondLoss]:
+        try:
+            return await self._parts.chain.bond_losses(since)
+        except ChainError as error:
+            self._parts.telemetry.tell("not_noted", problem=str(error))
+            return []
+
+    def _device_of(self, unit: bytes, fallen: dict[bytes, int]) -> bytes:
+        """The device that missed a race: the journal's, or the only one whose bond fell."""
+        raced = [entry.device for key, entry in self._parts.journal.races.items() if key[0] == unit]
+        return raced[-1] if raced else next(iter(fallen))
+
+    def _note(self, device: bytes, loss: BondLoss, height: int, slot_ms: int) -> None:
+        now_ms = self._clock() // 1_000_000
+        until = loss.appealable_until
+        until_ms = now_ms + (until - height) * slot_ms if until else 0
+        case = "" if loss.case is None else f"0x{loss.case.hex()}"
+        fault = loss.fault.name.lower()
+        part = LostPart(
+            now_ms, _name(loss), f"0x{device.hex()}", loss.grains, fault, loss.block, case, until, max(0, until_ms)
+        )
+        self._parts.losses.note(part)
+        appeals = f", and could be appealed up to block {until} ({part.until_text})" if until else ""
+        problem = f"{format_amount(loss.grains)} oGPU of the device's bond are gone: {WORDS[loss.fault]}{appeals}"
+        fields = {} if loss.case is None else {"case": loss.case}
+        self._parts.telemetry.tell(
+            "lost", device=device, unit=loss.unit, grains=loss.grains, block=loss.block, **fields, problem=problem
+        )
+
+    async def warn(self, unit: bytes, height: int) -> None:
+        """Tell once of a verdict against an own result: what is at stake, and until when it can be appealed."""
+        case = await self._parts.chain.case(unit)
+        if case is None or unit in self._warned:
+            return
+        self._warned.add(unit)
+        stash = self._parts.identity.stash
+        held = sum(claim.held for claim in case.terms.claims if claim.account == stash)
+        left = case.appealable_until - height
+        until_ms = self._clock() // 1_000_000 + left * await self._parts.chain.slot_ms()
+        problem = (
+            f"judges found this result wrong: {format_amount(held)} oGPU of the device's bond are lost unless a court "
+            f"finds otherwise. The daemon appeals; the verdict stands after block {case.appealable_until} "
+            f"({utc_text(until_ms)})"
+        )
+        self._parts.telemetry.tell(
+            "found_wrong", unit=unit, case=unit, grains=held, appealable_until=case.appealable_until, problem=problem
+        )
+
+    def _note_rest(self, device: bytes, grains: int, number: int) -> None:
+        now_ms = self._clock() // 1_000_000
+        name = f"loss 0x{device.hex()} {number}"
+        self._parts.losses.note(LostPart(now_ms, name, f"0x{device.hex()}", grains, "unknown"))
+        problem = f"{format_amount(grains)} oGPU of the device's bond are gone: {UNKNOWN}"
+        self._parts.telemetry.tell("lost", device=device, grains=grains, problem=problem)
+
+
+def _name(loss: BondLoss) -> str:
+    return f"loss 0x{loss.unit.hex()} {loss.block}"

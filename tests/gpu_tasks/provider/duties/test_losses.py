@@ -1,0 +1,95 @@
+"""What devices lose: told with amount, case and deadline, and noted once, over restarts too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses
+from provider_chain import Miner, Village, play
+
+
+def noted(miner: Miner) -> list[LostPart]:
+    return list(losses(miner.daemon.settings.base_path / LOSSES_FILE))
+
+
+def bond_of(village: Village, miner: Miner) -> int:
+    device = village.node.chain.now()[Devices].devices[miner.keys.device]
+    assert device is not None
+    return device.bond
+
+
+async def live(village: Village, *miners: Miner, blocks: int = 8) -> None:
+    for _ in range(blocks):
+        village.node.block()
+        for miner in miners:
+            await miner.step()
+
+
+def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        liar = village.miners[0]
+        await live(village, *village.miners)
+        before = bond_of(village, liar)
+        liar.executor.spoil = True
+        while not village.node.chain.happened(ProviderSlashed):
+            await village.run(await village.post())
+        await live(village, *village.miners)
+        (slash,) = village.node.chain.happened(ProviderSlashed)
+        (part,) = noted(liar)
+        assert (part.grains, part.fault, part.device) == (slash.amount, "lied", "0x" + liar.keys.device.hex())
+        assert part.grains == before - bond_of(village, liar) > 0
+        assert part.case == "0x" + slash.unit.hex()
+        (told,) = [fields for name, fields in liar.heard.events if name == "lost"]
+        assert (told["grains"], told["case"], told["block"]) == (slash.amount, slash.unit, part.block)
+        for warning in (fields for name, fields in liar.heard.events if name == "found_wrong"):
+            assert warning["appealable_until"] == part.appealable_until
+            assert warning["grains"] == slash.amount
+        assert bool(part.appealable_until) == bool(part.until_text)
+        again = await village.restart(liar)
+        await live(village, again)
+        assert noted(again) == [part]
+        assert "lost" not in again.heard.names()
+
+    play(tmp_path, 5, scene)
+
+
+def test_a_miss_while_the_daemon_was_away_is_noted_when_it_is_back(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        await live(village, *village.miners)
+        before = [bond_of(village, miner) for miner in village.miners]
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()
+        for miner, bond in zip(list(village.miners), before, strict=True):
+            back = await village.restart(miner)
+            await live(village, back)
+            lost = noted(back)
+            assert sum(part.grains for part in lost) == bond - bond_of(village, back) > 0
+            assert {(part.fault, part.case) for part in lost} == {("missed", "")}
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_loss_whose_block_cannot_be_read_is_noted_all_the_same(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await live(village, *village.miners)
+        before = bond_of(village, miner)
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()
+
+        async def pruned(_: int) -> None:
+            raise ChainError("the node has no state any more")
+
+        miner = await village.restart(miner)
+        miner.chain.bond_losses = pruned  # type: ignore[method-assign,assignment]
+        await live(village, miner)
+        (part,) = noted(miner)
+        assert (part.grains, part.fault) == (before - bond_of(village, miner), "unknown")
+        assert miner.heard.names().count("lost") == 1
+
+    play(tmp_path, 2, scene)
