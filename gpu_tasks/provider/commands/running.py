@@ -36,12 +36,12 @@ from gpu_tasks.provider.commands.options import (
     stash_option,
     told,
 )
-from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, sandbox_option, walls_for
+from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, Walls, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.duties.standing import on_this_machine
 from gpu_tasks.provider.execution.chain_process import chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
-from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, why_no_gpu
+from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, lost_gpus, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.provider.execution.workloads import Workloads
@@ -104,11 +104,8 @@ def run(
             port = blob_port if blob_port is not None else await _endpoint_port(chain)
             with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
                 log = Telling(LogTelemetry(), lines)
-                for name, problem in (("few_files", raise_limit()), ("no_sandbox", walls.problem)):
-                    if problem is not None:
-                        log.tell(name, problem=problem)
-                for piece in idle:
-                    log.tell("idle_gpu", problem=idle_gpu_problem(piece))
+                for name, problem in _problems(walls, idle):
+                    log.tell(name, problem=problem)
                 offered = policy_of(options)
                 containers = await containers_for(offered, options.base_path, workshop, engine_address)
                 if containers.why_not:
@@ -137,6 +134,14 @@ def run(
                     await _until_stopped(daemon)
 
     explained(lambda: asyncio.run(told(work)))
+
+
+def _problems(walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
+    """What an operator should set right, by the name of its event; none of it keeps the daemon from working."""
+    found = [("few_files", raise_limit()), ("no_sandbox", walls.problem)]
+    found += [("idle_gpu", idle_gpu_problem(piece)) for piece in idle]
+    found += [("lost_gpu", reason) for reason in lost_gpus()]
+    return [(name, problem) for name, problem in found if problem is not None]
 
 
 def _tell_broker(log: Telling, problem: str) -> None:

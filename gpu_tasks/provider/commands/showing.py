@@ -30,7 +30,7 @@ from gpu_tasks.provider.commands.pauses import PauseNote, why_paused
 from gpu_tasks.provider.commands.running import connect
 from gpu_tasks.provider.commands.utilising import NOW, now_rows
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
-from gpu_tasks.provider.execution.gpu import why_no_gpu
+from gpu_tasks.provider.execution.gpu import lost_gpus, why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.journal.records import End
@@ -57,19 +57,22 @@ def devices(options: ProviderOptions) -> None:
     """List this machine's devices; without a GPU the reason stands beside the CPU."""
 
     def show() -> None:
+        found = hardware_of(options)
         rows = [
             {
                 "number": number,
                 "name": piece.name,
                 "class": piece.kind.name.lower(),
-                "memory_mib": piece.memory_mib,
+                "memory_mib": None if piece.index is not None and not piece.memory_mib else piece.memory_mib,
                 "driver": piece.driver,
                 "uuid_hash": piece.uuid_hash,
-                "note": "" if piece.index is not None else f"NVML: {why_no_gpu()}",
+                "note": piece.limits if piece.index is not None else f"NVML: {why_no_gpu()}",
             }
-            for number, piece in enumerate(hardware_of(options))
+            for number, piece in enumerate(found)
         ]
         options.output.rows("Devices of this machine", HARDWARE, rows)
+        for reason in lost_gpus() if any(piece.index is not None for piece in found) else ():
+            note(f"{reason}: it is not offered")
 
     explained(show)
 

@@ -17,7 +17,7 @@ from gpu_tasks.provider.execution.containers.ability import AbilityItem, Ability
 from gpu_tasks.provider.execution.containers.images import BOOK_FILE, read_book, told
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.provider.execution.gpu import Hardware, why_no_gpu
+from gpu_tasks.provider.execution.gpu import MIG, Hardware, lost_gpus, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import NUMPY, backend_for
 from gpu_tasks.provider.open_files import raise_limit
@@ -26,6 +26,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 DISK_BYTES_LEAST = 2 * 1024**3
 """The store's quota for strangers, and as much for what the provider makes itself."""
 GIB = 1024**3
+LOST_GPU = "look into `dmesg` and `nvidia-smi`: it may want a reset, a restart of the machine, or another slot"
 ROOT_GIVES = "a network, ports and workspaces on the disk"
 """Of containers, that is: without root they have none, and their workspaces are in memory."""
 
@@ -39,13 +40,20 @@ def system_diagnoses(
 
 def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
     """The devices that can be offered."""
+    lost = [bad("GPUs", f"{reason}: it is not offered", LOST_GPU) for reason in lost_gpus()]
     if any(piece.index is not None for piece in hardware):
-        return [
-            good(f"device {number}", f"{piece.name}, {piece.memory_mib:,} MiB, driver {piece.driver or 'unknown'}")
-            for number, piece in enumerate(hardware)
-        ]
+        return [*(_card(f"device {number}", piece) for number, piece in enumerate(hardware)), *lost]
     says = f"no GPU is found (NVML: {why_no_gpu()}): this machine offers its CPU, which earns what a CPU earns"
     return [weak("GPUs", says, "install the NVIDIA driver, or see that the container has the GPU")]
+
+
+def _card(check: str, piece: Hardware) -> Diagnosis:
+    memory = f"{piece.memory_mib:,} MiB" if piece.memory_mib else "memory unknown"
+    says = f"{piece.name}, {memory}, driver {piece.driver or 'unknown'}"
+    if not piece.limits:
+        return good(check, says)
+    todo = "`nvidia-smi -mig 0` gives the whole card back" if piece.limits == MIG else "nothing, if that is its class"
+    return weak(check, f"{says}; {piece.limits}", todo)
 
 
 async def worker_diagnoses(

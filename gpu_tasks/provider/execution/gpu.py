@@ -25,6 +25,8 @@ SAMPLE_SECONDS = 0.05
 DATACENTER_MIB = 40_000
 """From this memory on a GPU counts as one for data centers."""
 MIB = 1024 * 1024
+UNTOLD_MEMORY = "the driver does not tell its memory ({why}), so it counts as class consumer"
+MIG = "MIG mode is on: a worker computes on one slice of the card, so it counts as class consumer"
 U8_MAX, U32_MAX, U64_MAX = 2**8 - 1, 2**32 - 1, 2**64 - 1
 
 
@@ -36,9 +38,12 @@ class Hardware:
     uuid: str
     kind: DeviceClass
     memory_mib: int
+    """0 for a CPU, and for a GPU whose driver does not tell it."""
     index: int | None
     """Its number for NVML; None for a CPU."""
     driver: str = ""
+    limits: str = ""
+    """What makes the device less than its name says; empty where nothing does."""
 
     @property
     def uuid_hash(self) -> bytes:
@@ -143,19 +148,18 @@ def all_hardware(base_path: Path) -> list[Hardware]:
 
 def why_no_gpu() -> str:
     """NVML's reason; empty if there is a GPU that can be used."""
-    reasons = []
     try:
-        with _nvml():
-            for index in range(pynvml.nvmlDeviceGetCount()):
-                try:
-                    _gpu(index)
-                except pynvml.NVMLError as error:
-                    reasons.append(f"GPU {index}: {error}")
-                else:
-                    return ""
+        found, lost = _looked_at()
     except pynvml.NVMLError as error:
         return str(error)
-    return "; ".join(reasons) or "the driver sees no GPU"
+    return "" if found else "; ".join(lost) or "the driver sees no GPU"
+
+
+def lost_gpus() -> list[str]:
+    """The GPUs that the driver counts and cannot be used, each with NVML's reason."""
+    with contextlib.suppress(pynvml.NVMLError):
+        return _looked_at()[1]
+    return []
 
 
 def cuda_version() -> str:
@@ -223,12 +227,21 @@ def _nvml() -> Iterator[None]:
 
 
 def _gpus() -> list[Hardware]:
-    found = []
-    with contextlib.suppress(pynvml.NVMLError), _nvml():
+    with contextlib.suppress(pynvml.NVMLError):
+        return _looked_at()[0]
+    return []
+
+
+def _looked_at() -> tuple[list[Hardware], list[str]]:
+    """The GPUs that can be used, and the reasons for those that cannot. NVMLError without a driver."""
+    found, lost = [], []
+    with _nvml():
         for index in range(pynvml.nvmlDeviceGetCount()):
-            with contextlib.suppress(pynvml.NVMLError):  # one that fell off its bus does not take the others along
+            try:  # one that fell off its bus does not take the others along
                 found.append(_gpu(index))
-    return found
+            except pynvml.NVMLError as error:
+                lost.append(f"GPU {index}: {error}")
+    return found, lost
 
 
 def _cpu(base_path: Path, name: str) -> Hardware:
@@ -236,16 +249,48 @@ def _cpu(base_path: Path, name: str) -> Hardware:
 
 
 def _gpu(index: int) -> Hardware:
+    """A GPU. One in MIG mode, or whose memory is not told, counts as class consumer: it promises the least."""
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory_mib = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB
-    kind = DeviceClass.DATACENTER if memory_mib >= DATACENTER_MIB else DeviceClass.CONSUMER
-    name, uuid = _text(pynvml.nvmlDeviceGetName(handle)), _text(pynvml.nvmlDeviceGetUUID(handle))
-    return Hardware(name, uuid, kind, memory_mib, index, _text(pynvml.nvmlSystemGetDriverVersion()))
+    memory_mib, limits = _memory_of(handle)
+    if _is_in_mig_mode(handle):
+        memory_mib, limits = _least_slice(handle), MIG
+    is_large = memory_mib >= DATACENTER_MIB and not limits
+    kind = DeviceClass.DATACENTER if is_large else DeviceClass.CONSUMER
+    name, uuid = _text(lambda: pynvml.nvmlDeviceGetName(handle)), _text(lambda: pynvml.nvmlDeviceGetUUID(handle))
+    return Hardware(name, uuid, kind, memory_mib, index, _text(pynvml.nvmlSystemGetDriverVersion), limits)
 
 
-def _text(value: str | bytes) -> str:
-    """Older bindings give bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+def _memory_of(handle: object) -> tuple[int, str]:
+    """A device's mebibytes, or 0 and why they are not known. NVMLError for a device that is gone."""
+    try:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB, ""
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NoPermission) as error:
+        return 0, UNTOLD_MEMORY.format(why=error)
+
+
+def _is_in_mig_mode(handle: object) -> bool:
+    with contextlib.suppress(pynvml.NVMLError):  # most cards have no such mode
+        return bool(pynvml.nvmlDeviceGetMigMode(handle)[0])
+    return False
+
+
+def _least_slice(handle: object) -> int:
+    """The mebibytes of the smallest slice of a card in MIG mode; 0 where none is told."""
+    found = []
+    with contextlib.suppress(pynvml.NVMLError):
+        for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            with contextlib.suppress(pynvml.NVMLError):  # a place without a slice
+                found.append(_memory_of(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))[0])
+    return min(found, default=0)
+
+
+def _text(ask: Callable[[], str | bytes]) -> str:
+    """A text of the driver. Older bindings give bytes; newer ones raise if these are not UTF-8."""
+    try:
+        value = ask()
+    except UnicodeDecodeError as error:
+        value = error.object
+    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
 def _cpu_uuid(base_path: Path) -> str:

@@ -1,5 +1,7 @@
 /* A FAKE libnvidia-ml.so.1 with two devices, for tests: the real Python binding loads it. Its devices say FAKE.
  *
+ * FAKE_NVML_NO_MEMORY=CODE fails the memory of every GPU with that code; FAKE_NVML_MIG=N has the GPU N in MIG mode, with
+ * two slices of 10 and 20 GiB in places 0 and 2; FAKE_NVML_NAME is the name of the GPU 0, whatever its bytes are.
  * Energy rises by 1,000 mJ with every reading; used memory by 1 MiB. FAKE_NVML_BROKEN makes those two readings fail, as
  * old GPUs do; FAKE_NVML_LOST=N loses the GPU N, as a bus does; FAKE_NVML_ENERGY_LATE fails the first reading of energy,
  * whose counter is large after it. FAKE_NVML_LOAD names a file that says what is so now, in the place of all that rises:
@@ -23,6 +25,9 @@ typedef struct { unsigned gpu, memory; } utilization_t;
 static int users, openings, readings;
 static unsigned long long energy[DEVICES], used[DEVICES];
 static int handles[DEVICES] = {0, 1};
+static int slices[] = {10, 0, 20};
+#define IS_SLICE(handle) ((int *)(handle) >= slices && (int *)(handle) < slices + 3)
+#define NOT_FOUND 6
 
 static int number_of(void *handle) { return *(int *)handle; }
 
@@ -59,7 +64,9 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
 }
 
 int nvmlDeviceGetName(void *handle, char *name, unsigned length) {
-  snprintf(name, length, "FAKE GPU %d", number_of(handle));
+  const char *given = getenv("FAKE_NVML_NAME");
+  if (given && number_of(handle) == 0) snprintf(name, length, "%s", given);
+  else snprintf(name, length, "FAKE GPU %d", number_of(handle));
   return SUCCESS;
 }
 
@@ -73,7 +80,36 @@ int nvmlSystemGetDriverVersion(char *version, unsigned length) {
   return SUCCESS;
 }
 
+static int is_in_mig_mode(void *handle) {
+  const char *given = getenv("FAKE_NVML_MIG");
+  return given && atoi(given) == number_of(handle);
+}
+
+int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {
+  if (!getenv("FAKE_NVML_MIG")) return NOT_SUPPORTED;
+  *current = *pending = is_in_mig_mode(handle);
+  return SUCCESS;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count) {
+  *count = is_in_mig_mode(handle) ? 3 : 0;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned index, void **slice) {
+  if (!is_in_mig_mode(handle) || index > 2 || !slices[index]) return NOT_FOUND;
+  *slice = &slices[index];
+  return SUCCESS;
+}
+
 int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
+  if (getenv("FAKE_NVML_NO_MEMORY")) return atoi(getenv("FAKE_NVML_NO_MEMORY"));
+  if (IS_SLICE(handle)) {
+    memory->total = (unsigned long long)*(int *)handle << 30;
+    memory->used = 0;
+    memory->free = memory->total;
+    return SUCCESS;
+  }
   int number = number_of(handle);
   memory->total = (number ? 80ULL : 24ULL) << 30;
   if (getenv("FAKE_NVML_BROKEN")) return NOT_SUPPORTED;

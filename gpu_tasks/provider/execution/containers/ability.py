@@ -20,6 +20,9 @@ from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, be
 
 TOOLKIT_LEAST = (1, 17, 8)
 """NVIDIA's container toolkit; the one before lets an image's LD_PRELOAD run outside (CVE-2025-23266)."""
+HOOK = "nvidia-container-runtime-hook"
+"""An engine that finds it at its start gives GPUs without a runtime of their own."""
+CDI_DEVICES = "nvidia.com/gpu="
 DISK_LEAST_BYTES = 10 * GIB
 LIMITS = {
     "MemoryLimit": "memory",
@@ -28,6 +31,11 @@ LIMITS = {
     "PidsLimit": "processes",
 }
 """What the engine says of its control groups."""
+DELEGATE = (
+    "as root write `[Service]` and `Delegate=cpu cpuset io memory pids` into "
+    "/etc/systemd/system/user@.service.d/delegate.conf, run `systemctl daemon-reload`, and restart the user's session; "
+    "an engine without root wants control groups v2"
+)
 
 
 class AbilityStanding(Enum):
@@ -90,6 +98,8 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
     finally:
         await door.close()
     toolkit = await _toolkit()
+    if toolkit.standing is AbilityStanding.GOOD:
+        toolkit = judge_gpus(info, toolkit.says, has_hook=is_there(HOOK))
     outward = await why_not_outbound()
     items = (
         _engine(info),
@@ -156,11 +166,19 @@ def _limits(info: Mapping[str, Any]) -> tuple[AbilityItem, ...]:
         if info.get(key) or (key == "SwapLimit" and info.get("CgroupVersion") == "2"):
             found.append(_good(f"limit of {name}", version))
         else:
-            then = (
-                "boot with cgroup_enable=memory swapaccount=1" if key in {"MemoryLimit", "SwapLimit"} else "see Docker"
-            )
-            found.append(_missing(f"limit of {name}", f"{version} do not enforce it here", then))
+            found.append(_missing(f"limit of {name}", f"{version} do not enforce it here", _remedy(info, key)))
     return tuple(found)
+
+
+def _remedy(info: Mapping[str, Any], limit: str) -> str:
+    """What to do where a limit is not enforced: an engine without root has only the controllers that root gave it."""
+    if _is_rootless(info):
+        return DELEGATE
+    return "boot with cgroup_enable=memory swapaccount=1" if limit in {"MemoryLimit", "SwapLimit"} else "see Docker"
+
+
+def _is_rootless(info: Mapping[str, Any]) -> bool:
+    return any(str(option).startswith("name=rootless") for option in info.get("SecurityOptions") or [])
 
 
 def _seccomp(info: Mapping[str, Any]) -> AbilityItem:
@@ -175,7 +193,7 @@ def _seccomp(info: Mapping[str, Any]) -> AbilityItem:
 def _user_namespace(info: Mapping[str, Any]) -> AbilityItem:
     if any(str(option).startswith("name=userns") for option in info.get("SecurityOptions") or []):
         return _good("user namespace", "users of containers are nobody outside")
-    if any(str(option).startswith("name=rootless") for option in info.get("SecurityOptions") or []):
+    if _is_rootless(info):
         return _good("user namespace", "the engine is not root")
     then = 'put "userns-remap": "default" into /etc/docker/daemon.json'
     return _limited("user namespace", "none: a container's user 65534 is the machine's", then)
@@ -219,6 +237,21 @@ async def _toolkit() -> AbilityItem:
     except ContainerError as error:
         return _limited("GPUs", error.why, then)
     return judge_toolkit(said, then)
+
+
+def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> AbilityItem:
+    """Whether the engine itself can give a container a GPU, where NVIDIA's toolkit is good enough."""
+    devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or [] if isinstance(device, Mapping)]
+    ways = {
+        "its runtime nvidia": "nvidia" in (info.get("Runtimes") or {}),
+        "CDI": any(device.startswith(CDI_DEVICES) for device in devices),
+        f"the program {HOOK}": has_hook,
+    }
+    known = [way for way, is_known in ways.items() if is_known]
+    if known:
+        return _good("GPUs", f"{toolkit}; the engine knows it by {known[0]}")
+    says = f"{toolkit}, but the engine has neither the runtime nvidia nor a CDI device {CDI_DEVICES}..: no GPU is given"
+    return _limited("GPUs", says, "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker")
 
 
 def judge_toolkit(said: str, then: str = "") -> AbilityItem:

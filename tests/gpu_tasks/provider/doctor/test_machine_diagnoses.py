@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from gpu_tasks.provider.doctor import machine
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from gpu_tasks.provider.execution.executor import Executor, WorkerExecutor
-from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.gpu import MIG, Hardware
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import workers_with
@@ -84,9 +85,22 @@ def test_gpus_are_listed_and_their_lack_is_warned() -> None:
     (card,) = machine.hardware_diagnoses([CARD])
     assert card.grade is Grade.GOOD
     assert card.says == "Some GPU, 81,920 MiB, driver 560.1"
+    unknown, sliced = machine.hardware_diagnoses(
+        [replace(CARD, memory_mib=0, limits="the driver does not tell its memory"), replace(CARD, limits=MIG)]
+    )
+    assert unknown.grade is sliced.grade is Grade.WEAK
+    assert "memory unknown" in unknown.says
+    assert "nvidia-smi -mig 0" in sliced.todo
     (none,) = machine.hardware_diagnoses([CPU])
     assert none.grade is Grade.WEAK
     assert "NVML" in none.says
+
+
+def test_a_lost_card_among_several_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "lost_gpus", lambda: ["GPU 1: GPU is lost"])
+    kept, lost = machine.hardware_diagnoses([CARD])
+    assert (kept.grade, lost.grade) == (Grade.GOOD, Grade.BAD)
+    assert "GPU 1" in lost.says
 
 
 def test_what_docker_lacks_is_a_warning() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.provider.execution.gpu import CPU_NAME, NoMeter, find_hardware, meter_for
+from gpu_tasks.provider.execution.gpu import CPU_NAME, MIG, NoMeter, find_hardware, meter_for
 
 SOURCE = Path(__file__).parents[3] / "support" / "fake_nvml" / "fake_nvml.c"
 
 PROBE = """
 import ctypes, json, sys, time
 from pathlib import Path
-from gpu_tasks.provider.execution.gpu import Gauge, NvmlMeter, find_hardware, why_no_gpu
+from gpu_tasks.provider.execution.gpu import Gauge, NvmlMeter, find_hardware, lost_gpus, why_no_gpu
 found = find_hardware(Path(sys.argv[1]))
 meter = NvmlMeter(1)
 def openings():
@@ -40,6 +40,7 @@ print(json.dumps({
     "memory": [piece.memory_mib for piece in found], "drivers": [piece.driver for piece in found], "why": why_no_gpu(),
     "hashes": [piece.uuid_hash.hex() for piece in found],
     "is_gpu": reading.is_gpu, "energy": reading.energy_mj, "peak": reading.memory_peak_bytes,
+    "lost": lost_gpus(), "limits": [piece.limits for piece in found],
     "opened": opened, "gauged": gauged, "gauge_opened": gauge_opened, "gauged_again": gauged_again,
 }))
 """
@@ -152,14 +153,51 @@ def test_energy_unknown_at_the_beginning_is_unknown(fake_nvml: Path, tmp_path: P
 def test_a_lost_gpu_does_not_take_the_others_along(fake_nvml: Path, tmp_path: Path, lost: str, kept: str) -> None:
     found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_LOST=lost)
     assert (found["names"], found["why"]) == ([kept], "")
+    assert isinstance(told := found["lost"], list)
+    assert [reason.partition(":")[0] for reason in told] == [f"GPU {lost}"]
+
+
+@pytest.mark.parametrize("code", ["3", "4"])
+def test_a_gpu_that_does_not_tell_its_memory_promises_the_least(fake_nvml: Path, tmp_path: Path, code: str) -> None:
+    """A GB10 shares the machine's memory, and a container may not ask for it."""
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_NO_MEMORY=code)
+    assert (found["names"], found["why"], found["lost"]) == (["FAKE GPU 0", "FAKE GPU 1"], "", [])
+    assert (found["kinds"], found["memory"]) == (["CONSUMER"] * 2, [0, 0])
+    assert isinstance(limits := found["limits"], list)
+    assert all(limits)
+
+
+def test_a_gpu_whose_memory_cannot_be_read_since_it_is_gone_is_lost(fake_nvml: Path, tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_NO_MEMORY="15")
+    assert found["names"] == [CPU_NAME]
+    assert len(found["lost"]) == 2  # type: ignore[arg-type]  # JSON
+
+
+def test_a_card_in_mig_mode_counts_as_its_smallest_slice(fake_nvml: Path, tmp_path: Path) -> None:
+    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_MIG="1")
+    assert (found["kinds"], found["memory"]) == (["CONSUMER"] * 2, [24 * 1024, 10 * 1024])
+    assert found["limits"] == ["", MIG]
+    whole = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+    assert whole["hashes"] == found["hashes"], "the hardware is the same one"
+    untold = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_MIG="1", FAKE_NVML_NO_MEMORY="4")
+    assert (untold["memory"], untold["limits"][1]) == ([0, 0], MIG)  # type: ignore[index]  # JSON
+
+
+@pytest.mark.parametrize("name", [b"NVIDIA \xff\xfe", b"\xc3", b"Gr\xfc\xdfe", "Größe".encode(), b""])
+def test_a_name_of_any_bytes_is_no_error(fake_nvml: Path, tmp_path: Path, name: bytes) -> None:
+    around = {"LD_LIBRARY_PATH": str(fake_nvml), "FAKE_NVML_NAME": os.fsdecode(name)}
+    found = probe(tmp_path, **around)
+    assert found["names"] == [name.decode(errors="backslashreplace"), "FAKE GPU 1"]
+    command = [sys.executable, "-m", "gpu_tasks.provider.cli", "--base-path", str(tmp_path / "base"), "devices"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **around})
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
 
 def test_readings_that_the_driver_refuses_count_as_nothing(fake_nvml: Path, tmp_path: Path) -> None:
     found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_BROKEN="1")
     assert (found["energy"], found["peak"]) == (0, 0)
     assert found["gauged"] == [[0, 0, 0, 0]] * 3
-    assert "GPU 0: Not Supported; GPU 1" in str(found["why"])
-    assert found["names"] == [CPU_NAME]  # a GPU that does not tell its memory is not offered as one
+    assert (found["names"], found["why"]) == (["FAKE GPU 0", "FAKE GPU 1"], "")
 
 
 def test_without_a_driver_there_is_one_cpu_that_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ pytest.importorskip("docker", reason="the library docker is not installed")
 
 from gpu_tasks.provider.execution.containers.ability import (
     AbilityStanding,
+    _limits,
+    judge_gpus,
     judge_toolkit,
     why_unreachable,
 )
@@ -134,6 +136,34 @@ def test_an_engine_that_drops_a_limit_and_warns() -> None:
 )
 def test_the_toolkits_version(said: str, is_good: bool) -> None:
     assert (judge_toolkit(said).standing is AbilityStanding.GOOD) == is_good
+
+
+@pytest.mark.parametrize(
+    ("info", "has_hook", "is_good"),
+    [
+        ({}, False, False),
+        ({"Runtimes": None, "DiscoveredDevices": None}, False, False),
+        ({"Runtimes": {"runc": {}, "io.containerd.runc.v2": {}}}, False, False),
+        ({"Runtimes": {"runc": {}, "nvidia": {"path": "nvidia-container-runtime"}}}, False, True),
+        ({"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]}, False, True),
+        ({"DiscoveredDevices": [{"Source": "cdi", "ID": "amd.com/gpu=all"}, "odd"]}, False, False),
+        ({"Runtimes": {"runc": {}}}, True, True),
+    ],
+)
+def test_a_good_toolkit_is_not_enough_where_the_engine_gives_no_gpus(
+    info: dict[str, object], has_hook: bool, is_good: bool
+) -> None:
+    found = judge_gpus(info, "NVIDIA's container toolkit 1.17.8", has_hook=has_hook)
+    assert (found.standing is AbilityStanding.GOOD) == is_good
+    assert is_good or "nvidia-ctk runtime configure" in found.then
+
+
+@pytest.mark.parametrize(("options", "advice"), [(["name=rootless"], "Delegate="), ([], "cgroup_enable=memory")])
+def test_an_engine_without_root_is_told_to_have_controllers_delegated(options: list[str], advice: str) -> None:
+    info = {"SecurityOptions": ["name=seccomp,profile=builtin", *options], "CgroupVersion": "2", "PidsLimit": True}
+    items = {item.name: item for item in _limits(info)}
+    assert advice in items["limit of memory"].then
+    assert items["limit of processes"].standing is AbilityStanding.GOOD
 
 
 def test_a_socket_that_is_not_there() -> None:

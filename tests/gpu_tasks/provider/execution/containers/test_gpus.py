@@ -97,6 +97,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "bin" / "nvidia-ctk"
     path.parent.mkdir()
     stub(path, STUB_TOOLKIT.format(version="1.17.8"))
+    stub(path.with_name("nvidia-container-runtime-hook"), "#!/bin/sh\n")  # the engine's own is beside: see `stubs`
     monkeypatch.setattr(programs, "_SYSTEM_PATH", f"{path.parent}:{programs._SYSTEM_PATH}")
     return path
 
