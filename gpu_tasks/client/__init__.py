@@ -18,6 +18,7 @@ In reading order:
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken
+* `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `watching`: following units: a table that changes with the chain, or JSON lines
 * `picture_record`: which units are the tiles of a picture, on the disk
 * `picture_tiles`: the tiles of a picture: waited for, fetched, checked

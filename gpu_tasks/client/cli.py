@@ -15,6 +15,10 @@ from wallet.program_options import HELP_NAMES
 COMMANDS = {
     "post": ("posting.post:post", "Post a request for each line of FILE (- is standard input), so many to a unit."),
     "watch": ("units:watch", "Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end."),
+    "units": (
+        "posting.listing:units",
+        "List the units of a key, open and ended: state, service, cost, block and time.",
+    ),
     "result": (
         "units:result",
         "Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked.",

@@ -183,7 +183,7 @@ async def _completion(
 
 
 def whole_ids(rows: Sequence[Row]) -> str:
-    """The ids that the table shortens, a line each: no command finds a unit by the beginning of one."""
+    """The ids that the table shortens, a line each: on another machine their first digits stand for nothing."""
     more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
     return "\n".join(["for `ogpu result` and `ogpu show`:", *(row["unit"] for row in rows[:WHOLE_IDS_SHOWN]), *more])
 

@@ -14,6 +14,8 @@ from gpu_tasks.client.batches.windows import window_seconds
 
 ID_PREFIX = "batch_"
 ID_CHARS = 24
+ID_CHARS_LEAST = 4
+"""Of a run's id, which may be cut short as those of units and tasks."""
 WINDOW, INPUT = "completion_window", "input"
 """Names of a plan's settings: how long the run may take, if somebody said it; and where its file lies."""
 
@@ -38,13 +40,19 @@ def runs_of(folder: Path) -> list[BatchRecord]:
 
 def run_named(folder: Path, text: str) -> BatchRecord:
     """The one run that is called so, or has this file; BatchRecordError where there is none, or several."""
-    found = [record for record in runs_of(folder) if text == run_id(record.path)]
+    is_beginning = text.startswith(ID_PREFIX) and len(text) >= len(ID_PREFIX) + ID_CHARS_LEAST
+    found = [
+        record
+        for record in runs_of(folder)
+        if text == run_id(record.path) or (is_beginning and run_id(record.path).startswith(text))
+    ]
     if not found and not text.startswith(ID_PREFIX):
         named = str(Path(text).absolute())
         found = [record for record in runs_of(folder) if named in _files_of(_plan_of(record))]
     if len(found) > 1:
         ids = ", ".join(run_id(record.path) for record in found)
-        raise BatchRecordError(f"{len(found)} runs have the file {text}: name one of {ids}, or its file of results")
+        how = "begin with" if is_beginning else "have the file"
+        raise BatchRecordError(f"{len(found)} runs {how} {text}: name one of {ids}, or its file of results")
     if not found:
         raise BatchRecordError(
             f"{text!r} is no run of {folder}: a run is named by its file of results, or by its id, as `ogpu batch` "

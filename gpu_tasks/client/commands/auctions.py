@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpu_tasks.client.commands.live_tasks import LISTEN_SECONDS, show_told, told_now
-from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.awarded_states import with_winners
 from gpu_tasks.client.training.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS, WHY_COLUMNS
@@ -114,7 +114,7 @@ def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str 
     """
 
     async def body(client: ChainClient) -> None:
-        task_id = task_id_of_text(task)
+        task_id = await named_task(session, client, task, key_text)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
         lacking = await unproven(client, devices_of_task(found), final)
@@ -152,7 +152,7 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
     """List the bids for TASK (0x..), winners first: score split into price, time and risk."""
 
     async def body(client: ChainClient) -> None:
-        task_id = task_id_of_text(task)
+        task_id = await named_task(session, client, task)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
         number = found.auction if auction is None else auction
@@ -190,7 +190,7 @@ def verify(session: WalletSession, task: str, blocks: int) -> None:
     """
 
     async def body(client: ChainClient) -> None:
-        task_id = task_id_of_text(task)
+        task_id = await named_task(session, client, task)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
         life = await _life(client, found, final, blocks)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.handing import secrets_of
-from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task
 from gpu_tasks.client.commands.program_words import ProgramCommand
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.tunnel.connecting import entered
@@ -132,7 +132,7 @@ def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Mul
     """Open the tunnel of a task and do something in it; errors end the program with a sentence."""
 
     async def body(client: ChainClient) -> None:
-        task_id, key = task_id_of_text(task), session.key(key_text)
+        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
         if found.customer != key.account:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gpu_tasks.client.commands.naming import TaskError, known_task, require_market, task_id_of_text
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.telemetry.hearing import HeardNote, lines_row, shown_line
 from gpu_tasks.client.telemetry.live import for_a_while, hearings_of, nothing_heard
@@ -61,7 +61,7 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
     """
 
     async def body(client: ChainClient) -> None:
-        task_id = task_id_of_text(task)
+        task_id = await named_task(session, client, task, key_text)
         found = await known_task(client, task_id, await client.finalized())
         key = session.key(key_text)
         if found.customer != key.account:
@@ -98,7 +98,8 @@ def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str
     async def body(client: ChainClient) -> None:
         require_market(client)
         key = session.key(key_text)
-        named = tuple(map(task_id_of_text, tasks)) or await _running(client, key.account)
+        typed = [await named_task(session, client, task, key_text) for task in tasks]
+        named = tuple(typed) or await _running(client, key.account)
         if not named:
             raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
         table = ProgressTable()

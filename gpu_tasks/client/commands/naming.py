@@ -1,25 +1,127 @@
-"""What a person means by 0x and 64 digits: a unit, or a task."""
+"""The unit or task that a person names: by its id, or by the first digits of it, as tables show them.
+
+Always: a beginning stands for one id that the chain knows, of the accounts of this machine; several are named, and
+none of them is taken.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from gpu_tasks.client.planning import sells_tasks
-from gpu_tasks.data import training_reads
-from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import unit_id_of
+from gpu_tasks.market.training.tasks import Task, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
 from wallet.client import ChainClient
 from wallet.errors import WalletError
+from wallet.session import WalletSession
 from wallet.trust import hash_typed
+
+DIGITS_LEAST = 4
+NUMBERS_LOOKED_AT = 16_384
+"""Of an account's newest units, and of its tasks: their ids follow from their numbers."""
+MATCHES_SHOWN = 8
+_BEGINNING = re.compile(rf"0x([0-9a-fA-F]{{{DIGITS_LEAST},64}})(?:…|\.\.\.?)?")
 
 
 class TaskError(WalletError):
     """A task is not there, or cannot be dealt with as asked; the text says why and what to do."""
 
 
-def task_id_of_text(text: str, what: str = "task") -> bytes:
-    """The id that a person typed; TaskError for what is none. `what` it may be: a task, or a unit as well."""
-    task_id = hash_typed(text)
-    if task_id is None:
-        raise TaskError(f"{text!r} is no {what}: a {what} is 0x and 64 hexadecimal digits; see `ogpu ps`")
-    return task_id
+class Named(Enum):
+    """What an id may be of."""
+
+    UNIT = "unit"
+    TASK = "task"
+
+
+async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
+    """The id of the task that a person typed; TaskError for what is none."""
+    return await named_id(session, client, text, key_text, (Named.TASK,))
+
+
+async def named_unit(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
+    """The id of the unit that a person typed; TaskError for what is none."""
+    return await named_id(session, client, text, key_text, (Named.UNIT,))
+
+
+async def named_id(
+    session: WalletSession, client: ChainClient, text: str, key_text: str | None = None,
+    kinds: Sequence[Named] = (Named.UNIT, Named.TASK),
+) -> bytes:  # fmt: skip
+    """The id that a person typed, whole or its beginning; TaskError for what is none, or the beginning of several.
+
+    Beginnings are looked up among the units and tasks of the key, of the keys that this machine keeps and, on a chain
+    for development, of the accounts that everybody knows.
+    """
+    whole = hash_typed(text)
+    if whole is not None:
+        return whole
+    what, typed = " or ".join(kind.value for kind in kinds), _BEGINNING.fullmatch(text)
+    if typed is None:
+        raise TaskError(
+            f"{text!r} is no {what}: a {what} is 0x and 64 hexadecimal digits, or the first {DIGITS_LEAST} of them or "
+            "more; see `ogpu units` and `ogpu ps`"
+        )
+    at = await client.finalized()
+    accounts, digits = _accounts(session, client, key_text), typed[1].lower()
+    found = [each for kind in kinds for each in await _beginning_so(client, kind, accounts, digits, at)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        shown = ", ".join(f"0x{each.hex()}" for each in found[:MATCHES_SHOWN])
+        raise TaskError(f"{text!r} is the beginning of {len(found)}: {shown}; type more digits")
+    raise TaskError(
+        f"no {what} of your keys that the chain knows begins with {text!r}: `ogpu units` and `ogpu ps` list them; one "
+        "of somebody else is named by all 64 digits"
+    )
+
+
+def is_id(text: str) -> bool:
+    """Whether a person means a unit or a task by it, and no file and no run."""
+    return hash_typed(text) is not None or _BEGINNING.fullmatch(text) is not None
+
+
+def _accounts(session: WalletSession, client: ChainClient, key_text: str | None) -> list[bytes]:
+    """Whose units and tasks a beginning may stand for."""
+    known = [f"//{name}" for name in (*DEV_NAMES, *CUSTOMER_NAMES)] if market_reads.is_development(client) else []
+    texts = [*([] if key_text is None else [key_text]), *session.keyring.names(), *known]
+    return list(dict.fromkeys(session.account(text) for text in texts))
+
+
+async def _beginning_so(
+    client: ChainClient, kind: Named, accounts: Sequence[bytes], digits: str, at: bytes
+) -> list[bytes]:
+    """The ids with these first digits that the chain knows."""
+    if kind is Named.TASK and not sells_tasks(client):
+        return []
+    counter, id_of = (
+        (InferenceMarket.posted, unit_id_of) if kind is Named.UNIT else (TrainingMarket.submitted, task_id_of)
+    )
+    counts = await client.read_many(counter, accounts, at=at)
+    ids = [
+        each
+        for account, count in zip(accounts, counts, strict=True)
+        for number in _newest(count)
+        if (each := id_of(client.genesis_hash, account, number)).hex().startswith(digits)
+    ]
+    if not ids:
+        return []
+    units_or_tasks = (
+        await market_reads.units(client, ids, at)
+        if kind is Named.UNIT
+        else await client.read_many(TrainingMarket.tasks, ids, at=at)
+    )
+    return [each for each, found in zip(ids, units_or_tasks, strict=True) if found is not None]
+
+
+def _newest(count: int) -> range:
+    return range(max(0, count - NUMBERS_LOOKED_AT), count)
 
 
 async def task_if_known(client: ChainClient, task_id: bytes, at: bytes) -> Task | None:

@@ -99,7 +99,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
     explained(lambda: found.append(_loaded(command, given)))
     secrets = named_secrets([word.partition("=")[0] for word in given["secret_words"]], given["secret_words"])
     out = None if given["out"] is None else OutputFile(given["out"], given["force"])
-    wait = waiting_for(given["after_ok"], given["after_any"])
+    wait = waiting_for(session, given["key_text"], given["after_ok"], given["after_any"])
     is_asked, is_dry = not given["yes"], given["dry_run"]
     submission = TaskSubmission(
         session, given["key_text"], found[0], given["postings"], given["tip"], is_again=given["again"], is_quiet=True

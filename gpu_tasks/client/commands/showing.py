@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from gpu_tasks.client.batches.leaf_looks import why_checked
-from gpu_tasks.client.commands.units import known_unit, unit_id_of_text
+from gpu_tasks.client.commands.naming import named_unit
+from gpu_tasks.client.commands.units import known_unit
 from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.events.leaf_ends import CheckEnd, dispute_ended, leaves_ended, lost_by
 from gpu_tasks.client.hearings import why_heard
@@ -36,7 +37,7 @@ def show(session: WalletSession, unit: str) -> None:
     """Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid and who lost what."""
 
     async def body(client: ChainClient) -> None:
-        unit_id = unit_id_of_text(unit)
+        unit_id = await named_unit(session, client, unit)
         final = await client.finalized()
         found = await known_unit(client, unit_id, final)
         leaves, end = await _leaves(client, unit_id, found, final)

@@ -114,7 +114,7 @@ def submit(
     secrets = named_secrets(read[0].secrets, secret_words) if is_watched else {}
     _check_requeue(requeue, read[0], is_watched=is_watched)
     submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again, times=1 + requeue)
-    wait = waiting_for(after_ok, after_any)
+    wait = waiting_for(session, key_text, after_ok, after_any)
     if array_text is not None:
         indices = _indices(array_text, accepts=accepts, can_wait=is_watched or dry_run)
         array = ArraySubmission(submission, indices, secrets, is_watched=is_watched)

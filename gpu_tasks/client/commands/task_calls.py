@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gpu_tasks.client.commands.naming import TaskError, known_task, task_id_of_text
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.run_blobs import no_result
 from gpu_tasks.market.training.tasks import Task, TaskState
@@ -21,7 +21,7 @@ def make_about(session: WalletSession, task: str, key_text: str, sending: Sendin
     """Plan a call about a task, show it, ask, send it."""
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        task_id = task_id_of_text(task)
+        task_id = await named_task(session, client, task, key_text)
         found = await known_task(client, task_id, await client.finalized())
         return await draft(client, payer, task_id, found)
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.handing import handing
-from gpu_tasks.client.commands.naming import TaskError, task_id_of_text
+from gpu_tasks.client.commands.naming import TaskError, named_task
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import TaskFollower, show_changes
@@ -141,7 +141,7 @@ async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: boo
             before = state
 
 
-def waiting_for(after_ok: str | None, after_any: str | None) -> WaitForTask:
+def waiting_for(session: WalletSession, key_text: str, after_ok: str | None, after_any: str | None) -> WaitForTask:
     """What waits for the task that `after_options` name; nothing where they name none. UsageError for both."""
     if after_ok is not None and after_any is not None:
         raise click.UsageError("--after-ok or --after-any: one of the two")
@@ -149,7 +149,9 @@ def waiting_for(after_ok: str | None, after_any: str | None) -> WaitForTask:
 
     async def wait(client: ChainClient) -> None:
         if named is not None:
-            await wait_for_end(client, task_id_of_text(named), is_ok_needed=after_ok is not None)
+            await wait_for_end(
+                client, await named_task(session, client, named, key_text), is_ok_needed=after_ok is not None
+            )
 
     return wait
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import click
 
-from gpu_tasks.client.commands.units import unit_id_of_text
+from gpu_tasks.client.commands.naming import named_id
 from gpu_tasks.client.events.concerning import EventFilter
 from gpu_tasks.client.events.following import BLOCKS_PROVED, EventStream
 from gpu_tasks.client.events.telling import ToldEvent, UntoldBlocks
 from wallet.output import Output
 from wallet.session import WalletSession, note
+from wallet.trust import hash_typed
 
 BLOCK_MAX = 2**32 - 1
 
@@ -44,7 +46,7 @@ def events(
 
     async def body() -> None:
         account = None if key_text is None else session.account(key_text)
-        wanted = EventFilter(account, [unit_id_of_text(text) for text in about])
+        wanted = EventFilter(account, await _ids(session, about, key_text))
         streams.append(EventStream(session.connect, wanted, first, is_followed, note))
         is_told = False
         async for each in streams[0].told():
@@ -59,6 +61,15 @@ def events(
     finally:
         if streams and streams[0].next_block >= 0:
             note(f"--from {streams[0].next_block} goes on here")
+
+
+async def _ids(session: WalletSession, texts: Sequence[str], key_text: str | None) -> list[bytes]:
+    """What is named; no node is asked about ids that are whole."""
+    whole = [hash_typed(text) for text in texts]
+    if None not in whole:
+        return [each for each in whole if each is not None]
+    async with await session.connect() as client:
+        return [await named_id(session, client, text, key_text) for text in texts]
 
 
 def _print(output: Output, told: ToldEvent | UntoldBlocks) -> None:

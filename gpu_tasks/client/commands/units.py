@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.handing import secret_option, secrets_of
-from gpu_tasks.client.commands.naming import TaskError, task_if_known
+from gpu_tasks.client.commands.naming import TaskError, named_id, named_unit, task_if_known
 from gpu_tasks.client.commands.sending import key_option, planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.task_runs import (
     accept_option,
@@ -36,6 +36,7 @@ from gpu_tasks.client.results import (
     progress,
     winner_of,
 )
+from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX
 from gpu_tasks.client.waiting import look
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
 from gpu_tasks.data import market_reads
@@ -43,17 +44,14 @@ from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
-from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
 from wallet.output import Account, Output, harmless
-from wallet.session import CallFailedError, WalletSession
-from wallet.trust import hash_typed
+from wallet.session import CallFailedError, WalletSession, note
 
 PRICE = 5_000_000
-UNITS_LISTED_MAX = 500
 STAYS = "nothing is lost: what is posted stays posted, and is worked on and paid for without this program"
 NOT_KNOWN = "the chain knows no such unit or task: it is too new, too old, or of another chain"
 
@@ -77,19 +75,20 @@ def watch(
 
     async def body(client: ChainClient) -> None:
         key = session.key(key_text)
-        tasks = [text for text in units if await _task_of(client, text) is not None]
-        if tasks and len(units) > 1:
-            raise TaskError(f"{tasks[0]} is a task: a task is followed by itself, for its checkpoints are held")
+        ids = [await named_id(session, client, text, key_text) for text in units]
+        final = await client.finalized()
+        tasks = [each for each in ids if await task_if_known(client, each, final) is not None]
+        if tasks and len(ids) > 1:
+            raise TaskError(f"0x{tasks[0].hex()} is a task: a task is followed by itself, for its checkpoints are held")
         if tasks:
-            task_id = unit_id_of_text(units[0])
-            await follow_task(session, client, key, task_id, checkpoints, accepts=accepts, secrets=secrets)
+            await follow_task(session, client, key, tasks[0], checkpoints, accepts=accepts, secrets=secrets)
             return
-        ids = [unit_id_of_text(text) for text in units]
         if None in await market_reads.units(client, ids):
             raise ResultError(NOT_KNOWN)  # it would be waited for without end
         ids = ids or await open_units(client, key.account)
         if not ids:
-            raise ResultError("the account has no open unit; name the units, or post some with `ogpu post`")
+            note("the account has no open unit: nothing is waited for; `ogpu units` lists those that have ended")
+            return
         await show_until_ended(session, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
 
     with told_when_interrupted(lambda: f"{STAYS}. Go on with `{this_command()}`"):
@@ -137,7 +136,7 @@ def result(session: WalletSession, unit: str, key_text: str, out: Path | None, f
     file = None if out is None else OutputFile(out, is_forced=force)
 
     async def body(client: ChainClient) -> None:
-        key, unit_id = session.key(key_text), unit_id_of_text(unit)
+        key, unit_id = session.key(key_text), await named_id(session, client, unit, key_text)
         final = await client.finalized()
         task = await task_if_known(client, unit_id, final)
         if task is not None:
@@ -209,15 +208,10 @@ def appeal(session: WalletSession, unit: str, key_text: str, sending: SendingOpt
     """Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same."""
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        found = await appeal_against(client, unit_id_of_text(unit), payer.account)
+        found = await appeal_against(client, await named_unit(session, client, unit, key_text), payer.account)
         return planned(session.output, found.call, found.facts, locks=found.bond)
 
     make(session, key_text, sending, plan)
-
-
-async def _task_of(client: ChainClient, text: str) -> Task | None:
-    """The task that a person named; None for what is a unit, or nothing."""
-    return await task_if_known(client, unit_id_of_text(text), await client.finalized())
 
 
 async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
@@ -228,14 +222,6 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
             raise ResultError("this is a task, and no unit: `ogpu describe` shows it")
         raise ResultError(NOT_KNOWN)
     return status.unit
-
-
-def unit_id_of_text(text: str) -> bytes:
-    """The id that a person typed; ResultError for what is none."""
-    unit_id = hash_typed(text)
-    if unit_id is None:
-        raise ResultError(f"{text!r} is no unit: a unit, or a task, is 0x and 64 hexadecimal digits")
-    return unit_id
 
 
 def counted(units: int) -> str:

@@ -33,14 +33,14 @@ class SpentMoney:
         paid, returned = paid_and_returned(unit)
         return UnitSums(
             locked=unit.escrow + unit.bond + unit.deposit,
-            prepaid=await self._prepaid(unit),
+            prepaid=await self.prepaid(unit),
             fees=await self._fee(unit_id, unit.posted_at),
             paid=paid,
             returned=returned,
         )
 
-    async def _prepaid(self, unit: Unit) -> int:
-        """By what a duty call costs now; Root may have changed that since."""
+    async def prepaid(self, unit: Unit) -> int:
+        """What was gone at once for duty calls, by what a duty call costs now; Root may have changed that since."""
         if self._duty_fee is None:
             self._duty_fee = await self.client.read(InferenceMarket.duty_fee.item)
         checks = money.CHECK_CALLS if unit.leaf_audit_ppm else 0

@@ -16,11 +16,16 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
 from priced_tasks import a_task
 from wallet.client import ChainClient
+from wallet.session import WalletSession
 
 NAME = "0x" + "ab" * 32
 OPEN = a_task()
 WELL = a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
 BADLY = a_task(state=TaskState.ENDED, outcome=TaskOutcome.NO_AWARD)
+
+
+NO_SESSION = cast(WalletSession, None)
+"""A whole id is looked up nowhere."""
 
 
 def waited(
@@ -43,7 +48,7 @@ def waited(
     monkeypatch.setattr(task_runs, "moments", moments)
     monkeypatch.setattr(training_reads, "task", task)
     client: Any = SimpleNamespace(finalized=finalized)
-    asyncio.run(_run(waiting_for(after_ok, after_any), cast(ChainClient, client)))
+    asyncio.run(_run(waiting_for(NO_SESSION, "//Bob", after_ok, after_any), cast(ChainClient, client)))
     assert set(looks) <= {b"\xab" * 32}
     return len(looks)
 
@@ -58,7 +63,7 @@ def test_who_names_none_waits_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_both_at_once_is_a_slip() -> None:
     with pytest.raises(click.UsageError, match="one of the two"):
-        waiting_for(NAME, NAME)
+        waiting_for(NO_SESSION, "//Bob", NAME, NAME)
 
 
 @pytest.mark.parametrize("option", ["after_ok", "after_any"])

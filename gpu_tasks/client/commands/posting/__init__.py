@@ -8,5 +8,5 @@ In reading order:
 * `post`: post units: what it costs and who could take it is known before anything is sent
 * `run_cancelling`: a run of a file is cancelled
 * `cancelling`: take back a unit, a task, or what of a run still waits
-* `listing`: how runs stand, by their records
+* `listing`: how runs stand, by their records, and the units of a key
 """

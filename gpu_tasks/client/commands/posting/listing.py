@@ -1,4 +1,4 @@
-"""The command that says how runs of files stand, in OpenAI's words: what their records say, without asking a node."""
+"""Commands that list what was posted: runs of files, by their records alone, and the units of a key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import click
 from gpu_tasks.client.batches.batch_object import BatchState
 from gpu_tasks.client.batches.runs import run_named, runs_of, state_of
 from gpu_tasks.client.commands.posting.once import postings_option
-from wallet.session import WalletSession, explained
+from gpu_tasks.client.unit_rows import COLUMNS as UNIT_COLUMNS
+from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX, list_units
+from wallet.client import ChainClient
+from wallet.session import WalletSession, explained, note
 
 COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
 
@@ -44,6 +47,30 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
         session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
 
     explained(body)
+
+
+@click.command()
+@click.option("--key", "key_text", required=True, metavar="KEY", help="Whose units: a key, or any account's address.")
+@click.option("--open", "is_open_only", is_flag=True, help="Those that have not ended alone.")
+@postings_option
+@click.pass_obj
+def units(session: WalletSession, key_text: str, is_open_only: bool, postings: Path) -> None:
+    """List the units of a key, open and ended: state, service, cost, block and time.
+
+    The oldest is the first; each is listed as long as the chain knows it, and longer where a file's run on this machine
+    posted it. A time is reckoned from its block.
+    """
+
+    async def body(client: ChainClient) -> None:
+        found = await list_units(client, session.account(key_text), postings)
+        rows = [row for row in found.rows if not (is_open_only and (row["ended_in_block"] or row["service"] is None))]
+        session.output.rows("Units", UNIT_COLUMNS, rows)
+        if not rows:
+            note(f"{key_text} has no {'open ' if is_open_only else ''}unit that this chain still knows")
+        if found.left_out:
+            note(f"the newest {UNITS_LISTED_MAX} are looked up: {found.left_out:,} older ones are left out")
+
+    session.run(body)
 
 
 def _row(state: BatchState) -> dict[str, Any]:

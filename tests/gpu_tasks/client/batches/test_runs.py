@@ -43,6 +43,7 @@ def test_a_run_is_named_by_its_files_or_its_id(tmp_path: Path) -> None:
         second, found = runs_of(tmp_path)
         assert found.path == first.path, "the oldest first"
         assert run_named(tmp_path, run_id(second.path)).path == second.path
+        assert run_named(tmp_path, run_id(second.path)[:12]).path == second.path
         assert run_named(tmp_path, "/out").path == first.path
         with pytest.raises(BatchRecordError, match=r"2 runs have the file /in: name one of batch_\w+, batch_"):
             run_named(tmp_path, "/in")

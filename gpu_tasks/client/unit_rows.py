@@ -1,0 +1,118 @@
+"""The units of an account as rows: what the chain knows of them, and what the records of this machine add.
+
+Always: one row for each unit that the chain knows, and for each that a file's run here posted and the chain has
+forgotten; times are reckoned back from the final block by slots, so a chain that stood still makes them too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpu_tasks.client.batches.record import BatchRecord
+from gpu_tasks.client.batches.runs import run_id, runs_of
+from gpu_tasks.client.costs.spent import SpentMoney, paid_and_returned
+from gpu_tasks.client.file_runs.plan import ACCOUNT
+from gpu_tasks.client.planning import slot_ms
+from gpu_tasks.client.results import progress
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, is_open, unit_id_of
+from runtime.pallets.timestamp import Timestamp
+from wallet.client import ChainClient
+from wallet.output import Grains
+
+UNITS_LISTED_MAX = 500
+"""Of an account, the newest: what the chain looks up for one list."""
+COLUMNS = (
+    "unit", "state", "service", "requests", "cost_before_fees", "posted_in_block", "posted_at", "ended_in_block",
+    "ended_at", "run",
+)  # fmt: skip
+FORGOTTEN = "forgotten by the chain"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitList:
+    """The rows, the oldest first, and how many older units were not looked at."""
+
+    rows: list[dict[str, Any]]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """A final block and its time, in milliseconds since 1970."""
+
+    height: int
+    now_ms: int
+    slot_ms: int
+
+    def about(self, height: int) -> str | None:
+        """When a block was made, at the latest; None for no block."""
+        if not height:
+            return None
+        at_ms = self.now_ms - (self.height - height) * self.slot_ms
+        return datetime.fromtimestamp(at_ms // 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """A unit of a run, by the run's record."""
+
+    record: BatchRecord
+    place: int
+
+
+async def list_units(client: ChainClient, account: bytes, records: Path) -> UnitList:
+    """The account's units at the final block; `records` is where runs of files are written down."""
+    at = await client.finalized()
+    count = await client.read(InferenceMarket.posted, account, at=at)
+    first = max(0, count - UNITS_LISTED_MAX)
+    ids = [unit_id_of(client.genesis_hash, account, number) for number in range(first, count)]
+    units = await market_reads.units(client, ids, at)
+    clock = _Clock(await client.height(at), await client.read(Timestamp.now, at=at), slot_ms(client))
+    posted, spent = dict(_posted(records, account)), SpentMoney(client)
+    rows = []
+    for unit_id, unit in zip(ids, units, strict=True):
+        run = posted.get(unit_id)
+        if unit is not None:
+            rows.append(await _row(unit_id, unit, run, spent, clock))
+        elif run is not None:
+            rows.append(_forgotten_row(unit_id, run))
+    return UnitList(rows, first)
+
+
+def _posted(records: Path, account: bytes) -> Iterator[tuple[bytes, _Posted]]:
+    """The units of the account's runs, by their ids."""
+    for record in runs_of(records):
+        if record.plan is not None and record.plan.settings.get(ACCOUNT) == account.hex():
+            for place, unit in record.posted.items():
+                yield bytes.fromhex(unit), _Posted(record, place)
+
+
+async def _row(unit_id: bytes, unit: Unit, run: _Posted | None, spent: SpentMoney, clock: _Clock) -> dict[str, Any]:
+    paid, _ = paid_and_returned(unit)
+    state = progress(unit)
+    if unit.refund is not None:
+        state = f"{state}, {unit.refund.name.lower().replace('_', ' ')}"
+    return {
+        "unit": unit_id,
+        "state": state,
+        "service": unit.service,
+        "requests": unit.terms.requests,
+        "cost_before_fees": Grains(paid + await spent.prepaid(unit)),
+        "posted_in_block": unit.posted_at,
+        "posted_at": clock.about(unit.posted_at),
+        "ended_in_block": None if is_open(unit) else unit.ended_at,
+        "ended_at": None if is_open(unit) else clock.about(unit.ended_at),
+        "run": None if run is None else run_id(run.record.path),
+    }
+
+
+def _forgotten_row(unit_id: bytes, run: _Posted) -> dict[str, Any]:
+    sums = run.record.sums.get(run.place)
+    row = dict.fromkeys(COLUMNS) | {"unit": unit_id, "state": FORGOTTEN, "run": run_id(run.record.path)}
+    return row if sums is None else row | {"cost_before_fees": Grains(sums.prepaid + sums.paid)}

@@ -1,0 +1,82 @@
+"""`ogpu units`: what the chain knows of a key's units, and what the records of this machine add."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_tasks.client.batches.record import BatchRecord, RunPlan
+from gpu_tasks.client.batches.runs import run_id
+from gpu_tasks.client.batches.sums import UnitSums
+from gpu_tasks.client.file_runs.plan import ACCOUNT
+from gpu_tasks.client.unit_rows import FORGOTTEN
+from gpu_tasks.data import market_reads
+from planted_tasks import BOB
+from runtime.cryptography import ss58
+from task_customer import OF_BOB, ogpu
+from wallet_runner import answer, chain
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
+
+
+def posted(folder: Path, url: str) -> list[str]:
+    (folder / "prompts").write_text("def f():\nimport os\n")
+    post = ["post", str(folder / "prompts"), *OF_BOB, "--racers", "3", "--anyway", "--yes"]
+    return [row["unit"] for row in answer(ogpu(folder, url, *post))]
+
+
+def test_open_and_ended_units_are_listed_with_their_cost(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert answer(ogpu(tmp_path, url, "units", *OF_BOB)) == []
+        first, second = posted(tmp_path, url)
+        burned = int(answer(ogpu(tmp_path, url, "cancel", first, *OF_BOB, "--yes", "--dry-run"))["burned"]["grains"])
+        answer(ogpu(tmp_path, url, "cancel", first, *OF_BOB, "--yes"))
+        rows = answer(ogpu(tmp_path, url, "units", "--key", ss58.encode(BOB)))
+        assert [row["unit"] for row in rows] == [first, second]
+        assert [row["state"] for row in rows] == ["refunded, cancelled", "queued"]
+        assert [row["service"] for row in rows] == [0, 0]
+        ended, waiting = rows
+        prepaid = int(waiting["cost_before_fees"]["grains"])
+        assert prepaid > 0
+        assert int(ended["cost_before_fees"]["grains"]) == prepaid + burned
+        assert ended["posted_in_block"] < ended["ended_in_block"]
+        assert ended["posted_at"] < ended["ended_at"]
+        assert (waiting["ended_in_block"], waiting["ended_at"], waiting["run"]) == (None, None, None)
+        assert [row["unit"] for row in answer(ogpu(tmp_path, url, "units", *OF_BOB, "--open"))] == [second]
+        assert first[:10] in ogpu(tmp_path, url, "units", *OF_BOB, as_json=False).stdout.replace("\n", "")
+
+
+def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, runs = market_reads.units, list[str]()
+    with chain(tmp_path) as url:
+        first, second = posted(tmp_path, url)
+        for number, account in enumerate((BOB, bytes(32))):
+            settings = {ACCOUNT: account.hex()}
+            plan = RunPlan("ab", "lines", None, "00", settings, 1, "/out", "/errors", 0, [(0, 2)])
+            with BatchRecord.open(tmp_path / "postings", bytes([number])) as record:
+                record.begin(plan)
+                record.note_posted(0, (first, "0x" + "11" * 32)[number][2:], UnitSums(locked=9, prepaid=4))
+                record.note_written(0, 2, 0, record.ends, (3, 2))
+                runs.append(run_id(record.path))
+        (row, other) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
+        assert (row["run"], other["run"]) == (runs[0], None)
+
+        async def forgotten(client: Any, ids: Any, *at: Any) -> list[Any]:
+            return [None, *(await honest(client, ids, *at))[1:]]
+
+        monkeypatch.setattr(market_reads, "units", forgotten)
+        row, other = answer(ogpu(tmp_path, url, "units", *OF_BOB))
+        assert (row["unit"], row["state"], row["run"]) == (first, FORGOTTEN, runs[0])
+        assert row["cost_before_fees"]["grains"] == "7"
+        assert other["unit"] == second
+
+
+def test_who_watches_nothing_is_told_so(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, "watch", *OF_BOB)
+        assert (done.exit_code, done.stdout) == (0, "")
+        assert "ogpu units" in done.stderr
