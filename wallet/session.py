@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # the rules of the chain take half a second to import, and ke
 PASSWORD_BYTES_MAX = 1024
 SENT_FOLDER = "sent"
 WAIT_SECONDS = 15.0
+Doing = str | Callable[[], str | None] | None
+"""What goes on: a sentence, or what finds it when it is asked for; None where a command shows that itself."""
 EXIT_INPUT = 2
 EXIT_FAILED = 1
 
@@ -73,11 +75,11 @@ class WalletSession:
     password_file: Path | None
     trust: Trust | None = None
     """What a node has to prove; None: nothing."""
-    _doings: list[str | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    _doings: list[Doing] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @contextmanager
-    def doing(self, what: str | None) -> Iterator[None]:
-        """Meanwhile a note about a long wait says `what` goes on, and not that a node is slow.
+    def doing(self, what: Doing) -> Iterator[None]:
+        """Meanwhile a note about a long wait says `what` goes on then, and not that a node is slow.
 
         None: nothing is said, because the command itself shows how far it is.
         """
@@ -113,7 +115,8 @@ class WalletSession:
             )
             for turn in count(1):
                 await asyncio.sleep(WAIT_SECONDS)
-                what = self._doings[-1] if self._doings else awaited
+                doing_now = self._doings[-1] if self._doings else awaited
+                what = doing_now() if callable(doing_now) else doing_now
                 if what is not None:
                     note(f"not done after {turn * WAIT_SECONDS:.0f} s: {what}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,10 +61,9 @@ Row = dict[str, Any]
 
 
 async def follow(
-    client: ChainClient, key: Keypair, units: Sequence[bytes], output: Output, prompts: dict[bytes, str]
+    client: ChainClient, key: Keypair, rows: dict[bytes, Row], output: Output, prompts: dict[bytes, str]
 ) -> dict[bytes, Row]:
-    """Show the units until all have ended; the last row of each."""
-    rows: dict[bytes, Row] = {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
+    """Show the units of `rows` until all have ended; the last row of each, which stands there meanwhile."""
     ended: dict[bytes, UnitSums] = {}
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         changes = _changes(client, blobs, key, rows, prompts, ended)
@@ -81,6 +80,22 @@ async def follow(
             output.facts(sum(ended.values(), NOTHING).facts())
             click.echo(whole_ids(list(rows.values())))
     return rows
+
+
+def rows_of(units: Sequence[bytes]) -> dict[bytes, Row]:
+    """The rows of units of which nothing is known yet."""
+    return {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
+
+
+def standing(rows: Mapping[bytes, Row]) -> str:
+    """A sentence: how many units have ended, and what the first that has not waits for."""
+    waiting = [row for row in rows.values() if row["ended_in_block"] is None]
+    said = f"{len(rows) - len(waiting)} of {len(rows)} units have ended"
+    if not waiting:
+        return said
+    first = waiting[0]
+    why = f": {first['why']}" if first["why"] else ""
+    return f"{said}; {first['unit'][:10]} is {first['state'] or 'not looked at yet'}{why}"
 
 
 async def _changes(

@@ -141,8 +141,7 @@ def picture(
             if len(record.rounds) - (record.begun is not None) != plan.earlier_rounds:
                 raise PictureSaleError("tiles were posted meanwhile: give the same command again")
             await _post(session.output, client, key, order, plan, record, postings, tip, is_anew=again)
-            with session.doing(None):
-                collector = await _collected(session.output, client, key, order, record, check)
+            collector = await _collected(session, client, key, order, record, check)
         _finish(session.output, order, collector, place)
 
     with told_nothing_was_sent():
@@ -266,11 +265,16 @@ async def _post(
 
 
 async def _collected(
-    output: Output, client: ChainClient, key: Keypair, order: PictureOrder, record: PictureRecord, check: PixelCheck
+    session: WalletSession,
+    client: ChainClient,
+    key: Keypair,
+    order: PictureOrder,
+    record: PictureRecord,
+    check: PixelCheck,
 ) -> TileCollector:
-    """Wait for the tiles, with a bar for people."""
+    """Wait for the tiles, with a bar for people, and sentences where none is seen."""
     count = len(order.places)
-    with _bar(output, count) as tell:
+    with _bar(session, count) as tell:
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             collector = TileCollector(client, blobs, key, order, record, check, tell)
             await collector.run()
@@ -278,13 +282,19 @@ async def _collected(
 
 
 @contextlib.contextmanager
-def _bar(output: Output, count: int) -> Iterator[Callable[[int, str], None]]:
+def _bar(session: WalletSession, count: int) -> Iterator[Callable[[int, str], None]]:
     """How many of the tiles are there, and what the others wait for."""
-    with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
+    output, said = session.output, ["waiting for tiles"]
+    is_bar_seen = output.console.is_terminal and not output.as_json
+    with (
+        ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar,
+        session.doing(None if is_bar_seen else lambda: said[-1]),
+    ):
         row = bar.add_task("waiting for tiles", total=count)
 
         def tell(came: int, why: str) -> None:
             text = f"{came} of {counted(count).replace('unit', 'tile')}" + (f"; {why}" if why else "")
+            said[:] = [text]
             bar.update(row, completed=came, description=escape(harmless(text)))
 
         yield tell

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ from gpu_tasks.client.results import (
 )
 from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX
 from gpu_tasks.client.waiting import look
-from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of
+from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
@@ -100,8 +101,10 @@ async def show_until_ended(
 ) -> None:
     """Follow units; CallFailedError if some end without a result."""
     named = {unit: text for unit, text in prompts.items() if text}
-    with session.doing(None):
-        rows = await follow(client, key, list(prompts), session.output, named)
+    rows, output = rows_of(list(prompts)), session.output
+    is_table_seen = output.console.is_terminal and not output.as_json
+    with session.doing(None if is_table_seen else partial(standing, rows)):
+        rows = await follow(client, key, rows, output, named)
     failed = [row["unit"] for row in rows.values() if row["state"] != "settled"]
     if failed:
         ended = f"{len(failed)} of {counted(len(rows))} ended without a result"

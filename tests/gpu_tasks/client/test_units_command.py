@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,28 @@ def test_who_watches_nothing_is_told_so(tmp_path: Path) -> None:
         done = ogpu(tmp_path, url, "watch", *OF_BOB)
         assert (done.exit_code, done.stdout) == (0, "")
         assert "ogpu units" in done.stderr
+
+
+def test_who_watches_without_a_terminal_is_told_what_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    async def moments(_: object) -> AsyncIterator[None]:
+        for _each in range(2):
+            yield
+            while not any("is queued" in text for text in told):  # until the command has said it
+                await asyncio.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with chain(tmp_path) as url:
+        first, _ = posted(tmp_path, url)
+        monkeypatch.setattr("gpu_tasks.client.watching.moments", moments)
+        monkeypatch.setattr("wallet.session.WAIT_SECONDS", 0.05)
+        monkeypatch.setattr("wallet.session.note", told.append)
+        for as_json in (True, False):
+            told.clear()
+            assert ogpu(tmp_path, url, "watch", *OF_BOB, as_json=as_json).exit_code == 1
+            (said,) = {text for text in told if "is queued" in text}
+            assert first[:10] in said
+            assert "needs 3 owners" in said

@@ -310,7 +310,7 @@ def test_who_interrupts_is_told_how_to_go_on(
         return [replace(each, sealed_at=0) for each in await honest(*given)]  # all that this chain's beacon calls final
 
     async def ended(*given: Any) -> dict[bytes, Any]:
-        followed.append(given[2])
+        followed.append(list(given[2]))
         return {}
 
     async def interrupted(*given: Any) -> Any:
