@@ -12,10 +12,11 @@ from gpu_tasks.data.proven_rates import proven_rates
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.numbers import task_rules
-from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice, TaskPlan
+from gpu_tasks.tasks.quantities import written_span
 from runtime.frame.runtime import constant_value
 from runtime.pallets.staking.stakers import may_be_elected
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -68,6 +69,10 @@ async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy 
 def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, slot_ms: int) -> None:
     """CallFailedError where time would be paid in longer intervals than the chain has: it takes no such task."""
     each = terms.blocks_max // intervals if intervals else 0
+    longest = INTERVALS_MAX * numbers.interval_max
+    if each and terms.blocks_max > longest:
+        most = written_span(longest * slot_ms)
+        raise CallFailedError(f"spec.limits.time: this chain sells {most} to a task at most; give less")
     if each > numbers.interval_max:
         most = f"{numbers.interval_max} blocks ({numbers.interval_max * slot_ms // 1_000}s)"
         raise CallFailedError(

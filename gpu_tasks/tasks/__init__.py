@@ -14,6 +14,7 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `container_task`: the keys of a job and of a lease
 * `json_schema`: the declarations, for editors and other programs
 * `container_order`: their request, intervals and order
+* `file_kinds`: other programs' files, told by their first keys
 * `task_kinds`: which kind a file is of, and what all of them come to
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for

@@ -30,10 +30,13 @@ from gpu_tasks.tasks.container_request import (
 from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
 from gpu_tasks.tasks.order import AUCTIONS, StoredInput
 from gpu_tasks.tasks.problems import Problem, TaskFileError
+from gpu_tasks.tasks.quantities import written_span
 from runtime.cryptography.hashing import blake2_256
 
+INTERVAL_MS_USUAL = 60_000
 INTERVAL_MS_MAX = 300_000
 """What a side may lose of the other is five minutes at most; a chain may allow less."""
+LONGEST = written_span(INTERVALS_MAX * INTERVAL_MS_MAX)
 NO_MODEL = bytes(32)
 
 
@@ -169,7 +172,13 @@ def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
     task = file.task
     if task.copies > 1:
         return max(1, task.time.in_blocks(slot_ms)), 1
-    time, each = max(1, task.time.in_blocks(slot_ms)), max(1, task.interval.in_blocks(slot_ms))
+    time = max(1, task.time.in_blocks(slot_ms))
+    if task.interval is None:
+        each = max(1, INTERVAL_MS_USUAL // slot_ms, -(-time // INTERVALS_MAX))
+        if each * slot_ms > INTERVAL_MS_MAX:
+            raise _refused(file, "spec.limits.time", f"is {LONGEST} at most, as a task is paid; give less")
+    else:
+        each = max(1, task.interval.in_blocks(slot_ms))
     if each * slot_ms > INTERVAL_MS_MAX:
         raise _refused(file, "spec.limits.interval", "is longer than five minutes, which each side may lose; give less")
     each = min(each, time)

@@ -31,6 +31,12 @@ IMAGE_PART_BYTES = 1 << 20
 IMAGE_ARCHIVE_BYTES_MAX = 256 << 20
 """Of an archive, before it is compressed; compressed it has as much as its parts hold."""
 GPUS_MAX = 16
+LOADER_PREFIXES = ("LD_", "NVIDIA_", "DYLD_", "GLIBC_", "GCONV_", "MALLOC_", "CUDA_INJECTION", "OCI_", "DOCKER_")
+LOADER_NAMES = frozenset(
+    {"BASH_ENV", "ENV", "LOCPATH", "NLSPATH", "RES_OPTIONS", "HOSTALIASES", "TZDIR", "PROMPT_COMMAND"}
+)
+"""Variables that a loader, a shell or the hooks of a GPU toolkit act on before the program runs: the hook of
+CVE-2025-23266 inherited LD_PRELOAD from the image, outside of the container."""
 
 Name = Annotated[str, Bounded(NAME_BYTES_MAX)]
 CommandText = Annotated[str, Bounded(WORD_BYTES_MAX)]
@@ -135,6 +141,11 @@ class ContainerRequest:
 
 
 REQUEST = codec(ContainerRequest)
+
+
+def is_loader_variable(name: str) -> bool:
+    """Whether a variable changes what runs before, or instead of, the program."""
+    return name.upper().startswith(LOADER_PREFIXES) or name.upper() in LOADER_NAMES
 
 
 def request_hash(request: ContainerRequest) -> bytes:

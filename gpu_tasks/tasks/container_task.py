@@ -22,6 +22,7 @@ from gpu_tasks.tasks.container_request import (
     WORD_BYTES_MAX,
     WORDS_MAX,
     ContainerNetwork,
+    is_loader_variable,
 )
 from gpu_tasks.tasks.declarations import FileKey, FileReading, KeySection, NamedWords, Word, WordList, read_section
 from gpu_tasks.tasks.file_words import (
@@ -106,7 +107,8 @@ class ContainerTask:
     loss: int | None
     collateral: int
     time: TimeSpan
-    interval: TimeSpan
+    interval: TimeSpan | None
+    """None: the usual one, or as much longer as the time needs."""
     keep: TimeSpan | None
     """For so long the workspace of a lease is kept; None: not at all."""
     copies: int = 1
@@ -177,7 +179,12 @@ def _free(text: str) -> str:
 
 
 _VARIABLE = text_word("[A-Za-z_][A-Za-z0-9_]*", NAME_BYTES_MAX - 1, "a name of letters, digits and _")
-_VALUE = Word(_free, {"type": ["string", "integer"], "maxLength": WORD_BYTES_MAX})
+_VALUE = Word(
+    _free,
+    {"type": ["string", "integer"], "maxLength": WORD_BYTES_MAX},
+    letters_max=WORD_BYTES_MAX,
+    too_long="put it into a file, and name that in spec.run.inputs, or by `ogpu run --in FILE`",
+)
 _CLASSES = FileKey("classes", WordList(choice_word("class", list(CLASS_NAMES)), len(CLASS_NAMES)), "that suit")
 
 
@@ -221,15 +228,18 @@ _RESOURCES = KeySection(
         ),
     )
 )
+RESOURCE_DEFAULTS = {key.name: key.default or "" for key in _RESOURCES.keys}
+TIME_DEFAULT = "1h"
 _MARKET = KeySection((MAX_PRICE, LOSS, COLLATERAL))
 _COPIES = Word(copies_of, {"type": "integer", "enum": [1, *REPLICAS]}, needs_no_quotes=True)
 _VERIFY = KeySection((FileKey("copies", _COPIES, "devices of several owners that compute the same", "1"),))
 
 
 def _limits(*, is_lease: bool) -> KeySection:
-    interval = FileKey("interval", quantity_word(deadline_of, SPAN_PATTERN), "it is paid in, 5m at most", "1m")
-    time = FileKey("time", quantity_word(deadline_of, SPAN_PATTERN), "that is bought, 255 intervals at most", "1h")
-    keep = FileKey("keep", quantity_word(deadline_of, SPAN_PATTERN), "its workspace for so long after the end")
+    span = quantity_word(deadline_of, SPAN_PATTERN)
+    interval = FileKey("interval", span, "it is paid in, 5m at most; 1m if left out, or what a long time needs")
+    time = FileKey("time", span, "that is bought, 255 intervals at most", TIME_DEFAULT)
+    keep = FileKey("keep", span, "its workspace for so long after the end")
     return KeySection((time, interval, keep) if is_lease else (time, interval))
 
 
@@ -275,6 +285,7 @@ def _check(spec: dict[str, Any], reading: FileReading) -> None:
         of_registry = "names a registry's image, and `archive` another; leave one out, or give the archive's id alone"
         text = of_registry if run["archive"] else of_archive
         reading.refuse(reading.lines["spec.run.image"], "spec.run.image", text)
+    _check_variables(run["env"], reading)
     resources = spec["resources"]
     if resources["gpus"] and resources["classes"] and not set(resources["classes"]) & set(GPU_CLASSES):
         text = f"are none that have a GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
@@ -292,6 +303,14 @@ def _check(spec: dict[str, Any], reading: FileReading) -> None:
     for name in {name for name in names if names.count(name) > 1}:
         text = f"has two files that are {name} in /in; rename one"
         reading.refuse(reading.lines["spec.run.inputs"], "spec.run.inputs", text)
+
+
+def _check_variables(environment: Mapping[str, str], reading: FileReading) -> None:
+    for name in environment:
+        if is_loader_variable(name):
+            where = f"spec.run.env.{name[:20]}"
+            text = "is one that loaders act on, and no provider sets it; set it in the program, once it runs"
+            reading.refuse(reading.lines[where], where, text)
 
 
 def _task(found: dict[str, Any], *, is_lease: bool) -> ContainerTask:

@@ -13,7 +13,7 @@ from gpu_tasks.tasks.quantities import QuantityError
 from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, Table
 
 VALUE_LETTERS_MAX = 300
-"""No value is longer: what reads one may look at each letter more than once."""
+"""No value is longer, unless its word says so: what reads one may look at each letter more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,9 @@ class Word:
     schema: Mapping[str, Any]
     needs_no_quotes: bool = False
     """A number or a truth value: in quotes it is a text to every other reader of YAML."""
+    letters_max: int = VALUE_LETTERS_MAX
+    too_long: str = "shorten it"
+    """What to do with a longer value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +164,8 @@ def _word(word: Word, node: FileNode, path: str, reading: FileReading) -> Any:
         reading.refuse(node.line, path, "takes a single value; write it behind the colon")
     elif node.is_plain and node.text in {"", "~", "null"}:
         reading.refuse(node.line, path, "says nothing; give it a value, or leave the line out")
-    elif len(node.text) > VALUE_LETTERS_MAX:
-        reading.refuse(node.line, path, f"is longer than {VALUE_LETTERS_MAX} letters; shorten it")
+    elif len(node.text) > word.letters_max:
+        reading.refuse(node.line, path, f"is longer than {word.letters_max:,} letters; {word.too_long}")
     elif word.needs_no_quotes and not node.is_plain:
         reading.refuse(node.line, path, f"is no text; write {node.text[:20]} without quotes")
     else:

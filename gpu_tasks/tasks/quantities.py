@@ -98,6 +98,17 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def written_span(milliseconds: int) -> str:
+    """Whole seconds of a time as a file has them: `1h 30m`; QuantityError below a second."""
+    parts, left = [], milliseconds // 1_000 * 1_000
+    for unit, of_unit in UNITS_MS.items():
+        count, left = divmod(left, of_unit)
+        parts += [f"{count}{unit}"] if count else []
+    if not parts:
+        raise QuantityError("is a time of at least a second")
+    return " ".join(parts)
+
+
 def _milliseconds(number: str, decimals: str, unit: str) -> int:
     """Exact: a unit is a multiple of 1,000 milliseconds, and there are three decimals at most."""
     return (int(number) * 1_000 + int(decimals.ljust(3, "0"))) * (UNITS_MS[unit] // 1_000)

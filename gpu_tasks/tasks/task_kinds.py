@@ -14,6 +14,7 @@ from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
 from gpu_tasks.tasks.container_order import prepare_container
 from gpu_tasks.tasks.container_task import FILES, ContainerFile, SavedImage, read_container_task
+from gpu_tasks.tasks.file_kinds import other_file
 from gpu_tasks.tasks.file_words import ReadFile
 from gpu_tasks.tasks.order import StoredInput, order_of
 from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
@@ -200,6 +201,8 @@ class ContainerSource:
 
 def read_any_task(data: bytes, file: str) -> TrainingSource | ContainerSource:
     """The task of a file's bytes, of whichever kind; TaskFileError says all that is wrong with it."""
+    if (other := other_file(data)) is not None:
+        raise TaskFileError(file, [Problem(1, "", f"this is {other.value}")])
     tree = parse(data, file)
     kind = _kind(tree)
     if kind is not None and kind.text not in KINDS:

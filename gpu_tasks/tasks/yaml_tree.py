@@ -19,6 +19,7 @@ from gpu_tasks.tasks.problems import Problem, TaskFileError, shown
 FILE_BYTES_MAX = 32 * 1024
 DEPTH_MAX = 8
 NODES_MAX = 2_000
+UNANCHORED = "write the value where it is meant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,11 @@ class Table:
 FileNode = Scalar | Listing | Table
 
 
-def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX) -> FileNode:
-    """The one document of a file; TaskFileError, with its line, for whatever is no such thing."""
+def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX, unanchored: str = UNANCHORED) -> FileNode:
+    """The one document of a file; TaskFileError, with its line, for whatever is no such thing.
+
+    `unanchored` says how to write a file without anchors.
+    """
     if len(data) > FILE_BYTES_MAX:
         _refuse(file, 1, f"more than {FILE_BYTES_MAX:,} bytes; name large inputs, do not hold them")
     try:
@@ -59,7 +63,7 @@ def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX) -> FileNode:
     except UnicodeDecodeError as error:
         _refuse(file, data.count(b"\n", 0, error.start) + 1, "a byte is not UTF-8; save the file as UTF-8")
     try:
-        return _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file, depth_max).document()
+        return _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file, depth_max, unanchored).document()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         _refuse(file, line, f"the character {error.character:#x} may stand in no YAML file; remove it")
@@ -82,8 +86,9 @@ def _refuse(file: str, line: int, text: str) -> NoReturn:
 class _Composer:
     """Builds the tree out of the library's events, which it makes one by one as they are asked for."""
 
-    def __init__(self, events: Iterator[yaml.Event], file: str, depth_max: int) -> None:
+    def __init__(self, events: Iterator[yaml.Event], file: str, depth_max: int, unanchored: str) -> None:
         self._events, self._file, self._depth_max, self._nodes = events, file, depth_max, 0
+        self._unanchored = unanchored
 
     def document(self) -> FileNode:
         """The one document; what comes after it is looked at too."""
@@ -119,7 +124,7 @@ class _Composer:
     def _require_plain_words(self, event: yaml.Event, line: int) -> None:
         """No names for parts of the file, and no types that a file could ask for."""
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            _refuse(self._file, line, "anchors and aliases (& and *) are not taken; write the value where it is meant")
+            _refuse(self._file, line, f"anchors and aliases (& and *) are not taken; {self._unanchored}")
         if getattr(event, "tag", None) is not None:
             _refuse(self._file, line, "tags (words that begin with !) are not taken; put the text in quotes")
 

@@ -13,14 +13,16 @@ import click
 from gpu_tasks.client.commands.tasks import ANY_SLOT_MS
 from gpu_tasks.client.habits.compose import from_compose as compose_draft
 from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.foreign import Foreign, ForeignFileError
+from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError
+from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
 from gpu_tasks.client.habits.sbatch import SCRIPT_BYTES_MAX
 from gpu_tasks.client.habits.sbatch import from_sbatch as sbatch_draft
 from gpu_tasks.client.habits.sdl import from_sdl as sdl_draft
+from gpu_tasks.client.image_files import look_at_image
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.tasks.container_order import intervals_of
-from gpu_tasks.tasks.container_task import NETWORKS
+from gpu_tasks.tasks.container_task import NETWORKS, RESOURCE_DEFAULTS, TIME_DEFAULT
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
@@ -30,6 +32,11 @@ from wallet.session import WalletSession, explained
 _OPTIONS = (
     click.argument("file", type=click.Path(path_type=Path)),
     click.option("--image", metavar="NAME@sha256:…", help="The image, by its digest.  [default: the file's]"),
+    click.option(
+        "--archive",
+        type=click.Path(path_type=Path),
+        help="The image, as `docker save` wrote it, beside the task file; --image is its id then.",
+    ),
     click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`."),
     click.option("--class", "classes", multiple=True, type=click.Choice(list(CLASS_NAMES)), help="Devices that suit."),
     click.option(
@@ -39,12 +46,23 @@ _OPTIONS = (
         metavar="NAME[=VALUE]",
         help="A variable more, which bidders can read; NAME alone is your environment's. Repeatable.",
     ),
+    click.option("--time", default="", help="What is bought, such as `2h`.  [default: the file's, or 1h]"),
+    click.option("--cpu", default="", help="Cores.  [default: the file's, or 1]"),
+    click.option("--memory", default="", help="Such as `2Gi`.  [default: the file's, or 512Mi]"),
+    click.option("--disk", default="", help="Of /workspace.  [default: the file's, or 64Mi]"),
+    click.option("--processes", default="", help="With threads.  [default: the file's, or 128]"),
     click.option("--network", type=click.Choice(list(NETWORKS)), default="none", help="What it may reach."),
     click.option("--strict", is_flag=True, help="Write nothing if the program would run differently."),
     click.option("-o", "--out", type=click.Path(path_type=Path), help="The task file.  [default: standard output]"),
     click.option("--force", is_flag=True, help="Replace the file of --out where there is one."),
 )
 service_option = click.option("--service", help="Which service, where the file has several.")
+LIMITS = ("time", "cpu", "memory", "disk", "processes")
+"""Fields of a draft that have an option, and a default where neither file nor option says anything."""
+DEFAULTS = {**RESOURCE_DEFAULTS, "time": TIME_DEFAULT}
+OPTION_ORIGINS = option_origins({name: f"--{name}" for name in (*LIMITS, "archive", "network")} | {
+    "max_price": "--max-price", "classes": "--class",
+})  # fmt: skip
 job_option = click.option("--job", "is_job", is_flag=True, help="A job, which ends with its program, and no lease.")
 
 
@@ -67,7 +85,11 @@ def from_sbatch(file: Path, image: str | None, max_price: str, network: str, **g
     if folder is not None and folder != file.resolve().parent:
         raise click.UsageError(f"--out: write it beside {file}, which the task sends along")
     _convert(
-        file, lambda data: sbatch_draft(data, file.name, image, max_price, network), given, bytes_max=SCRIPT_BYTES_MAX
+        file,
+        lambda data: sbatch_draft(data, file.name, image, max_price, network, is_archived=given["archive"] is not None),
+        {**given, "image": image},
+        bytes_max=SCRIPT_BYTES_MAX,
+        unnoted=("cpu",),
     )
 
 
@@ -86,9 +108,17 @@ def from_compose(
     _convert(
         file,
         lambda data: compose_draft(
-            data, str(file), service, image, max_price, _named_variables(given), is_job=is_job, network=network
+            data,
+            str(file),
+            service,
+            image,
+            max_price,
+            _named_variables(given),
+            is_job=is_job,
+            network=network,
+            is_archived=given["archive"] is not None,
         ),
-        given,
+        {**given, "image": image},
     )
 
 
@@ -105,19 +135,35 @@ def from_sdl(
     """
     _convert(
         file,
-        lambda data: sdl_draft(data, str(file), service, image, max_price, is_job=is_job, network=network),
-        given,
+        lambda data: sdl_draft(
+            data,
+            str(file),
+            service,
+            image,
+            max_price,
+            is_job=is_job,
+            network=network,
+            is_archived=given["archive"] is not None,
+        ),
+        {**given, "image": image},
     )
 
 
 def _convert(
-    path: Path, convert: Callable[[bytes], Foreign], given: dict[str, Any], *, bytes_max: int = FILE_BYTES_MAX
-) -> None:
-    """Read, convert, say what was left out, and write."""
+    path: Path, convert: Callable[[bytes], Foreign], given: dict[str, Any], *, bytes_max: int = FILE_BYTES_MAX,
+    unnoted: tuple[str, ...] = (),
+) -> None:  # fmt: skip
+    """Read, convert, say what was left out and filled in, and write; of `unnoted` the file's default is ours."""
 
     def body() -> None:
-        found = convert(_bytes_of(path, bytes_max))
-        draft = _draft_of(found, given)
+        try:
+            found = convert(_bytes_of(path, bytes_max))
+        except ForeignFileError as error:
+            if error.line is None:
+                raise
+            raise ForeignFileError(f"{path}:{error.line}: {error}") from None
+        draft = _draft_of(path, found, given)
+        _note_defaults(draft, found.carrying, unnoted)
         for each in found.carrying.left_out:
             click.echo(harmless(str(each)), err=True)
         if found.carrying.more:
@@ -137,17 +183,50 @@ def _convert(
     explained(body)
 
 
-def _draft_of(found: Foreign, given: dict[str, Any]) -> ProgramDraft:
+def _draft_of(path: Path, found: Foreign, given: dict[str, Any]) -> ProgramDraft:
     """The file to be, with what was said beside it; ForeignFileError where that is no task."""
-    env = {**found.draft.env, **_named_variables(given)}
-    draft = replace(found.draft, env=env, classes=given["classes"] or found.draft.classes)
+    variables, carrying = _named_variables(given), found.carrying
+    said = {name: given[name] for name in LIMITS if given[name]}
+    draft = replace(
+        found.draft,
+        env={**found.draft.env, **variables},
+        classes=given["classes"] or found.draft.classes,
+        archive=_archive_name(given["archive"], given["out"]),
+        **said,
+    )
+    of_options = {key: origin for key, origin in OPTION_ORIGINS.items() if key not in carrying.origins}
+    of_options |= option_origins(
+        {name: f"--{name}" for name in said} | ({"image": "--image"} if given["image"] else {})
+    )
+    of_options |= {variable_key(name): DraftOrigin(f"--env {name}") for name in variables}
     try:
         source = read_any_task(draft.text().encode(), "the task")
         if isinstance(source, ContainerSource):
             intervals_of(source.file, ANY_SLOT_MS)
+            if source.image is not None:
+                look_at_image(given["archive"], source.image.sha256)
     except TaskFileError as error:
-        raise ForeignFileError(f"what it comes to is no task: {error}") from None
+        raise ForeignFileError(in_own_words(error, {**carrying.origins, **of_options}, str(path))) from None
+    except OSError as error:
+        raise ForeignFileError(f"--archive: {given['archive']} cannot be read: {error.strerror}") from None
     return draft
+
+
+def _archive_name(archive: Path | None, out: Path | None) -> str:
+    """The archive as the task file names it: beside itself; UsageError where that lies elsewhere."""
+    if archive is None:
+        return ""
+    folder = None if out is None else (out if out.is_dir() else out.parent).resolve()
+    if folder is not None and folder != archive.resolve().parent:
+        raise click.UsageError(f"--out: write it beside {archive}, which the task sends along")
+    return archive.name
+
+
+def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, ...]) -> None:
+    """Say what was filled in: elsewhere there is no limit, or another one."""
+    for name in LIMITS:
+        if not getattr(draft, name) and name not in unnoted:
+            carrying.leave(f"no {name}", f"the file sets none, so it is {DEFAULTS[name]}: give --{name}")
 
 
 def _named_variables(given: dict[str, Any]) -> dict[str, str]:

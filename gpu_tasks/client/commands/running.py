@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from gpu_tasks.client.commands.task_runs import (
     waiting_for,
 )
 from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
 from gpu_tasks.client.image_files import ArchiveFile, look_at_image
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.posting_record import ENDED, SUBMITTED
@@ -37,6 +40,7 @@ from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
 from gpu_tasks.tasks.container_task import NETWORKS, SavedImage
+from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import read_any_task
 from wallet.client import ChainClient
 from wallet.commands import making
@@ -48,6 +52,11 @@ from wallet.session import CallFailedError, WalletSession, explained, note
 
 EXIT_UNKNOWN = 125
 """Where nobody says what the program ended with; the programs that run containers use it so."""
+ORIGINS = option_origins({name: f"--{name}" for name in (
+    "name", "image", "archive", "env", "network", "cpu", "memory", "disk", "time", "copies",
+)} | {"max_price": "--max-price", "inputs": "--in", "secrets": "--secret", "gpus": "--gpu", "classes": "--gpu",
+      "command": "COMMAND"})  # fmt: skip
+"""The options that a task is made of, by its keys."""
 ANY_GPU = "any"
 GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 
@@ -110,7 +119,8 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         require_market(client)
         making.require_somebody_to_ask(is_asked=is_asked and not is_dry)
         until = SUBMITTED if given["detach"] else ENDED
-        await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry, until=until)
+        with _in_options(given["variables"]):
+            await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry, until=until)
 
     async def send(client: ChainClient) -> None:
         with session.doing(OTHER_AWAITED):
@@ -172,12 +182,27 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
         copies=given["copies"],
     )
     text = draft.text()
-    source = read_any_task(text.encode(), "the command line")
+    with _in_options(given["variables"]):
+        source = read_any_task(text.encode(), "the command line")
     loaded = LoadedTask(source, files, None if source.image is None else _image(given["archive"], source.image))
     if given["save"] is not None:
         written = OutputFile(given["save"]).write("task.yaml", text.encode())
         note(f"the task file is {written}" + ("; its inputs have to lie beside it" if files or loaded.image else ""))
     return loaded
+
+
+@contextmanager
+def _in_options(variables: Sequence[str]) -> Iterator[None]:
+    """What is wrong with the task is said of the options that it is made of."""
+    names = [word.partition("=")[0] for word in variables]
+    origins = ORIGINS | {variable_key(name): DraftOrigin(f"--env {name}") for name in names}
+    try:
+        yield
+    except TaskFileError as error:
+        raise WalletError(in_own_words(error, origins)) from None
+    except CallFailedError as error:
+        key, colon, text = str(error).partition(": ")
+        raise CallFailedError(f"{origins[key].words}: {text}" if colon and key in origins else str(error)) from None
 
 
 def _variable(word: str) -> tuple[str, str]:

@@ -15,14 +15,28 @@ from typing import Any
 
 from gpu_tasks.client.habits.amounts import cores_of, size_of
 from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError, image_for
-from gpu_tasks.client.habits.trees import Tree, only_key, pairs_at, table_at, text_at, texts_at, tree_of
+from gpu_tasks.client.habits.foreign import (
+    SMALL_SHM,
+    VARIABLE_FORM,
+    Carrying,
+    Foreign,
+    ForeignFileError,
+    image_for,
+    refuse_other,
+)
+from gpu_tasks.client.habits.trees import Tree, line_of, only_key, pairs_at, table_at, text_at, texts_at, tree_of
+from gpu_tasks.tasks.file_kinds import OtherFile
+from gpu_tasks.tasks.problems import shown
 
 UNNEEDED = dict.fromkeys(
     ("container_name", "hostname", "labels", "logging", "healthcheck", "init", "stop_signal", "tty",
-     "stop_grace_period", "stdin_open", "pull_policy", "profiles", "platform"),
+     "stop_grace_period", "stdin_open", "pull_policy", "profiles"),
     "nothing of a task depends on it",
-)  # fmt: skip
+) | {
+    "cap_drop": "no container has capabilities",
+    "read_only": "an image is read alone; programs write to /workspace, /out and /tmp",
+}  # fmt: skip
+"""Keys without which a program runs the same."""
 WHY = {
     "build": "an image is not built: push it to a registry, and name it with --image",
     "entrypoint": "the image's own entry point runs: make an image with this one",
@@ -37,13 +51,36 @@ WHY = {
     "restart": "nobody begins a program anew when it ends: a lease lasts until its time is up",
     "expose": "there is no network between tasks; name it in `ports` to reach it by `ogpu port-forward`",
     "scale": "a task is one container; for several submit an --array",
+    "extends": "another file is not read: convert what `docker compose config` prints",
+    "devices": "GPUs alone go into containers",
+    "ulimits": "limits are the provider's",
+    "ipc": "a container has its own",
+    "platform": "devices run linux/amd64 alone, unless their owners say otherwise: use an image for that",
+    "network_mode": "there is no network between tasks; --network outbound asks for public addresses",
+    "security_opt": "a container has the engine's own profiles, and no new privileges",
+    "tmpfs": "memory is mounted as /tmp alone",
+    "shm_size": SMALL_SHM,
 }
-_PORT = re.compile(r"(?:[0-9.:\[\]a-f-]*:)?([0-9]{1,5})(?:/tcp)?", re.ASCII)
+FILLED_BY_COMPOSE = "Compose fills variables in, and this does not: convert what `docker compose config` prints"
+UNANCHORED = "convert what `docker compose config` prints, which has none"
+NO_LIMIT = "-1"
+SAME: dict[str, tuple[Tree, ...]] = {
+    "restart": ("no",),
+    "network_mode": ("none",),
+    "networks": ({"default": None}, ["default"]),
+    "platform": ("linux/amd64", "linux/x86_64"),
+    "runtime": ("runc",),
+    "security_opt": (["no-new-privileges:true"], ["no-new-privileges"], ["no-new-privileges=true"]),
+    "ipc": ("private",),
+    "tmpfs": ("/tmp", ["/tmp"]),  # noqa: S108
+}
+"""Values with which a program runs the same as in a task."""
+_PORT = re.compile(r"(?:(?:[0-9.:\[\]a-f-]|\$\{[^{}]{0,60}\}|\$[A-Za-z_][A-Za-z0-9_]{0,60})*:)?([0-9]{1,5})(?:/tcp)?")
+_GPU_DEVICE = re.compile(r"nvidia\.com/gpu=.{1,80}|/dev/nvidia[0-9]{1,2}(?::.*)?", re.ASCII)
 DOLLAR = "$$"
 """How a Compose file writes one."""
 UNNEEDED_RESOURCES = "no task has such a resource"
 _VARIABLE = re.compile(r"\$(?:\{|[A-Za-z_])", re.ASCII)
-_SECRET = re.compile("[A-Za-z_][A-Za-z0-9_]{0,126}", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -54,14 +91,22 @@ class _Found:
     fields: dict[str, Any] = field(default_factory=dict)
     image: str = ""
 
+    def put(self, name: str, value: Any, words: str, tree: Tree) -> None:
+        """Carry a value over into a field of the draft."""
+        self.fields[name] = value
+        self.carrying.place(name, words, line_of(tree))
+
 
 def from_compose(
     data: bytes, file: str, service: str | None, image: str | None, max_price: str, environment: Mapping[str, str], *,
-    is_job: bool = False, network: str = "",
+    is_job: bool = False, network: str = "", is_archived: bool = False,
 ) -> Foreign:  # fmt: skip
     """One service of the file; TaskFileError, ForeignFileError."""
-    tree = tree_of(data, file)
+    refuse_other(data, OtherFile.COMPOSE)
+    tree = tree_of(data, file, UNANCHORED)
     services = table_at(tree.get("services"), "services")
+    if not services:
+        raise ForeignFileError(_without_services(tree), 1)
     name = only_key(services, service, "services", "--service")
     found = _Found(environment)
     _note_others(found, tree, services, name)
@@ -71,16 +116,37 @@ def from_compose(
     if not network:
         found.carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
     draft = ProgramDraft(
-        name=name, image=image_for(image, found.image), max_price=max_price, is_lease=not is_job, network=network,
+        name=name, image=_image_of(found, image, is_archived=is_archived), max_price=max_price, is_lease=not is_job,
+        network=network,
         **found.fields,
     )  # fmt: skip
     return Foreign(draft, found.carrying)
 
 
+def _without_services(tree: dict[str, Tree]) -> str:
+    parts = [value for value in tree.values() if isinstance(value, dict)]
+    if any("image" in part or "build" in part for part in parts):
+        return "this is a Compose file of version 1: write its services under `services:`, indented"
+    return "the file has no services: is it a Compose file?"
+
+
+def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
+    if given is None and _VARIABLE.search(found.image) is not None:
+        raise ForeignFileError(f"image: {FILLED_BY_COMPOSE}, or name it with --image", line_of(found.image))
+    return image_for(given, found.image, is_archived=is_archived)
+
+
+def _is_nothing(value: Tree) -> bool:
+    """Whether a key says nothing, or no, as `docker compose config` prints keys that nobody wrote."""
+    return value is None or value in ([], {}, "", "false")
+
+
 def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
+    if _is_nothing(value) and key not in {"environment", "command"}:
+        return
     if key == "ports" and is_job:
         found.carrying.leave("ports", "a job has none: without --job it becomes a lease, whose ports are reached")
-    elif key == "restart" and value in (None, "no"):
+    elif value in SAME.get(key, ()):
         found.carrying.leave(key, "nothing of a task depends on it", matters=False)
     elif key in _CARRIED:
         _CARRIED[key](found, value)
@@ -93,16 +159,19 @@ def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
 def _command(found: _Found, value: Tree) -> None:
     if isinstance(value, str):
         try:
-            found.fields["command"] = tuple(shlex.split(value))
+            words = shlex.split(value)
         except ValueError:
-            raise ForeignFileError("command: its quotes do not match") from None
+            raise ForeignFileError("command: its quotes do not match", line_of(value)) from None
     else:
-        found.fields["command"] = tuple(texts_at(value, "command"))
+        words = texts_at(value, "command")
+    found.put("command", tuple(words), "command", value)
 
 
 def _environment(found: _Found, value: Tree) -> None:
     env: dict[str, str] = {}
+    lines: dict[str, int | None] = {}
     for name, text in pairs_at(value, "environment"):
+        lines[name] = line_of(name)
         if text is not None:
             env[name] = text
         elif name in found.environment:
@@ -112,30 +181,42 @@ def _environment(found: _Found, value: Tree) -> None:
         else:
             why = "it has no value here: --env NAME takes that of your environment, which every bidder can read then"
             found.carrying.leave(f"environment {name}", why)
-    found.fields["env"] = env
+    lent = {name: text for name, text in env.items() if name in found.environment}
+    own = {name: text for name, text in env.items() if name not in lent}
+    found.put("env", found.carrying.variables(own, "environment", lines) | lent, "environment", value)
 
 
 def _ports(found: _Found, value: Tree) -> None:
     ports: list[str] = []
     for item in value if isinstance(value, list) else [value]:
-        text = text_at(item.get("target"), "ports.target") if isinstance(item, dict) else text_at(item, "ports")
+        text = _port_of(item)
         match = _PORT.fullmatch(text)
-        if match is None or not 1 <= int(match[1]) <= 65_535:
-            found.carrying.leave(f"port {text}", "one port of TCP is reached at a time")
-        else:
+        if match is not None and 1 <= int(match[1]) <= 65_535:
             ports.append(match[1])
-    found.fields["ports"] = tuple(dict.fromkeys(ports))
+        elif _VARIABLE.search(text) is not None:
+            found.carrying.leave(f"port {text}", FILLED_BY_COMPOSE)
+        else:
+            found.carrying.leave(f"port {text}", "one port of TCP is reached at a time")
+    found.put("ports", tuple(dict.fromkeys(ports)), "ports", value)
+
+
+def _port_of(item: Tree) -> str:
+    """A port of the container, with its protocol, from the short form or the long one."""
+    if not isinstance(item, dict):
+        return text_at(item, "ports")
+    protocol = text_at(item.get("protocol"), "ports.protocol") or "tcp"
+    return f"{text_at(item.get('target'), 'ports.target')}/{protocol}"
 
 
 def _secrets(found: _Found, value: Tree) -> None:
     names: list[str] = []
     for item in value if isinstance(value, list) else [value]:
         text = text_at(item.get("source"), "secrets.source") if isinstance(item, dict) else text_at(item, "secrets")
-        if _SECRET.fullmatch(text):
+        if VARIABLE_FORM.fullmatch(text):
             names.append(text)
         else:
             found.carrying.leave(f"secret {text}", "a secret is named like a variable")
-    found.fields["secrets"] = tuple(dict.fromkeys(names))
+    found.put("secrets", tuple(dict.fromkeys(names)), "secrets", value)
     found.carrying.leave("where secrets lie", "in /secrets, and not in /run/secrets")
 
 
@@ -150,8 +231,8 @@ def _deploy(found: _Found, value: Tree) -> None:
             take(found, asked)
     if "pids" in limits:
         _processes(found, limits["pids"])
-    _devices(found, reserved.get("devices"))
-    for key in sorted({*limits, *reserved} - {"cpus", "memory", "pids", "devices"}):
+    _reservations(found, reserved)
+    for key in sorted({*limits, *reserved} - {"cpus", "memory", "pids", "devices", "generic_resources"}):
         found.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
     if text_at(deploy.get("replicas"), "deploy.replicas") not in {"", "1"}:
         found.carrying.leave("deploy.replicas", "a task is one container; for several submit an --array")
@@ -159,9 +240,42 @@ def _deploy(found: _Found, value: Tree) -> None:
         found.carrying.leave(f"deploy.{key}", "nothing of a task depends on it", matters=False)
 
 
-def _devices(found: _Found, value: Tree) -> None:
-    for item in value if isinstance(value, list) else []:
+def _reservations(found: _Found, reserved: dict[str, Tree]) -> None:
+    """Devices, and resources of the other form in which GPUs are asked for."""
+    devices, generic = reserved.get("devices"), reserved.get("generic_resources")
+    for item in devices if isinstance(devices, list) else []:
         _device(found, table_at(item, "devices"))
+    for item in generic if isinstance(generic, list) else []:
+        asked = table_at(table_at(item, "generic_resources").get("discrete_resource_spec"), "discrete_resource_spec")
+        kind = text_at(asked.get("kind"), "kind")
+        if "gpu" in kind.lower():
+            _device(found, {"count": asked.get("value"), "capabilities": "gpu"})
+        else:
+            found.carrying.leave(f"generic_resources {kind}", UNNEEDED_RESOURCES)
+
+
+def _host_devices(found: _Found, value: Tree) -> None:
+    """GPUs by CDI's names or by their files."""
+    named = [item for item in texts_at(value, "devices") if _GPU_DEVICE.fullmatch(item) is not None]
+    for item in texts_at(value, "devices"):
+        if item not in named:
+            found.carrying.leave(f"device {item}", WHY["devices"])
+    if named:
+        _one_gpu(found, "devices", value)
+    if len(named) > 1:
+        found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
+
+
+def _runtime(found: _Found, value: Tree) -> None:
+    """NVIDIA's own puts GPUs in; of another one nobody knows what it does."""
+    if value == "nvidia":
+        _one_gpu(found, "runtime", value)
+    else:
+        found.carrying.leave("runtime", "the provider's engine has its own")
+
+
+def _one_gpu(found: _Found, words: str, tree: Tree) -> None:
+    found.put("gpus", "1", words, tree)
 
 
 def _gpus(found: _Found, value: Tree) -> None:
@@ -175,31 +289,39 @@ def _device(found: _Found, device: dict[str, Tree]) -> None:
     if "gpu" not in texts_at(device.get("capabilities"), "devices.capabilities"):
         found.carrying.leave("a device", "GPUs alone go into containers")
         return
-    count = text_at(device.get("count"), "devices.count") or "1"
+    count = _filled(device.get("count"), "devices.count") or "1"
     named = texts_at(device.get("device_ids"), "devices.device_ids")
     if count == "0":
         return
     if count != "1" or len(named) > 1:
         found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
-    found.fields["gpus"] = "1"
+    _one_gpu(found, "devices", device.get("count"))
+
+
+def _filled(value: Tree, where: str) -> str:
+    """A single value that is no variable of Compose."""
+    text = text_at(value, where)
+    if _VARIABLE.search(text) is not None:
+        raise ForeignFileError(f"{where}: {shown(text)}: {FILLED_BY_COMPOSE}", line_of(value))
+    return text
 
 
 def _cpus(found: _Found, value: Tree) -> None:
-    found.fields["cpu"] = cores_of(text_at(value, "cpus"), "cpus")
+    found.put("cpu", cores_of(_filled(value, "cpus"), "cpus"), "cpus", value)
 
 
 def _memory(found: _Found, value: Tree) -> None:
-    found.fields["memory"] = size_of(text_at(value, "memory"), "memory")
-    if not found.fields["memory"]:
-        found.carrying.leave("memory without a limit", "nobody sells all of a machine: say how much it takes")
+    found.put("memory", size_of(_filled(value, "memory"), "memory"), "memory", value)
 
 
 def _processes(found: _Found, value: Tree) -> None:
-    found.fields["processes"] = text_at(value, "pids")
+    pids = _filled(value, "pids")
+    found.put("processes", "" if pids in {"0", NO_LIMIT} else pids, "pids", value)
 
 
 def _image(found: _Found, value: Tree) -> None:
     found.image = text_at(value, "image")
+    found.carrying.place("image", "image", line_of(value))
 
 
 def _fill_dollars(found: _Found) -> None:
@@ -207,10 +329,7 @@ def _fill_dollars(found: _Found) -> None:
     command, env = found.fields.get("command", ()), found.fields.get("env", {})
     texts = [text.replace(DOLLAR, "") for text in (*command, *env.values())]  # one in an image's name names no digest
     if any(_VARIABLE.search(text) for text in texts):
-        why = (
-            "Compose fills variables in, and this does not: write their values, or what `docker compose config` prints"
-        )
-        found.carrying.leave("${…}", why)
+        found.carrying.leave("${…}", FILLED_BY_COMPOSE)
     if command:
         found.fields["command"] = tuple(text.replace(DOLLAR, "$") for text in command)
     if env:
@@ -238,4 +357,6 @@ _CARRIED: dict[str, Callable[[_Found, Tree], None]] = {
     "mem_limit": _memory,
     "pids_limit": _processes,
     "gpus": _gpus,
+    "devices": _host_devices,
+    "runtime": _runtime,
 }

@@ -14,13 +14,9 @@ from dataclasses import dataclass, field
 from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.tasks.container_task import JOB, LEASE
 from gpu_tasks.tasks.file_words import API_VERSION, NAME_MAX
-from gpu_tasks.tasks.quantities import QuantityError, span
 
 GPU_CLASSES = tuple(name for name in CLASS_NAMES if name != "cpu")
 """Devices that have a GPU to put in."""
-LONG_INTERVAL_FROM_MS = 4 * 3_600_000
-"""Longer tasks are paid in the longest intervals: a task has 255 of them at most."""
-LONG_INTERVAL = "5m"
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
@@ -76,7 +72,6 @@ class ProgramDraft:
 
     def _sections(self) -> list[tuple[str, dict[str, str]]]:
         """What stands below `spec`, as far as something is said; each value is JSON."""
-        interval = self.interval or ("" if self.copies else _interval_for(self.time))
         run = [("image", quoted(self.image)), ("archive", quoted_if(self.archive)),
                ("command", listed(self.command)), ("env", table(self.env)),
                ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", quoted_if(self.network)),
@@ -85,7 +80,11 @@ class ProgramDraft:
         resources = [("gpus", number_if(self.gpus)), ("classes", listed(classes)), ("cpu", quoted_if(self.cpu)),
                      ("memory", quoted_if(self.memory)), ("disk", quoted_if(self.disk)),
                      ("processes", number_if(self.processes))]  # fmt: skip
-        limits = [("time", quoted_if(self.time)), ("interval", quoted_if(interval)), ("keep", quoted_if(self.keep))]
+        limits = [
+            ("time", quoted_if(self.time)),
+            ("interval", quoted_if(self.interval)),
+            ("keep", quoted_if(self.keep)),
+        ]
         sections = [
             ("run", run),
             ("resources", resources),
@@ -131,11 +130,3 @@ def numbers(words: tuple[str, ...]) -> str:
 def table(words: Mapping[str, str]) -> str:
     """Texts by their names."""
     return f"{{{', '.join(f'{quoted(name)}: {quoted(value)}' for name, value in words.items())}}}" if words else ""
-
-
-def _interval_for(time: str) -> str:
-    try:
-        is_long = span(time).milliseconds > LONG_INTERVAL_FROM_MS
-    except QuantityError:  # whoever reads the file says what is wrong
-        return ""
-    return LONG_INTERVAL if is_long else ""

@@ -5,10 +5,15 @@ Always: nothing is left out unsaid; what the program would run differently witho
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.habits.origins import SPEC_KEYS, DraftOrigin, variable_key
+from gpu_tasks.tasks.container_request import is_loader_variable
+from gpu_tasks.tasks.file_kinds import OtherFile, other_file
 from gpu_tasks.tasks.problems import shown
 from wallet.errors import WalletError
 
@@ -19,10 +24,27 @@ DIGEST_HELP = (
     "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
 )
 IMAGE_SHOWN_MAX = 200
+SMALL_SHM = "/dev/shm counts as memory, and has 16 MiB at providers"  # noqa: S108
+VARIABLE_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}", re.ASCII)
+GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+_IMAGE_ID = re.compile("(sha256:)?[0-9a-f]{64}", re.ASCII)
+_SECRET_WORDS = frozenset(
+    "TOKEN SECRET SECRETS PASSWORD PASSWD PASSPHRASE PASS PWD KEY APIKEY CREDENTIAL CREDENTIALS MNEMONIC".split()
+)
+_NO_SECRET_WORDS = frozenset(
+    "PUBLIC FILE FILES PATH DIR URL URI HOST NAME USER ID LENGTH SIZE LIMIT MAX MIN TTL COUNT EXPIRY TYPE".split()
+)
+_PLAIN_VALUES = frozenset({"", "0", "1", "true", "false", "yes", "no", "on", "off", "none"})
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s:@]{0,100}:[^/\s:@]{1,100}@")
 
 
 class ForeignFileError(WalletError):
     """A file that cannot be carried over; the text says why and what to do."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        """`line` is the one of the file that is at fault, where there is one."""
+        super().__init__(text)
+        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,8 @@ class Carrying:
     left_out: list[LeftOut] = field(default_factory=list)
     more: int = 0
     """Beyond those that are kept."""
+    origins: dict[str, DraftOrigin] = field(default_factory=dict)
+    """Where what was carried over stands, by the key of the task file that it became."""
 
     def leave(self, what: str, why: str, *, matters: bool = True) -> None:
         """Something is left out."""
@@ -53,6 +77,31 @@ class Carrying:
             self.left_out.append(LeftOut(shown(what), why, matters))
         else:
             self.more += 1
+
+    def place(self, name: str, words: str, line: int | None) -> None:
+        """Something is carried over, into a field of the draft."""
+        self.origins[SPEC_KEYS[name]] = DraftOrigin(words, line)
+
+    def variables(self, given: Mapping[str, str], where: str, lines: Mapping[str, int | None]) -> dict[str, str]:
+        """The variables that a container can be given; `where` is how the file calls them.
+
+        Those with values that look like secrets go along, and are said to be readable.
+        """
+        kept: dict[str, str] = {}
+        for name, value in given.items():
+            if name in GPU_VARIABLES:
+                self.leave(f"{where} {name}", "a GPU that is asked for goes in whole", matters=False)
+            elif is_loader_variable(name):
+                self.leave(f"{where} {name}", "loaders act on it, and no provider sets it: set it in the program")
+            elif VARIABLE_FORM.fullmatch(name) is None:
+                self.leave(f"{where} {name}", "its name has more than letters, digits and _: set it in the program")
+            else:
+                kept[name] = value
+                self.origins[variable_key(name)] = DraftOrigin(f"{where}.{name}", lines.get(name))
+                if looks_secret(name, value):
+                    why = "every bidder can read it: leave it out, and hand it over by spec.run.secrets"
+                    self.leave(f"{where} {name} as a secret", why)
+        return kept
 
     @property
     def losses(self) -> list[LeftOut]:
@@ -70,14 +119,49 @@ class Foreign:
     """What to say to `ogpu submit` beside the file."""
 
 
-def image_for(given: str | None, named: str) -> str:
-    """The image to use: the one that was given, or the file's, if it names a digest; ForeignFileError."""
+def refuse_other(data: bytes, *own: OtherFile) -> None:
+    """ForeignFileError for a file that is known to be of another kind than the command's own."""
+    other = other_file(data)
+    if other is not None and other not in own:
+        raise ForeignFileError(f"this is {other.value}", 1)
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a variable's name, or an address with a password in it, says that its value is nobody else's."""
+    words = frozenset(re.split("[^A-Z0-9]+", name.upper()))
+    is_named = bool(words & _SECRET_WORDS) and not words & _NO_SECRET_WORDS
+    is_value = value.lower() not in _PLAIN_VALUES and not value.startswith("$")
+    return (is_named and is_value) or _PASSWORD_IN_ADDRESS.search(value) is not None
+
+
+def image_for(given: str | None, named: str, *, is_archived: bool = False) -> str:
+    """The image to use: the one that was given, or the file's, if it names a digest; ForeignFileError.
+
+    `is_archived`: it is an archive's, so it is named by its id.
+    """
     image = given or named
+    if is_archived:
+        return _archived(given)
     if not image:
         raise ForeignFileError("the file names no image: name one with --image NAME@sha256:…")
+    if _IMAGE_ID.fullmatch(image) is not None:
+        raise ForeignFileError(
+            "--image: this is the id of an image: add --archive FILE, which `docker save` wrote, or name that of a "
+            "registry by its digest, NAME@sha256:…"
+        )
+    if "@" in image and "@sha256:" not in image:
+        raise ForeignFileError(f"the image {shown(image)} is named by no SHA-256 digest: name it as NAME@sha256:…")
     if "@sha256:" not in image:
         name = shlex.quote(image[:IMAGE_SHOWN_MAX])
         raise ForeignFileError(f"the image {shown(image)} is named by a tag: {DIGEST_HELP.format(name, name)}")
     repository, _, digest = image.partition("@")
     head, _, last = repository.rpartition("/")
     return f"{head}{'/' if head else ''}{last.partition(':')[0]}@{digest}"
+
+
+def _archived(given: str | None) -> str:
+    if given is None or _IMAGE_ID.fullmatch(given) is None:
+        raise ForeignFileError(
+            "--archive: name the id of its image by --image sha256:…; `docker image inspect --format '{{.Id}}'` says it"
+        )
+    return given if given.startswith("sha256:") else f"sha256:{given}"

@@ -11,12 +11,25 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from gpu_tasks.client.habits.amounts import cores_of, size_for_cores, size_of, slurm_time
+from gpu_tasks.client.habits.amounts import cores_of, size_for_cores, size_of, slurm_seconds, written_time
+from gpu_tasks.client.habits.arrays import MEMBERS_MAX, ArrayError, index_set
 from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError, image_for
+from gpu_tasks.client.habits.foreign import (
+    Carrying,
+    Foreign,
+    ForeignFileError,
+    image_for,
+    looks_secret,
+)
 
 SCRIPT_BYTES_MAX = 192 * 1024
 LINES_MAX = 10_000
+DIRECTIVE = "#SBATCH"
+BLANKS = " \t\v\f\r"
+COMPONENTS = ("hetjob", "packjob")
+"""Words that begin another component of a heterogeneous job; the script runs in the first."""
+TIME_SECONDS_MAX = 21 * 3_600
+"""The longest time that every chain of slots up to six seconds sells to a task."""
 SHORT = {
     "J": "job-name", "t": "time", "G": "gpus", "c": "cpus-per-task", "a": "array", "d": "dependency", "o": "output",
     "e": "error", "D": "chdir", "N": "nodes", "n": "ntasks", "p": "partition", "A": "account", "q": "qos",
@@ -38,6 +51,7 @@ UNNEEDED = {
     "verbose": "nothing depends on it",
     "quiet": "nothing depends on it",
     "wait": "`ogpu submit --watch` waits",
+    "open-mode": "`ogpu logs` shows what it writes, and /out comes back",
     "priority": "the price decides",
     "nice": "the price decides",
     "comment": "nothing depends on it",
@@ -51,6 +65,9 @@ CLUSTER_GIVEN = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_T
 _GPUS = re.compile(
     r"(?:gpu:)?(?:([A-Za-z][A-Za-z0-9_.-]{0,40})[:=])?([0-9]{1,4})|gpu(?::([A-Za-z][A-Za-z0-9_.-]{0,40}))?", re.ASCII
 )
+PARTS_SHOWN = 3
+_RANGE = re.compile("([0-9]{1,6})-([0-9]{1,6})(?::([0-9]{1,6}))?(?:%[0-9]+)?", re.ASCII)
+_ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=([^$`\s;|&]+)", re.ASCII)
 _AFTER = re.compile(r"(afterok|afterany|after):(0x[0-9a-f]{64})", re.ASCII)
 
 
@@ -61,11 +78,15 @@ class _Found:
     env: dict[str, str] = field(default_factory=dict)
     hints: list[str] = field(default_factory=list)
     memory_per_core: str = ""
+    line: int | None = None
+    """Of the directive that is read."""
     seen: set[str] = field(default_factory=set)
     """What of a cluster the script was found to use."""
 
 
-def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str, network: str = "") -> Foreign:
+def from_sbatch(
+    script: bytes, file_name: str, image: str | None, max_price: str, network: str = "", *, is_archived: bool = False
+) -> Foreign:
     """A job that runs the script; ForeignFileError."""
     if len(script) > SCRIPT_BYTES_MAX:
         raise ForeignFileError(f"the script has more than {SCRIPT_BYTES_MAX:,} bytes: nothing so long is an input")
@@ -73,6 +94,8 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
         text = script.decode()
     except UnicodeDecodeError:
         raise ForeignFileError("the script is not UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise ForeignFileError("the script begins with a byte order mark, which no shell reads: save it without")
     if "\r" in text:
         raise ForeignFileError(
             "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"
@@ -80,15 +103,18 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
     # The one end of a line to a shell and to Slurm: what an editor shows as one line is one here too.
     lines = text.split("\n")[:LINES_MAX]
     found = _Found()
-    for name, value in _options(lines, found.carrying):
-        _take(found, name, value)
+    for name, value in _options(lines, found):
+        try:
+            _take(found, name, value)
+        except ForeignFileError as error:
+            raise ForeignFileError(str(error), found.line) from None
     asked = found.fields
     if found.memory_per_core:
-        asked["memory"] = size_for_cores(found.memory_per_core, asked.get("cpu", "1"))
-    _note_cluster(lines, found)
+        asked["memory"] = size_for_cores(found.memory_per_core, asked.get("cpu") or "1")
+    _note_body(lines, found)
     draft = ProgramDraft(
         name=asked.get("name", file_name.rpartition(".")[0] or file_name),
-        image=image_for(image, ""),
+        image=image_for(image, "", is_archived=is_archived),
         max_price=max_price,
         command=(*_interpreter(lines), f"/in/{file_name}"),
         env=found.env,
@@ -103,11 +129,14 @@ def from_sbatch(script: bytes, file_name: str, image: str | None, max_price: str
     return Foreign(draft, found.carrying, tuple(found.hints))
 
 
-def _note_cluster(lines: list[str], found: _Found) -> None:
-    """What the script uses of a cluster: it goes along as it is, and finds none of it."""
+def _note_body(lines: list[str], found: _Found) -> None:
+    """What the script uses of a cluster, and secrets: it goes along as it is, finds no cluster, and bidders read it."""
     for line in lines:
         if line.lstrip().startswith("#"):
             continue
+        if (set_here := _ASSIGNMENT.match(line)) is not None and looks_secret(set_here[1], set_here[2].strip("'\"")):
+            why = "every bidder can read the script: take it from /secrets, and name it in spec.run.secrets"
+            found.carrying.leave(f"{set_here[1]} as a secret", why)
         command = CLUSTER_COMMANDS.match(line)
         names = [command[1]] if command is not None else []
         for name in (*names, *CLUSTER_VARIABLES.findall(line)):
@@ -127,19 +156,35 @@ def _interpreter(lines: list[str]) -> list[str]:
     return words or ["/bin/sh"]
 
 
-def _options(lines: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
-    """What #SBATCH lines say, up to the first command."""
-    for line in lines[1:] if lines and lines[0].startswith("#!") else lines:
-        if line.strip() and not line.startswith("#"):
-            return
-        if not line.startswith(("#SBATCH ", "#SBATCH\t")):
+def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
+    """The options of the directives, by Slurm's own rule (src/sbatch/opt.c).
+
+    A line counts as soon as it begins with the word, whatever follows; the first line that is neither empty nor a
+    comment ends them. Those that Slurm ignores are said: whoever wrote them means them.
+    """
+    carrying, is_over, is_divided = found.carrying, False, False
+    for number, line in enumerate(lines, 1):
+        content = line.lstrip(BLANKS)
+        if not content.startswith("#"):
+            is_over |= bool(content)
+        elif not content.startswith(DIRECTIVE):
             continue
-        try:
-            words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
-        except ValueError:
-            carrying.leave(line[:80], "its quotes do not match")
-            continue
-        yield from _pairs(words, carrying)
+        elif is_over:
+            carrying.leave(line[:80], "Slurm ignores it behind the first command: move it up, or remove it")
+        elif not line.startswith(DIRECTIVE):
+            carrying.leave(line[:80], "Slurm ignores it behind blanks: begin the line with it, or remove it")
+        elif not is_divided:
+            try:
+                words = shlex.split(line.removeprefix(DIRECTIVE), comments=True)
+            except ValueError:
+                carrying.leave(line[:80], "its quotes do not match")
+                continue
+            found.line = number
+            end = next((place for place, word in enumerate(words) if word in COMPONENTS), None)
+            yield from _pairs(words[:end], carrying)
+            if end is not None:
+                is_divided = True
+                carrying.leave("other components", "the script runs in the first; each other one is a job of its own")
 
 
 def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
@@ -159,10 +204,20 @@ def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
+PLACED = {
+    "job-name": "name", "time": "time", "mem": "memory", "mem-per-gpu": "memory", "mem-per-cpu": "memory",
+    "tmp": "disk", "cpus-per-task": "cpu", "cpus-per-gpu": "cpu", "gres": "gpus", "gpus": "gpus",
+    "gpus-per-node": "gpus", "gpus-per-task": "gpus",
+}  # fmt: skip
+"""The field of the draft that an option sets."""
+
+
 def _take(found: _Found, name: str, value: str) -> None:
     """One option, carried over or left out."""
     if name in _CARRIED:
         _CARRIED[name](found, value)
+        if (field_name := PLACED.get(name)) is not None:
+            found.carrying.place(field_name, f"--{name}", found.line)
     elif name in UNNEEDED:
         found.carrying.leave(f"--{name}", UNNEEDED[name], matters=False)
     else:
@@ -195,14 +250,33 @@ def _gpus(found: _Found, value: str) -> None:
 
 def _only(what: str) -> Callable[[_Found, str], None]:
     def take(found: _Found, value: str) -> None:
-        if value != "1":
+        if value not in {"1", "1-1"}:
             found.carrying.leave(f"--{what}={value}", "a job runs on one device; for many of them submit an --array")
 
     return take
 
 
 def _array(found: _Found, value: str) -> None:
-    found.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
+    try:
+        index_set(value)
+    except ArrayError:
+        why = f"`ogpu submit --array` takes {MEMBERS_MAX} tasks at most: {_parts_of(value)}"
+        found.carrying.leave(f"--array={value}", why)
+    else:
+        found.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
+
+
+def _parts_of(value: str) -> str:
+    """How a long range is submitted, in the first commands."""
+    match = _RANGE.fullmatch(value)
+    if match is None:
+        return "submit parts of it, such as `--array 0-63`"
+    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    parts = range(first, last + 1, MEMBERS_MAX * max(step, 1))[:PARTS_SHOWN]
+    tail = f":{step}" if step > 1 else ""
+    shown = [f"`--array {start}-{min(last, start + (MEMBERS_MAX - 1) * step)}{tail}`" for start in parts]
+    is_all = parts[-1] + MEMBERS_MAX * step > last if parts else True
+    return f"submit {', '.join(shown)}{'' if is_all else ' and so on'}, one after the other"
 
 
 def _dependency(found: _Found, value: str) -> None:
@@ -215,14 +289,26 @@ def _dependency(found: _Found, value: str) -> None:
 
 
 def _export(found: _Found, value: str) -> None:
+    given: dict[str, str] = {}
     for each in value.split(","):
         name, is_set, content = each.partition("=")
         if is_set:
-            found.env[name] = content
+            given[name] = content
         elif name in {"ALL", ""}:
             found.carrying.leave("--export=ALL", "your environment stays with you: name variables in spec.run.env")
         elif name != "NONE":
             found.carrying.leave(f"--export={name}", "its value is not in the script: give it with --env NAME=VALUE")
+    found.env |= found.carrying.variables(given, "--export", dict.fromkeys(given, found.line))
+
+
+def _time(found: _Found, value: str) -> None:
+    seconds = slurm_seconds(value)
+    if not 0 < seconds <= TIME_SECONDS_MAX:
+        longest = written_time(TIME_SECONDS_MAX)
+        why = f"a task has {longest} at most, which is written: `ogpu submit --watch --requeue N` buys it again"
+        found.carrying.leave(f"--time={value}", why)
+        seconds = TIME_SECONDS_MAX
+    found.fields["time"] = written_time(seconds)
 
 
 def _set(key: str, read: Callable[[str], str]) -> Callable[[_Found, str], None]:
@@ -253,10 +339,12 @@ def _scratch(found: _Found, value: str) -> None:
 
 _CARRIED: dict[str, Callable[[_Found, str], None]] = {
     "job-name": _set("name", str),
-    "time": _set("time", slurm_time),
+    "time": _time,
     "mem": _memory,
     "tmp": _scratch,
     "mem-per-cpu": _memory_per_core,
+    "mem-per-gpu": _memory,
+    "cpus-per-gpu": _set("cpu", lambda value: cores_of(value, "--cpus-per-gpu")),
     "cpus-per-task": _set("cpu", lambda value: cores_of(value, "--cpus-per-task")),
     "gres": _gres,
     "gpus": _gpus,
@@ -264,6 +352,10 @@ _CARRIED: dict[str, Callable[[_Found, str], None]] = {
     "gpus-per-task": _gpus,
     "nodes": _only("nodes"),
     "ntasks": _only("ntasks"),
+    "ntasks-per-node": _only("ntasks-per-node"),
+    "tasks-per-node": _only("tasks-per-node"),
+    "ntasks-per-gpu": _only("ntasks-per-gpu"),
+    "ntasks-per-socket": _only("ntasks-per-socket"),
     "array": _array,
     "dependency": _dependency,
     "export": _export,

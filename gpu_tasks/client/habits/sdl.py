@@ -6,14 +6,38 @@ carried over: another chain's money is no measure here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from gpu_tasks.client.habits.amounts import cores_of, size_of
 from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError, image_for
-from gpu_tasks.client.habits.trees import Tree, only_key, pairs_at, table_at, text_at, texts_at, tree_of
+from gpu_tasks.client.habits.foreign import (
+    SMALL_SHM,
+    Carrying,
+    Foreign,
+    ForeignFileError,
+    image_for,
+    refuse_other,
+)
+from gpu_tasks.client.habits.trees import Tree, line_of, only_key, pairs_at, table_at, text_at, texts_at, tree_of
+from gpu_tasks.tasks.file_kinds import OtherFile
 
 VERSIONS = ("2.0", "2.1", "2")
 TUNNELLED = {"", "tcp", "http", "https"}
-SERVICE_KEYS = {"image", "command", "args", "env", "expose"}
+SERVICE_KEYS = {"image", "command", "args", "env", "expose", "params"}
+WHY = {
+    "credentials": "no task carries the credentials of a registry: use a public image, or an archive (--archive)",
+    "depends-on": "a task is one container; `ogpu submit --after-ok` waits for another task",
+}
+SHM = "/dev/shm"  # noqa: S108
+YES = {"true", "yes", "on"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Volume:
+    name: str
+    mebibytes: int
+    is_memory: bool
 
 
 def from_sdl(
@@ -25,26 +49,32 @@ def from_sdl(
     *,
     is_job: bool = False,
     network: str = "",
+    is_archived: bool = False,
 ) -> Foreign:
     """One service of the file; TaskFileError, ForeignFileError."""
+    refuse_other(data, OtherFile.SDL, OtherFile.COMPOSE)
     tree = tree_of(data, file)
     if text_at(tree.get("version"), "version") not in VERSIONS:
-        raise ForeignFileError(f"this is no SDL of version {VERSIONS[0]}: `version` says so in the first line")
+        refuse_other(data, OtherFile.SDL)
+        text = f"this is no SDL of version {VERSIONS[0]}: `version` says so in the first line"
+        raise ForeignFileError(text, line_of(tree.get("version")))
     services = table_at(tree.get("services"), "services")
     name = only_key(services, service, "services", "--service")
     asked, carrying = table_at(services[name], f"services.{name}"), Carrying()
     if not network:
         carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
     for key in sorted(asked.keys() - SERVICE_KEYS):
-        carrying.leave(f"services.{name}.{key}", "a task has nothing like it")
+        carrying.leave(f"services.{name}.{key}", WHY.get(key, "a task has nothing like it"))
     resources = _resources(tree, name, carrying)
+    volumes = _volumes(resources, carrying)
+    _mounts(table_at(asked.get("params"), "params"), volumes, carrying)
     for key in sorted(services.keys() - {name}):
         carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
     for key in sorted(tree.keys() - {"version", "services", "profiles", "deployment"}):
         carrying.leave(key, "a task has nothing like it")
     draft = ProgramDraft(
         name=name,
-        image=image_for(image, text_at(asked.get("image"), "image")),
+        image=image_for(image, _image(asked, carrying), is_archived=is_archived),
         max_price=max_price,
         is_lease=not is_job,
         command=_command(asked, carrying),
@@ -52,9 +82,9 @@ def from_sdl(
         ports=() if is_job else _ports(asked.get("expose"), carrying),
         network=network,
         gpus=_gpus(resources, carrying),
-        cpu=_cpu(resources),
-        memory=_size(resources, "memory"),
-        disk=_disk(resources, carrying),
+        cpu=_cpu(resources, carrying),
+        memory=_memory(resources, volumes, carrying),
+        disk=_total([each for each in volumes if not each.is_memory]),
     )
     return Foreign(draft, carrying)
 
@@ -63,7 +93,13 @@ def _command(asked: dict[str, Tree], carrying: Carrying) -> tuple[str, ...]:
     command, args = texts_at(asked.get("command"), "command"), texts_at(asked.get("args"), "args")
     if command:
         carrying.leave("command", "it goes to the image's entry point, which runs: use an image that has none")
+    carrying.place("command", "command", line_of(asked.get("command") or asked.get("args")))
     return (*command, *args)
+
+
+def _image(asked: dict[str, Tree], carrying: Carrying) -> str:
+    carrying.place("image", "image", line_of(asked.get("image")))
+    return text_at(asked.get("image"), "image")
 
 
 def _env(tree: Tree, carrying: Carrying) -> dict[str, str]:
@@ -73,7 +109,8 @@ def _env(tree: Tree, carrying: Carrying) -> dict[str, str]:
             carrying.leave(f"env {name}", "it has no value here: give it with --env NAME=VALUE")
         else:
             env[name] = value
-    return env
+    carrying.place("env", "env", line_of(tree))
+    return carrying.variables(env, "env", {name: line_of(name) for name in env})
 
 
 def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
@@ -89,11 +126,24 @@ def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
             carrying.leave(f"port {port} of {protocol}", "the tunnel carries TCP alone")
             continue
         ports.append(port)
-        if exposed.get("to") is not None:
-            carrying.leave(f"port {port} to the world", "it is reached by `ogpu port-forward`, by you alone")
+        _note_readers(exposed.get("to"), port, carrying)
         for key in sorted(exposed.keys() - {"port", "proto", "to", "as"}):
             carrying.leave(f"port {port} {key}", "nobody stands between you and the port")
+    carrying.place("ports", "expose", line_of(tree))
     return tuple(dict.fromkeys(ports))
+
+
+def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
+    """Who reaches a port on Akash: the world, or other services of the deployment."""
+    for item in tree if isinstance(tree, list) else []:
+        reader = table_at(item, "expose.to")
+        service = text_at(reader.get("service"), "expose.to.service")
+        if text_at(reader.get("global"), "expose.to.global").lower() in YES:
+            carrying.leave(f"port {port} to the world", "it is reached by `ogpu port-forward`, by you alone")
+        if service:
+            carrying.leave(f"port {port} to service {service}", "there is no network between tasks")
+        for key in sorted(reader.keys() - {"global", "service"}):
+            carrying.leave(f"port {port} to {key}", "it is reached by `ogpu port-forward`, by you alone")
 
 
 def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:
@@ -130,26 +180,57 @@ def _gpus(resources: dict[str, Tree], carrying: Carrying) -> str:
         carrying.leave(f"{units} GPUs", "a device is one GPU: one goes in")
     if gpu.get("attributes") is not None:
         carrying.leave("gpu.attributes", "devices are chosen by class: --class consumer or datacenter")
+    carrying.place("gpus", "gpu.units", line_of(gpu.get("units")))
     return "1"
 
 
-def _cpu(resources: dict[str, Tree]) -> str:
-    units = text_at(table_at(resources.get("cpu"), "cpu").get("units"), "cpu.units")
-    return cores_of(units, "cpu.units") if units else ""
+def _cpu(resources: dict[str, Tree], carrying: Carrying) -> str:
+    units = table_at(resources.get("cpu"), "cpu").get("units")
+    carrying.place("cpu", "cpu.units", line_of(units))
+    return cores_of(text_at(units, "cpu.units"), "cpu.units") if units else ""
 
 
-def _size(resources: dict[str, Tree], key: str) -> str:
-    size = text_at(table_at(resources.get(key), key).get("size"), f"{key}.size")
-    return size_of(size, f"{key}.size", is_decimal=True) if size else ""
+def _memory(resources: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> str:
+    """With the volumes in memory, which count as memory here."""
+    memory = table_at(resources.get("memory"), "memory")
+    carrying.place("memory", "memory.size", line_of(memory.get("size")))
+    own, added = _mebibytes(memory, "memory.size"), sum(each.mebibytes for each in volumes if each.is_memory)
+    return f"{own + added}Mi" if own + added else ""
 
 
-def _disk(resources: dict[str, Tree], carrying: Carrying) -> str:
-    """All of it together: a task has one workspace."""
-    storage, total = resources.get("storage"), 0
+def _mebibytes(tree: dict[str, Tree], where: str) -> int:
+    size = text_at(tree.get("size"), where)
+    return int(size_of(size, where, is_decimal=True).removesuffix("Mi") or 0) if size else 0
+
+
+def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
+    storage, found = resources.get("storage"), list[_Volume]()
+    carrying.place("disk", "storage", line_of(storage))
     for item in storage if isinstance(storage, list) else [] if storage is None else [storage]:
         volume = table_at(item, "storage")
-        total += int(_size({"storage": volume}, "storage").removesuffix("Mi") or 0)
         attributes = table_at(volume.get("attributes"), "storage.attributes")
-        if text_at(attributes.get("persistent"), "persistent").lower() in {"true", "yes", "on"}:
+        name = text_at(volume.get("name"), "storage.name") or "default"
+        is_memory = text_at(attributes.get("class"), "storage.class").lower() == "ram"
+        found.append(_Volume(name, _mebibytes(volume, "storage.size"), is_memory))
+        if is_memory:
+            carrying.leave(f"storage {name} of class ram", SMALL_SHM)
+        elif text_at(attributes.get("persistent"), "persistent").lower() in YES:
             carrying.leave("storage that persists", "a workspace ends with its task: take along what you need")
+    return found
+
+
+def _total(volumes: Sequence[_Volume]) -> str:
+    """All of it together: a task has one workspace."""
+    total = sum(each.mebibytes for each in volumes)
     return f"{total}Mi" if total else ""
+
+
+def _mounts(params: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> None:
+    """Where volumes are mounted: memory as /dev/shm is so here too."""
+    in_memory = {each.name for each in volumes if each.is_memory}
+    for name, given in table_at(params.get("storage"), "params.storage").items():
+        mount = text_at(table_at(given, "params.storage").get("mount"), "params.storage.mount")
+        if mount and not (name in in_memory and mount == SHM):
+            carrying.leave(f"storage {name} in {mount}", "programs write to /workspace, /out and /tmp")
+    for key in sorted(params.keys() - {"storage"}):
+        carrying.leave(f"params.{key}", "a task has nothing like it")

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 from gpu_tasks.client.habits.foreign import ForeignFileError
 from gpu_tasks.tasks.problems import shown
-from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, Table, parse
+from gpu_tasks.tasks.yaml_tree import UNANCHORED, FileNode, Listing, Scalar, Table, parse
 
 DEPTH_MAX = 14
 """Of Akash's files: the model of a GPU stands eleven deep."""
+
+
+class PlacedText(str):
+    """A text with the line that it stands in."""
+
+    __slots__ = ("line",)
+    line: int
+
+    def __new__(cls, text: str, line: int) -> Self:
+        """`line` counts from 1."""
+        made = super().__new__(cls, text)
+        made.line = line
+        return made
+
 
 Tree = str | None | list["Tree"] | dict[str, "Tree"]
 """None: a key that says nothing, as `~` or `null` without quotes do."""
 
 
-def tree_of(data: bytes, file: str) -> dict[str, Tree]:
+def tree_of(data: bytes, file: str, unanchored: str = UNANCHORED) -> dict[str, Tree]:
     """A file's keys; TaskFileError for what is no YAML, or too much of it; ForeignFileError for other shapes."""
-    return table_at(_plain(parse(data, file, DEPTH_MAX)), file)
+    return table_at(_plain(parse(data, file, DEPTH_MAX, unanchored)), file)
+
+
+def line_of(tree: Tree) -> int | None:
+    """The line that a text, or the first text of a list or a table, stands in."""
+    match tree:
+        case PlacedText():
+            return tree.line
+        case list() | dict():
+            return line_of(next(iter(tree), None))
+        case _:
+            return None
 
 
 def table_at(tree: Tree, where: str) -> dict[str, Tree]:
@@ -25,7 +51,7 @@ def table_at(tree: Tree, where: str) -> dict[str, Tree]:
     if tree is None or tree == "":
         return {}
     if not isinstance(tree, dict):
-        raise ForeignFileError(f"{where} is no table of keys: is this a file of another kind?")
+        raise ForeignFileError(f"{where} is no table of keys: is this a file of another kind?", line_of(tree))
     return tree
 
 
@@ -34,7 +60,7 @@ def text_at(tree: Tree, where: str) -> str:
     if tree is None:
         return ""
     if not isinstance(tree, str):
-        raise ForeignFileError(f"{where} is no single value")
+        raise ForeignFileError(f"{where} is no single value", line_of(tree))
     return tree
 
 
@@ -54,7 +80,12 @@ def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
         return
     for text in texts_at(tree, where):
         name, is_set, value = text.partition("=")
-        yield name, value if is_set else None
+        yield placed_like(name, text), value if is_set else None
+
+
+def placed_like(part: str, text: str) -> str:
+    """A part of a text, in the line of the whole."""
+    return PlacedText(part, text.line) if isinstance(text, PlacedText) else part
 
 
 def only_key(table: dict[str, Tree], named: str | None, where: str, option: str) -> str:
@@ -75,8 +106,9 @@ def _names(table: dict[str, Tree]) -> str:
 def _plain(node: FileNode) -> Tree:
     match node:
         case Scalar():
-            return None if node.is_plain and node.text in {"", "~", "null"} else node.text
+            is_nothing = node.is_plain and node.text in {"", "~", "null"}
+            return None if is_nothing else PlacedText(node.text, node.line)
         case Listing():
             return [_plain(each) for each in node.items]
         case Table():
-            return {key.text: _plain(value) for key, value in node.entries}
+            return {PlacedText(key.text, key.line): _plain(value) for key, value in node.entries}

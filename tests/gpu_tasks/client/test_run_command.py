@@ -50,6 +50,37 @@ def test_a_command_line_is_a_job(tmp_path: Path) -> None:
         assert "two files have one name" in refusal(ogpu(tmp_path, url, *JOB, *both, "--dry-run", "--", "true"))
 
 
+def test_a_long_time_is_bought_in_longer_intervals(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert saved(tmp_path, url, "--time", "5h").interval is None
+        for time, most, code in (("24h", "21h 15m", 2), ("12h", "10h 37m 30s", 1)):
+            said = refusal(ogpu(tmp_path, url, *JOB, "--time", time, "--dry-run", "--", "true", as_json=False), code)
+            assert "error: --time: " in said
+            assert most in said
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["--max-price", "1"], "--max-price"),
+        (["--memory", "2G"], "--memory"),
+        (["--env", "MY-VAR=1"], "--env MY-VAR"),
+        (["--image", "nginx:1"], "--image"),
+        (["--copies", "2"], "--copies"),
+        (["--gpu", "any", "--cpu", "x"], "--cpu"),
+    ],
+)
+def test_what_is_wrong_is_said_of_the_option(tmp_path: Path, words: list[str], option: str) -> None:
+    refused = ogpu(tmp_path, "ws://127.0.0.1:1", *JOB, *words, "--dry-run", "--", "true", as_json=False)
+    assert f"error: {option}: " in refusal(refused)
+
+
+def test_a_program_may_be_one_long_word(tmp_path: Path) -> None:
+    refused = ogpu(tmp_path, "ws://127.0.0.1:1", *JOB, "--dry-run", "--", "sh", "-c", "x" * 4_097, as_json=False)
+    assert "error: COMMAND: " in refusal(refused)
+    assert "--in FILE" in refused.stderr
+
+
 @pytest.mark.usefixtures("stored_nowhere")
 def test_who_does_not_wait_is_told_that_the_program_waits_for_its_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

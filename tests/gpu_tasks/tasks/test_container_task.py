@@ -69,7 +69,7 @@ def test_six_lines_suffice() -> None:
     assert (task.memory_bytes, task.disk_bytes) == (512 << 20, 64 << 20)
     assert task.classes == tuple(DeviceClass)
     assert (task.price_max, task.loss, task.collateral) == (2 * OGPU, None, 0)
-    assert (task.time, task.interval, task.keep) == (TimeSpan(3_600_000), TimeSpan(60_000), None)
+    assert (task.time, task.interval, task.keep) == (TimeSpan(3_600_000), None, None)
     assert read(LEASE).task == replace(task, is_lease=True)
 
 
@@ -87,6 +87,8 @@ def test_the_examples_are_taken(path: Path) -> None:
         ("command: []", "takes a list of 1 to 256"),
         ("command: sh", "takes a list of 1 to 256"),
         ("env: {1A: x}", "a name of letters, digits and _"),
+        ("env: {LD_PRELOAD: x}", "spec.run.env.LD_PRELOAD"),
+        ("env: {nvidia_visible_devices: all}", "spec.run.env.nvidia_visible"),
         ("inputs: [/etc/passwd]", "is a file beside the task file or below it"),
         ("inputs: [a/../../b]", "is a file beside the task file or below it"),
         ("inputs: [a/x, b/x]", "two files that are x in /in"),
@@ -186,6 +188,10 @@ def test_a_kind_that_there_is_not_is_answered_with_those_that_are() -> None:
         ("{time: 1 block, interval: 1 block}", (1, 1)),
         ("{time: 255 blocks, interval: 1 block}", (255, 255)),
         ("{time: 21h, interval: 5m}", (75_600, 252)),
+        ("{time: 1h}", (3_600, 60)),
+        ("{time: 5h}", (18_034, 254)),
+        ("{time: 21h 15m}", (76_500, 255)),
+        ("{time: 12 blocks}", (12, 1)),
         ("{time: 1s, interval: 1ms}", None),
     ],
 )
@@ -203,6 +209,7 @@ def test_time_is_bought_in_whole_intervals(limits: str, expected: tuple[int, int
     [
         ("{time: 256 blocks, interval: 1 block}", "256 intervals, and 255 at most"),
         ("{interval: 301s}", "longer than five minutes"),
+        ("{time: 21h 16m}", "spec.limits.time.*21h 15m"),
     ],
 )
 def test_more_intervals_or_longer_ones_are_refused(limits: str, says: str) -> None:

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
+from gpu_tasks.tasks.container_request import is_loader_variable
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 ENVIRONMENT_MAX = 256
@@ -23,13 +24,6 @@ SECRET_BYTES_MAX = MIB
 """Of all secrets together: keys and passwords, not data."""
 INPUTS_MAX = 1_024
 GPUS_MAX = 16
-
-LOADER_PREFIXES = ("LD_", "NVIDIA_", "DYLD_", "GLIBC_", "GCONV_", "MALLOC_", "CUDA_INJECTION", "OCI_", "DOCKER_")
-LOADER_NAMES = frozenset(
-    {"BASH_ENV", "ENV", "LOCPATH", "NLSPATH", "RES_OPTIONS", "HOSTALIASES", "TZDIR", "PROMPT_COMMAND"}
-)
-"""Variables that a loader, a shell or the hooks of a GPU toolkit act on before the program runs: the hook of
-CVE-2025-23266 inherited LD_PRELOAD from the image, outside of the container."""
 
 ID_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
 NAME_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -182,11 +176,6 @@ def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
         most = min(most, getattr(greatest, limit.name))
         if type(value) is not int or not least <= value <= most:
             raise _no(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}")
-
-
-def is_loader_variable(name: str) -> bool:
-    """Whether a variable changes what runs before, or instead of, the program."""
-    return name.upper().startswith(LOADER_PREFIXES) or name.upper() in LOADER_NAMES
 
 
 def check_environment(environment: Mapping[str, str], whose: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from converted import IMAGE
+from devnet.launcher.made_images import ImageFile, MadeImage
 from gpu_tasks.client.cli import main
 
 COMPOSE = f"""services:
@@ -26,6 +27,8 @@ SCRIPT = (
     "#!/bin/bash\n#SBATCH --time=12:00:00 --array=0-9%4\n#SBATCH --gres=gpu:1 --mem=2G\necho $SLURM_ARRAY_TASK_ID\n"
 )
 OF_SCRIPT = ["--image", IMAGE]
+PLAIN = f"services:\n  db:\n    image: {IMAGE}\n"
+LIMITS = ["--time", "5h", "--cpu", "2", "--memory", "3Gi", "--disk", "4Gi", "--processes", "600"]
 
 
 def convert(
@@ -82,8 +85,25 @@ def test_strict_writes_nothing_where_something_would_be_lost(tmp_path: Path) -> 
     assert "! 'volumes': files go in by" in refused.stderr
     assert "error: --strict: what is marked with ! would be lost" in refused.stderr
     assert not target.exists()
-    assert convert(tmp_path, "compose", COMPOSE.replace(', volumes: ["./a:/b"]', ""), "--strict").exit_code == 0
-    assert convert(tmp_path, "sdl", SDL, "--strict").exit_code == 0, "a price of another chain is no loss"
+    whole = COMPOSE.replace(', volumes: ["./a:/b"]', "")
+    assert convert(tmp_path, "compose", whole, "--strict", *LIMITS).exit_code == 0
+    assert convert(tmp_path, "sdl", SDL, "--strict", *LIMITS).exit_code == 0, "a price of another chain is no loss"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "more"), [("compose", PLAIN, []), ("sdl", SDL, []), ("sbatch", "#!/bin/sh\n", OF_SCRIPT)]
+)
+def test_what_is_filled_in_is_said_and_can_be_given(tmp_path: Path, kind: str, text: str, more: list[str]) -> None:
+    """A database without limits became one of an hour, with 64 MiB of disk."""
+    said = [line for line in convert(tmp_path, kind, text, *more).stderr.splitlines() if line.startswith("! 'no ")]
+    named = {"compose": {"time", "cpu", "memory", "disk", "processes"}, "sdl": {"time", "memory", "disk", "processes"},
+             "sbatch": {"time", "memory", "disk", "processes"}}[kind]  # fmt: skip
+    assert {line.split("'")[1].removeprefix("no ") for line in said} == named
+    assert convert(tmp_path, kind, text, *more, "--strict").exit_code == 2
+    given = convert(tmp_path, kind, text, *more, "--strict", *LIMITS)
+    assert given.exit_code == 0, given.output
+    for value in ('cpu: "2"', 'memory: "3Gi"', 'disk: "4Gi"', 'time: "5h"', "processes: 600"):
+        assert value in given.stdout
 
 
 def test_a_file_that_asks_for_your_secrets_does_not_get_them(tmp_path: Path) -> None:
@@ -115,11 +135,90 @@ def test_a_script_and_its_task_file_lie_side_by_side(tmp_path: Path) -> None:
     assert (tmp_path / "task.yaml").exists(), "a folder gets a file"
 
 
-def test_more_time_than_a_task_can_buy_is_refused_before_it_is_submitted(tmp_path: Path) -> None:
-    refused = convert(tmp_path, "sbatch", SCRIPT.replace("12:00:00", "2-00:00:00"), *OF_SCRIPT)
+def test_more_time_than_a_task_can_buy_is_cut_and_said(tmp_path: Path) -> None:
+    found = convert(tmp_path, "sbatch", SCRIPT.replace("12:00:00", "2-00:00:00"), *OF_SCRIPT)
+    assert found.exit_code == 0
+    assert 'time: "21h"' in found.stdout
+    assert "--requeue" in found.stderr
+    refused = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT, "--time", "2d")
+    assert (refused.exit_code, "error: --time: is 21h 15m" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "place"),
+    [
+        ("compose", PLAIN + "    pids_limit: 9\n", "compose.yaml:4: pids"),
+        ("compose", PLAIN + "    cpus: 999\n", "compose.yaml:4: cpus"),
+        ("compose", PLAIN + "    cpus: many\n", "compose.yaml:4: cpus"),
+        ("compose", PLAIN + "    mem_limit: 99999g\n", "compose.yaml:4: memory"),
+        ("compose", PLAIN + "    environment:\n      A: 1\n      B: " + "x" * 4_097, "compose.yaml:6: environment.B"),
+        ("compose", PLAIN + "    command: [" + "x" * 4_097 + "]\n", "compose.yaml:4: command"),
+        ("compose", "services:\n  a:\n    image: Acme@sha256:" + "ab" * 32, "compose.yaml:3: image"),
+        ("sdl", SDL.replace("cpu: {units: 2}", "cpu: {units: 2}, memory: {size: 9Ti}"), "deploy.yaml:4: memory.size"),
+        ("sdl", SDL.replace("cpu: {units: 2}", "cpu: {units: x}"), "deploy.yaml:4: cpu.units"),
+        ("sbatch", "#!/bin/sh\n\n#SBATCH --mem=9000G\n", "job.sh:3: --mem"),
+        ("sbatch", "#!/bin/sh\n#SBATCH --time=soon\n", "job.sh:2: --time"),
+        ("sbatch", "#!/bin/sh\n#SBATCH -c 999\n", "job.sh:2: --cpus-per-task"),
+    ],
+)
+def test_what_is_wrong_is_said_of_your_own_file(tmp_path: Path, kind: str, text: str, place: str) -> None:
+    refused = convert(tmp_path, kind, text, *(OF_SCRIPT if kind == "sbatch" else []))
     assert refused.exit_code == 2
-    assert "what it comes to is no task" in refused.stderr
-    assert "255 at most" in refused.stderr
+    assert f"{tmp_path}/{place}" in refused.stderr
+    assert "spec.resources" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["--memory", "2G"], "--memory"),
+        (["--disk", "x"], "--disk"),
+        (["--processes", "-1"], "--processes"),
+        (["--env", "1A=x"], "--env 1A"),
+        (["--image", f"Acme@sha256:{'ab' * 32}"], "--image"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_said_of_it(tmp_path: Path, words: list[str], option: str) -> None:
+    refused = convert(tmp_path, "compose", PLAIN, *words)
+    assert (refused.exit_code, f"error: {option}: " in refused.stderr) == (2, True), refused.stderr
+
+
+def saved_image(folder: Path) -> tuple[Path, str]:
+    """An archive as `docker save` writes it, and the id of its image."""
+    archive, path = MadeImage((ImageFile("bin"),)).archive(is_packed=False), folder / "tool.tar"
+    assert isinstance(archive.content, bytes)
+    path.write_bytes(archive.content)
+    return path, f"sha256:{archive.sha256}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("compose", "services: {web: {image: 'acme/tool:1'}}"), ("sdl", SDL), ("sbatch", SCRIPT)]
+)
+def test_an_image_may_be_an_archive(tmp_path: Path, kind: str, text: str) -> None:
+    path, image = saved_image(tmp_path)
+    archive = ["--archive", str(path)]
+    target = tmp_path / "task.yaml"
+    written = convert(tmp_path, kind, text, *archive, "--image", image, "-o", str(target))
+    assert written.exit_code == 0, written.output
+    assert CliRunner().invoke(main, ["check", str(target)]).exit_code == 0
+    assert 'archive: "tool.tar"' in target.read_text()
+    for words in (archive, [*archive, "--image", IMAGE], ["--image", image]):
+        refused = convert(tmp_path, kind, text, *words)
+        assert (refused.exit_code, "imagetools" in refused.stderr) == (2, False), refused.output
+        assert "--archive" in refused.stderr
+    other = convert(tmp_path, kind, text, *archive, "--image", f"sha256:{'cd' * 32}")
+    assert other.exit_code == 2
+    (tmp_path / "deeper").mkdir()
+    assert convert(tmp_path, kind, text, *archive, "--image", image, "-o", str(tmp_path / "deeper")).exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["compose", "sdl"])
+def test_a_file_of_another_kind_is_named(tmp_path: Path, kind: str) -> None:
+    for text, name in (("apiVersion: v1\nkind: Pod\n", "Kubernetes"), (SCRIPT, "from-sbatch")):
+        refused = convert(tmp_path, kind, text)
+        assert (refused.exit_code, name in refused.stderr) == (2, True)
+    other = convert(tmp_path, kind, SDL if kind == "compose" else COMPOSE)
+    assert ("from-sdl" if kind == "compose" else "from-compose") in other.stderr
 
 
 def test_variables_and_classes_are_said_beside_the_file(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from gpu_tasks.tasks.container_order import intervals_of
 from gpu_tasks.tasks.container_task import ContainerFile
 from gpu_tasks.tasks.file_words import NAME
 from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.quantities import TimeSpan
 from gpu_tasks.tasks.yaml_tree import Listing, Scalar, Table, parse
 
 DRAFT = ProgramDraft("a", IMAGE, "1234 grains")
@@ -50,7 +51,7 @@ def test_every_odd_text_is_a_text() -> None:
     assert tuple(task.environment.values()) == ODD
 
 
-@pytest.mark.parametrize("text", ["\0", "\ud83d", "x" * 301])
+@pytest.mark.parametrize("text", ["\0", "\ud83d", "x" * 4_097])
 def test_what_no_program_can_be_given_is_refused_in_words(text: str) -> None:
     for draft in (replace(DRAFT, command=(text,)), replace(DRAFT, env={"A": text})):
         with pytest.raises(TaskFileError):
@@ -66,6 +67,11 @@ def test_a_value_says_nothing_but_itself(name: str) -> None:
         read_back(replace(DRAFT, **odd))
 
 
+def test_a_program_may_stand_in_a_word() -> None:
+    text = "true && " * 500 + "é"
+    assert read_back(replace(DRAFT, command=("sh", "-c", text), env={"A": text})).command[2] == text
+
+
 def test_everything_that_a_draft_has_is_in_the_file() -> None:
     draft = ProgramDraft(
         "Name", IMAGE, "2 oGPU", is_lease=True, command=("a",), env={"A": "b"}, inputs=("x.txt",), secrets=("S",),
@@ -75,7 +81,7 @@ def test_everything_that_a_draft_has_is_in_the_file() -> None:
     task = read_back(draft)
     assert (task.name, task.secrets, task.ports, task.gpus, task.inputs) == ("name", ("S",), (80, 81), 1, ("x.txt",))
     assert (task.cpu_thousandths, task.memory_bytes, task.disk_bytes, task.processes) == (1_500, 2 << 30, 3 << 30, 77)
-    assert (task.time.milliseconds, task.interval.milliseconds) == (7_200_000, 120_000)
+    assert (task.time, task.interval) == (TimeSpan(7_200_000), TimeSpan(120_000))
     assert task.keep is not None
     assert read_back(replace(DRAFT, copies="3")).copies == 3
 

@@ -1,0 +1,76 @@
+"""Where the parts of a draft come from: what is wrong with them is said of the user's own words, file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu_tasks.tasks.problems import PROBLEMS_SHOWN_MAX, TaskFileError
+
+SPEC_KEYS = {
+    "name": "metadata.name",
+    "image": "spec.run.image",
+    "archive": "spec.run.archive",
+    "command": "spec.run.command",
+    "env": "spec.run.env",
+    "inputs": "spec.run.inputs",
+    "secrets": "spec.run.secrets",
+    "network": "spec.run.network",
+    "ports": "spec.run.ports",
+    "gpus": "spec.resources.gpus",
+    "classes": "spec.resources.classes",
+    "cpu": "spec.resources.cpu",
+    "memory": "spec.resources.memory",
+    "disk": "spec.resources.disk",
+    "processes": "spec.resources.processes",
+    "max_price": "spec.market.maxPrice",
+    "time": "spec.limits.time",
+    "interval": "spec.limits.interval",
+    "copies": "spec.verify.copies",
+}
+"""The keys of a task file, by the fields of a draft."""
+VARIABLE_LETTERS = 20
+"""Of a variable's name, in the place that a problem names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOrigin:
+    """What somebody wrote: an option, or a key of a file with its line."""
+
+    words: str
+    line: int | None = None
+
+
+DraftOrigins = Mapping[str, DraftOrigin]
+"""By the keys of the task file that it became."""
+
+
+def option_origins(options: Mapping[str, str]) -> dict[str, DraftOrigin]:
+    """Options by the fields of a draft that they set."""
+    return {SPEC_KEYS[name]: DraftOrigin(option) for name, option in options.items()}
+
+
+def variable_key(name: str) -> str:
+    """The key of a variable, as problems name it."""
+    return f"{SPEC_KEYS['env']}.{name[:VARIABLE_LETTERS]}"
+
+
+def in_own_words(error: TaskFileError, origins: DraftOrigins, file: str = "") -> str:
+    """What is wrong with a draft, a line each; `file` is the one that those with a line stand in."""
+    lines = []
+    for problem in error.problems[:PROBLEMS_SHOWN_MAX]:
+        origin = _origin_of(problem.where, origins)
+        place = f"{file}:{origin.line}: " if origin.line is not None else ""
+        lines.append(f"{place}{origin.words}: {problem.text}")
+    more = len(error.problems) - len(lines)
+    return "\n".join([*lines, f"and {more} more"] if more else lines)
+
+
+def _origin_of(where: str, origins: DraftOrigins) -> DraftOrigin:
+    """Of the key, or of the nearest one above it; a key that nobody named stands for itself."""
+    path = where
+    while path:
+        if path in origins:
+            return origins[path]
+        path = path.rpartition(".")[0]
+    return DraftOrigin(where or "the task")

@@ -1,0 +1,42 @@
+"""Files of other programs, as somebody gives them to a command that reads task files."""
+
+import pytest
+
+from gpu_tasks.tasks.file_kinds import OtherFile, other_file
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import read_any_task
+
+JOB = """apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec:
+  template: {spec: {containers: [{name: a, image: b, resources: {limits: {"nvidia.com/gpu": 1}}}]}}
+---
+apiVersion: v1
+kind: Service
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (JOB, OtherFile.KUBERNETES),
+        ("kind: Pod\napiVersion: 'v1'\n", OtherFile.KUBERNETES),
+        ("services:\n  web: {image: a}\n", OtherFile.COMPOSE),
+        ("version: '2.0'\nservices: {}\nprofiles: {}\ndeployment: {}\n", OtherFile.SDL),
+        ("#!/bin/bash\n#SBATCH --time=1\n", OtherFile.SCRIPT),
+    ],
+)
+def test_another_programs_file_is_named(text: str, kind: OtherFile) -> None:
+    assert other_file(text.encode()) is kind
+    with pytest.raises(TaskFileError) as refused:
+        read_any_task(text.encode(), "x.yaml")
+    assert kind.value in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["apiVersion: ogpu/v1\nkind: Job\n", 'apiVersion: "ogpu/v9"\nkind: Job\n', "", "a: 1", "# services: a\nb: 1"],
+)
+def test_a_task_file_is_none_of_them(text: str) -> None:
+    assert other_file(text.encode()) is None
