@@ -136,13 +136,16 @@ def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
     return image_for(given, found.image, is_archived=is_archived)
 
 
-def _is_nothing(value: Tree) -> bool:
-    """Whether a key says nothing, or no, as `docker compose config` prints keys that nobody wrote."""
-    return value is None or value in ([], {}, "", "false")
+def _is_nothing(key: str, value: Tree) -> bool:
+    """Whether a key says nothing, or no, as `docker compose config` prints keys that nobody wrote.
+
+    An entry point of no words takes the image's away.
+    """
+    return value is None or (key != "entrypoint" and value in ([], {}, "", "false"))
 
 
 def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
-    if _is_nothing(value) and key not in {"environment", "command"}:
+    if _is_nothing(key, value):
         return
     if key == "ports" and is_job:
         found.carrying.leave("ports", "a job has none: without --job it becomes a lease, whose ports are reached")
@@ -236,7 +239,10 @@ def _deploy(found: _Found, value: Tree) -> None:
         found.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
     if text_at(deploy.get("replicas"), "deploy.replicas") not in {"", "1"}:
         found.carrying.leave("deploy.replicas", "a task is one container; for several submit an --array")
-    for key in sorted(deploy.keys() - {"resources", "replicas"}):
+    condition = text_at(table_at(deploy.get("restart_policy"), "restart_policy").get("condition"), "condition")
+    if "restart_policy" in deploy and condition != "none":
+        found.carrying.leave("deploy.restart_policy", WHY["restart"])
+    for key in sorted(deploy.keys() - {"resources", "replicas", "restart_policy"}):
         found.carrying.leave(f"deploy.{key}", "nothing of a task depends on it", matters=False)
 
 

@@ -207,7 +207,7 @@ def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
 PLACED = {
     "job-name": "name", "time": "time", "mem": "memory", "mem-per-gpu": "memory", "mem-per-cpu": "memory",
     "tmp": "disk", "cpus-per-task": "cpu", "cpus-per-gpu": "cpu", "gres": "gpus", "gpus": "gpus",
-    "gpus-per-node": "gpus", "gpus-per-task": "gpus",
+    "gpus-per-node": "gpus", "gpus-per-task": "gpus", "gpus-per-socket": "gpus",
 }  # fmt: skip
 """The field of the draft that an option sets."""
 
@@ -350,6 +350,7 @@ _CARRIED: dict[str, Callable[[_Found, str], None]] = {
     "gpus": _gpus,
     "gpus-per-node": _gpus,
     "gpus-per-task": _gpus,
+    "gpus-per-socket": _gpus,
     "nodes": _only("nodes"),
     "ntasks": _only("ntasks"),
     "ntasks-per-node": _only("ntasks-per-node"),

@@ -135,7 +135,7 @@ def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
 
 def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
     """Who reaches a port on Akash: the world, or other services of the deployment."""
-    for item in tree if isinstance(tree, list) else []:
+    for item in tree if isinstance(tree, list) else [tree]:
         reader = table_at(item, "expose.to")
         service = text_at(reader.get("service"), "expose.to.service")
         if text_at(reader.get("global"), "expose.to.global").lower() in YES:
@@ -152,6 +152,8 @@ def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[
     compute = table_at(profiles.get("compute"), "profiles.compute")
     placements = table_at(table_at(tree.get("deployment"), "deployment").get(service), f"deployment.{service}")
     profile = service
+    if len(placements) > 1:
+        carrying.leave(f"deployment.{service} in {len(placements)} placements", "a task is one container")
     for placement, given in placements.items():
         chosen = table_at(given, f"deployment.{service}.{placement}")
         profile = text_at(chosen.get("profile"), "profile") or service
@@ -161,6 +163,9 @@ def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[
     resources = table_at(table_at(compute.get(profile), f"profiles.compute.{profile}").get("resources"), "resources")
     for key in sorted(resources.keys() - {"cpu", "memory", "storage", "gpu", "id"}):
         carrying.leave(f"resources {key}", "no task has such a resource")
+    for key, known in (("cpu", "units"), ("memory", "size")):
+        for more in sorted(table_at(resources.get(key), key).keys() - {known}):
+            carrying.leave(f"{key}.{more}", "devices are chosen by class: --class consumer or datacenter")
     return resources
 
 
@@ -210,8 +215,11 @@ def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
         volume = table_at(item, "storage")
         attributes = table_at(volume.get("attributes"), "storage.attributes")
         name = text_at(volume.get("name"), "storage.name") or "default"
-        is_memory = text_at(attributes.get("class"), "storage.class").lower() == "ram"
+        kind = text_at(attributes.get("class"), "storage.class").lower()
+        is_memory = kind == "ram"
         found.append(_Volume(name, _mebibytes(volume, "storage.size"), is_memory))
+        if not is_memory and kind not in {"", "default"}:
+            carrying.leave(f"storage {name} of class {kind}", "a provider has the disks that it has", matters=False)
         if is_memory:
             carrying.leave(f"storage {name} of class ram", SMALL_SHM)
         elif text_at(attributes.get("persistent"), "persistent").lower() in YES:

@@ -37,6 +37,7 @@ TASK = "0x" + "ab" * 32
         ("--gpus=1", "classes", (DeviceClass.CONSUMER, DeviceClass.DATACENTER), []),
         ("-G rtx4090:1", "gpus", 1, ["GPUs of type rtx4090"]),
         ("--gpus-per-node=1", "gpus", 1, []),
+        ("--gpus-per-socket=1", "gpus", 1, []),
         ("--cpus-per-task=4", "cpu_thousandths", 4_000, []),
         ("-c4", "cpu_thousandths", 4_000, []),
         ("--ntasks=1 --nodes=1", "cpu_thousandths", 1_000, []),
