@@ -28,4 +28,4 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, become
 
 
 def test_it_covers_every_connection_of_the_store() -> None:
-    assert CONNECTIONS[0] + 128 < OPEN_FILES_NEEDED
+    assert CONNECTIONS.total + 128 < OPEN_FILES_NEEDED
