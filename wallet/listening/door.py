@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from wallet.listening.known_callers import KnownCallers
 from wallet.listening.networks import network_of
 from wallet.listening.places import NoPlaceError, PlaceLimits, who_yields
 from wallet.listening.turns import Caller, Turns
@@ -54,7 +55,7 @@ class ConnectionDoor:
         self.make = make
         self.limits = limits
         self.turns = turns or Turns()
-        self.caller_of = caller_of or _new_caller
+        self.caller_of = caller_of or KnownCallers().of
         self.buffer = bytearray(BODY_READ_BYTES)  # for all: what is read is taken out before anything else is
         self._inside: dict[asyncio.BaseTransport, Visitor] = {}
         self.is_closed = False
@@ -299,7 +300,3 @@ class Visitor(asyncio.BufferedProtocol):
             self.end()
             return
         self._timer = loop.call_later(idle / 2, self._watch)
-
-
-def _new_caller(_transport: asyncio.BaseTransport) -> Caller:
-    return Caller(0.0)

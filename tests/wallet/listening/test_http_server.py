@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import errno
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -235,6 +237,19 @@ def test_a_connection_that_used_its_share_is_not_read_before_its_turn(monkeypatc
     play(body, site)
 
 
+def test_connections_of_one_network_are_one_caller() -> None:
+    async def body(site: Site) -> None:
+        for source in (STRANGER, STRANGER, OTHER):
+            await site.connect(source, HEAD)
+        while len(site.http.door) < 3:
+            await asyncio.sleep(0.001)
+        callers = {visitor.caller for visitor in site.http.door._inside.values()}
+        assert {caller.network for caller in callers} == {STRANGER, OTHER}
+        assert len(callers) == 2
+
+    play(body)
+
+
 def test_the_time_of_reading_is_the_caller_s() -> None:
     caller = Caller(0.0)
 
@@ -284,6 +299,33 @@ def test_answers_name_no_version_and_repeat_nothing(sent: bytes) -> None:
             assert not any(word in answer.lower() for word in (b"aiohttp", b"python", b"secret"))
 
     play(body)
+
+
+FULL = """
+import asyncio, resource, socket
+from aiohttp import web
+from wallet.listening.door import DoorLimits
+from wallet.listening.http_server import HttpServer
+from wallet.listening.places import PlaceLimits
+
+async def main():
+    server = HttpServer(web.Application(), DoorLimits(PlaceLimits(500, 500), 20.0), 20.0)
+    port = await server.listen("127.0.0.1", 0)
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    await asyncio.sleep(2.5)
+    print("inside", len(server.door))
+
+asyncio.run(main())
+"""
+
+
+def test_no_stack_trace_is_logged_where_files_are_used_up() -> None:
+    ended = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout.startswith("inside ")
+    assert int(ended.stdout.split()[1]) < 30
+    assert "Traceback" not in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
 
 
 def test_a_system_without_files_is_one_line_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
