@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from synced_renames import watched_renames
 from wallet import private_file
 
 
@@ -33,3 +34,11 @@ def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypat
     private_file.replace(path, b"third")  # what the crash left behind is in nobody's way
     assert path.read_bytes() == b"third"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path) -> None:
+    with watched_renames() as renames:
+        private_file.replace(tmp_path / "file", b"secret")
+    assert len(renames.done) == 1
+    assert renames.unsynced == []
+    assert renames.unsynced_folders == []
