@@ -8,7 +8,7 @@ import pytest
 from consensus.fetches import REJECTED_MAX, Fetches
 from consensus.parameters import DEVNET, full_poll_thresholds
 from consensus.polling import sampling
-from consensus.polling.polls import Polls
+from consensus.polling.polls import RTT_WEIGHT, Polls
 from consensus_parts import members
 
 FOUR = full_poll_thresholds(4)
@@ -55,6 +55,17 @@ def test_poll_ends_when_all_have_answered() -> None:
         assert polls.answer(poll.request, voter, VOTE, 10)
     assert polls.is_due(poll, 10)
     assert polls.is_over(poll, 0, FOUR, 10)
+
+
+def test_the_time_of_a_poll_is_when_two_thirds_of_the_weight_had_answered() -> None:
+    """When half had, a fast half would cut deadlines, and a slow one stretch them."""
+    polls = Polls(DEVNET)
+    before = polls._rtt_ms
+    poll = polls.start(WEIGHTS, VOTERS, 0)
+    for number, (voter, at_ms) in enumerate(zip(VOTERS, (10, 20, 6_400), strict=False)):
+        assert polls.answer(poll.request, voter, VOTE, at_ms)
+        assert (polls._rtt_ms != before) == (number == 2)
+    assert polls._rtt_ms == before + (6_400 - before) // RTT_WEIGHT
 
 
 def test_answers_that_nobody_asked_for() -> None:

@@ -127,6 +127,19 @@ def test_change_of_preference_begins_anew() -> None:
     assert instance.preference == right
 
 
+def test_a_poll_that_the_other_side_won_interrupts_the_polls_of_the_side_that_lost() -> None:
+    """Below the bit where the other side won, polls of before and after it are not in a row."""
+    near, far, right = identity(0b00000000), identity(0b01000000), identity(0b10000000)
+    instance = Snowflake(FOUR, near)
+    instance.add(far)
+    instance.add(right)
+    for winner in (near, right, near):
+        instance.record({winner: 4})
+    assert instance.preference == near
+    instance.record({far: 4})
+    assert instance.preference == far, "two polls with one between them decided nothing"
+
+
 def test_bits_decide_where_three_siblings_would_deadlock() -> None:
     # 2-1-1 votes of 4: no sibling has a majority of 3, but the first bit has.
     left, middle, right = identity(0b11000000), identity(0b10000000), identity(0)
