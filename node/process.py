@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from node.errors import BadInputError
 from node.log_limit import LogLimit
+from wallet.private_file import forbid_core_dumps
 
 try:
     VERSION = version("ogpu")
@@ -44,7 +45,7 @@ def set_up_process(log: str) -> None:
             logging.getLogger(target).setLevel(level.upper())
     except ValueError as error:
         raise BadInputError(f"--log {log}: {error}; levels are debug, info, warning, error") from error
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    forbid_core_dumps()
     raise_file_limit()
 
 

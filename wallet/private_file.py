@@ -1,6 +1,7 @@
 """Files that only their owner can read, written whole or not at all, and on the disk when a function here returns."""
 
 import os
+import resource
 import secrets
 import stat
 from pathlib import Path
@@ -80,6 +81,27 @@ def make_folder(folder: Path) -> None:
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_OWNER_ONLY, exist_ok=True)
+
+
+def own_opener(path: str, flags: int) -> int:
+    """For `open(…, opener=own_opener)`: a file that is made is readable by its owner alone."""
+    return os.open(path, flags, OWNER_ONLY)
+
+
+def forbid_core_dumps() -> None:
+    """Have this process and its children never write a core dump, which would hold keys; nothing undoes it."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def close_folder(folder: Path) -> bool:
+    """Close a folder to other users; False for one of somebody else's, or that all share, such as /tmp."""
+    found = folder.stat()
+    if not stat.S_IMODE(found.st_mode) & 0o077:
+        return True
+    is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX
+    if is_ours:
+        folder.chmod(FOLDER_OWNER_ONLY)
+    return is_ours
 
 
 def sync_folder(folder: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import devnet
 from devnet.launcher.errors import DevnetError
+from wallet.private_file import FOLDER_OWNER_ONLY, own_opener
 
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.05
@@ -59,8 +60,8 @@ def start(process: Process, *, detach: bool = False) -> int:
     if pid is not None:
         raise DevnetError(f"{process.label} runs already, as process {pid}: stop it first with `ogpu-devnet down`")
     _clear(process)
-    process.folder.mkdir(parents=True, exist_ok=True)
-    with process.log.open("ab") as log:
+    process.folder.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
+    with open(process.log, "ab", opener=own_opener) as log:
         child = subprocess.Popen(
             [sys.executable, "-m", process.module, *process.arguments],
             stdin=subprocess.DEVNULL,

@@ -126,7 +126,9 @@ def main(
     """
     from gpu_tasks.provider.commands.options import ProviderOptions  # noqa: PLC0415  # the help needs none of these
     from wallet.output import Output  # noqa: PLC0415
+    from wallet.private_file import forbid_core_dumps  # noqa: PLC0415
 
+    forbid_core_dumps()
     base = base_path.expanduser()
     trust = Trust(base, genesis, trust_node, checkpoint)
     context.obj = ProviderOptions(url, key_text, password_file, base, Output(as_json=as_json), trust)

@@ -82,6 +82,7 @@ EXPELLED = (
     "devices get no work: run `ogpu-provider unregister`, or `ogpu-provider register` once the chain allows that"
 )
 DRAINING = "nothing new is taken: `ogpu-provider drain`"
+JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"
 ROLL_CALLS_FOLDER = "roll-calls"
 
@@ -122,7 +123,7 @@ class Daemon:
         self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
     ) -> None:
         """Opens journal and store; nothing runs yet. `JournalError` if the journal cannot be used."""
-        journal = Journal(settings.base_path / "journal")
+        journal = Journal(settings.base_path / JOURNAL_FILE)
         store = BlobStore(settings.base_path / "blobs", settings.quota)
         blobs = BlobClient(private=chain.is_development)
         self.parts = Parts(

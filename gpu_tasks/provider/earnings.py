@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +17,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
+
+from wallet.private_file import own_opener
 
 LOG = logging.getLogger("ogpu.provider")
 EARNINGS_FILE, LOSSES_FILE = "earnings.jsonl", "losses.jsonl"
@@ -27,7 +28,6 @@ AT_MS_MAX = 1 << 45
 TEXTS = ("name", "device", "service", "fault", "case")
 LOST_SERVICE = "lost bond"
 LOSS_COLUMNS = ("noted", "device", "fault", "grains", "block", "case", "appealable_until_block", "appealable_until")
-OWNER_ONLY = 0o600
 
 
 Line = TypeVar("Line", "EarnedPayment", "LostPart")
@@ -163,14 +163,10 @@ def losses(path: Path) -> Iterator[LostPart]:
 
 def _append(path: Path, line: dict[str, Any]) -> None:
     try:
-        with open(path, "a", encoding="utf-8", opener=_own) as file:
+        with open(path, "a", encoding="utf-8", opener=own_opener) as file:
             file.write(json.dumps(line) + "\n")
     except OSError as error:
         LOG.warning("%d grains are not written down in %s: %s", line["grains"], path, error)
-
-
-def _own(path: str, flags: int) -> int:
-    return os.open(path, flags, OWNER_ONLY)
 
 
 def _lines(path: Path, kind: type[Line]) -> Iterator[Line]:

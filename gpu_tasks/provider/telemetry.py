@@ -9,9 +9,10 @@ import json
 import logging
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from wallet.output import harmless
+from wallet.private_file import own_opener
 
 LOG = logging.getLogger("ogpu.provider")
 TELEMETRY_FILE = "telemetry.jsonl"
@@ -57,7 +58,7 @@ class JsonLinesTelemetry:
     def __init__(self, path: Path) -> None:
         """Appends to `path`."""
         self._path = path
-        self._file = path.open("a", encoding="utf-8")
+        self._file = self._opened()
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Write the event; a full disk costs the event, not the work."""
@@ -69,9 +70,12 @@ class JsonLinesTelemetry:
             if self._file.tell() > FILE_BYTES_MAX:
                 self._file.close()
                 self._path.replace(self._path.with_suffix(".old.jsonl"))
-                self._file = self._path.open("a", encoding="utf-8")
+                self._file = self._opened()
         except OSError as error:
             LOG.warning("telemetry is not written: %s", error)
+
+    def _opened(self) -> TextIO:
+        return open(self._path, "a", encoding="utf-8", opener=own_opener)
 
     def close(self) -> None:
         """Close the file."""

@@ -20,6 +20,7 @@ from typing import Any, TypeGuard
 
 from gpu_tasks.provider.earnings import EarnedPayment
 from gpu_tasks.provider.execution.device_times import Activity, Present, Spent
+from wallet.private_file import make_folder, own_opener
 
 LOG = logging.getLogger("ogpu.provider")
 UTILISATION_FOLDER = "utilisation"
@@ -135,9 +136,10 @@ class UtilisationBook:
             devices.setdefault(name, {"ms": {}, "tokens": 0})["now"] = now
         path = self._folder / f"{self._day}.json"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             draft = path.with_suffix(".new")
-            draft.write_text(json.dumps({"at_ms": at_ms, "devices": devices}), encoding="utf-8")
+            with open(draft, "w", encoding="utf-8", opener=own_opener) as file:
+                file.write(json.dumps({"at_ms": at_ms, "devices": devices}))
             draft.replace(path)  # not synced: who loses power loses seconds of a measurement
         except OSError as error:
             if not self._is_failing:

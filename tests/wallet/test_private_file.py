@@ -42,3 +42,20 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path) -> None:
     assert len(renames.done) == 1
     assert renames.unsynced == []
     assert renames.unsynced_folders == []
+
+
+def test_what_is_opened_by_its_owner_is_its_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with open(path, "a", opener=private_file.own_opener) as file:
+        file.write("x")
+    assert mode(path) == 0o600
+
+
+@pytest.mark.parametrize(("before", "is_closed"), [(0o755, True), (0o700, True), (0o750, True), (0o1777, False)])
+def test_only_a_folder_of_ours_is_closed(tmp_path: Path, before: int, is_closed: bool) -> None:
+    """Whoever names /tmp by mistake must not find it closed to everybody else."""
+    folder = tmp_path / "base"
+    folder.mkdir()
+    folder.chmod(before)
+    assert private_file.close_folder(folder) is is_closed
+    assert mode(folder) == (0o700 if is_closed else before)

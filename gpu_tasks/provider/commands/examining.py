@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.commands.containing import ENGINE_FOLDER, engine_option, offers_containers, policy_of
@@ -17,6 +18,7 @@ from gpu_tasks.provider.commands.options import (
     idle_gpu_problem,
     made_base_path,
 )
+from gpu_tasks.provider.commands.pauses import why_paused
 from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad, weak
@@ -30,6 +32,7 @@ from gpu_tasks.provider.doctor.machine import (
 from gpu_tasks.provider.execution.containers.ability import look_at_engine
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus, is_possible
+from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.workloads.registry import FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError
@@ -93,7 +96,12 @@ async def _asked(options: ProviderOptions) -> list[Diagnosis]:
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
         return [bad("chain", str(error), "--url names the node; ogpu-provider register makes a provider of the key")]
     try:
-        return await chain_diagnoses(chain, all_hardware(options.base_path))
+        notes = PauseBook(options.base_path).read()
+
+        def why(status: DeviceStatus) -> str:
+            return why_paused(status, notes.get(status.id), 0).why
+
+        return await chain_diagnoses(chain, all_hardware(options.base_path), why)
     except ChainError as error:
         return [bad("chain", str(error), "try again, or name another node with --url")]
     except OSError as error:

@@ -12,7 +12,7 @@ import click
 
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, Identity
-from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.daemon import JOURNAL_FILE, Daemon, Settings
 from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -23,6 +23,7 @@ from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
+from wallet import private_file
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -35,7 +36,6 @@ from wallet.trust import Trust
 
 Body = Callable[[], Awaitable[None]]
 Command = TypeVar("Command", bound=Callable[..., Any])
-FOLDER_MODE = 0o700
 
 
 class ProviderError(WalletError):
@@ -151,10 +151,23 @@ async def told(body: Body) -> None:
 def made_base_path(base_path: Path) -> Path:
     """The folder for journal, blobs and identifiers, made if it is not there; ProviderError if it cannot be."""
     try:
-        base_path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        base_path.mkdir(mode=private_file.FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
     except OSError as error:
         raise ProviderError(f"the base path {base_path} cannot be made: {error.strerror}") from None
     return base_path
+
+
+def why_open(base_path: Path) -> str | None:
+    """Close a base path that a daemon has used to other users. Return why it stays open; None if it is closed.
+
+    One that is new may hold other things, and what a daemon writes into it is its owner's alone anyway.
+    """
+    try:
+        if not (base_path / JOURNAL_FILE).exists() or private_file.close_folder(base_path):
+            return None
+    except OSError as error:
+        return f"whether others can read {base_path} is not known: {error.strerror}"
+    return f"others can read {base_path}: give a folder of your own with --base-path"
 
 
 def hardware_of(options: ProviderOptions) -> list[Hardware]:

@@ -35,6 +35,7 @@ from gpu_tasks.provider.commands.options import (
     numbered,
     stash_option,
     told,
+    why_open,
 )
 from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, Walls, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
@@ -95,6 +96,7 @@ def run(
         working = pieces if backend is not None else [piece for piece in pieces if piece not in idle]
         _refuse_idle([] if working else idle)
         workshop = workshop_of(options, chosen, walls.sandbox, working, workloads)
+        open_base = why_open(options.base_path)
         chain, identity = await _connect_in_time(options, wanted)
         async with contextlib.AsyncExitStack() as exits:
             exits.push_async_callback(chain.close)
@@ -104,7 +106,7 @@ def run(
             port = blob_port if blob_port is not None else await _endpoint_port(chain)
             with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
                 log = Telling(LogTelemetry(), lines)
-                for name, problem in _problems(walls, idle):
+                for name, problem in _problems(open_base, walls, idle):
                     log.tell(name, problem=problem)
                 offered = policy_of(options)
                 containers = await containers_for(offered, options.base_path, workshop, engine_address)
@@ -136,9 +138,9 @@ def run(
     explained(lambda: asyncio.run(told(work)))
 
 
-def _problems(walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
+def _problems(open_base: str | None, walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
     """What an operator should set right, by the name of its event; none of it keeps the daemon from working."""
-    found = [("few_files", raise_limit()), ("no_sandbox", walls.problem)]
+    found = [("few_files", raise_limit()), ("no_sandbox", walls.problem), ("open_base_path", open_base)]
     found += [("idle_gpu", idle_gpu_problem(piece)) for piece in idle]
     found += [("lost_gpu", reason) for reason in lost_gpus()]
     return [(name, problem) for name, problem in found if problem is not None]

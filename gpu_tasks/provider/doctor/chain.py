@@ -5,7 +5,7 @@ Always: nothing is sent to the chain; what cannot be asked is a diagnosis too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of
@@ -24,13 +24,17 @@ NO_BLOB = bytes(32)
 NOT_STORED = "answered 404"
 
 
-async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware]) -> list[Diagnosis]:
+WhyPaused = Callable[[DeviceStatus], str]
+"""Why a paused device is, by the notes of the base path."""
+
+
+async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:
     """Of a chain that answers, and knows the key; ChainError if it stops answering."""
     devices = await chain.own_devices()
     return [
         good("key", f"works for {ss58.encode(chain.stash)}"),
         await _finality(chain),
-        *_devices(devices, hardware),
+        *_devices(devices, hardware, why_paused),
         *_roll_calls(devices, await chain.roll_call([status.id for status in devices])),
         await _funds(chain),
         await _store(chain),
@@ -48,19 +52,20 @@ async def _finality(chain: LiveChain) -> Diagnosis:
     return good("node", f"at block {height:,}, {behind} slots behind this clock")
 
 
-def _devices(devices: Sequence[DeviceStatus], hardware: Sequence[Hardware]) -> list[Diagnosis]:
+def _devices(devices: Sequence[DeviceStatus], hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:
     here = {piece.uuid_hash: piece.name for piece in hardware}
     if not devices:
         return [bad("devices", "none is registered: nothing is drawn", "ogpu-provider register")]
-    return [_device(status, here.get(status.device.uuid_hash)) for status in devices]
+    return [_device(status, here.get(status.device.uuid_hash), why_paused) for status in devices]
 
 
-def _device(status: DeviceStatus, name: str | None) -> Diagnosis:
+def _device(status: DeviceStatus, name: str | None, why_paused: WhyPaused) -> Diagnosis:
     check = f"0x{status.id.hex()[:8]}.."
     if name is None:
         return bad(check, "is not on this machine: `run` pauses it", "run the daemon where it is, or unregister it")
     if status.device.is_paused:
-        return weak(check, f"{name} is paused: it is drawn for nothing", "`run` resumes it, or ogpu-provider resume")
+        says = f"{name} is paused, so it is drawn for nothing: {why_paused(status)}"
+        return weak(check, says, "`ogpu-provider status` says whether `run` resumes it; else ogpu-provider resume")
     if not status.offers:
         return weak(check, f"{name} works for no service; it can bid for tasks", "ogpu-provider offer")
     return good(check, f"{name}, {len(status.offers)} offers, bonded with {format_amount(status.device.bond)} oGPU")

@@ -15,7 +15,7 @@ from gpu_tasks.provider.execution.chain_worker import ROWS, ChainRows
 from gpu_tasks.workloads.matmul_chain.challenge import CHALLENGE, ChainChallenge
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
-from wallet.private_file import sync_folder
+from wallet.private_file import own_opener, sync_folder
 
 DIGEST_BYTES = 32
 
@@ -46,7 +46,7 @@ class KeptRows:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path, body = self._path(challenge), ROWS.encode(rows)
         draft = path.with_suffix(".draft")
-        with draft.open("wb") as file:
+        with open(draft, "wb", opener=own_opener) as file:
             file.write(blake2_256(body) + body)
             file.flush()
             os.fsync(file.fileno())

@@ -18,6 +18,7 @@ import pynvml
 
 from gpu_tasks.market.devices.records import DeviceClass
 from runtime.cryptography.hashing import blake2_256
+from wallet.private_file import make_folder, own_opener
 
 CPU_NAME = "CPU (no GPU found)"
 CPU_BESIDE_GPUS_NAME = "CPU"
@@ -296,6 +297,7 @@ def _text(ask: Callable[[], str | bytes]) -> str:
 def _cpu_uuid(base_path: Path) -> str:
     path = base_path / "cpu-device-id"
     if not path.exists():
-        base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(f"CPU-{secrets.token_hex(16)}\n")
+        make_folder(base_path)
+        with open(path, "w", opener=own_opener) as file:
+            file.write(f"CPU-{secrets.token_hex(16)}\n")
     return path.read_text().strip()

@@ -18,9 +18,9 @@ from gpu_tasks.provider.journal.frames import body_of, end_of, framed
 from gpu_tasks.provider.journal.records import Basis
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Bounded, DecodeError, codec, struct
+from wallet.private_file import own_opener
 
 FOLDER_MODE = 0o700
-FILE_MODE = 0o600
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """More than this program writes of any batch."""
 _RECORD_BYTES_MAX = COMPLETED_BYTES_MAX + 64
@@ -49,7 +49,7 @@ class FinishedRequests:
         """Note some; they are on the disk when this returns. OSError if they cannot be."""
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         data = b"".join(framed(_DONE.encode(_Done(place, output))) for place, output in done)
-        with open(self.path, "ab", opener=_own) as file:
+        with open(self.path, "ab", opener=own_opener) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -107,7 +107,3 @@ def forget_others(base: Path, units: Iterable[bytes]) -> None:
     for path in list(base.iterdir()) if base.exists() else []:
         if path.name.partition("-")[0] not in kept:
             path.unlink(missing_ok=True)
-
-
-def _own(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

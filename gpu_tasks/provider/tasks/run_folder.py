@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from runtime.cryptography.hashing import blake2_256
+from wallet.private_file import own_opener
 
 FOLDER_MODE = 0o700
-FILE_MODE = 0o600
 DIGEST_BYTES = 32
 
 
@@ -71,8 +71,8 @@ class RunFolder:
     def _write(self, name: str, data: bytes) -> None:
         self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         draft = self.path / f"{name}.draft"
-        draft.write_bytes(blake2_256(data) + data)
-        draft.chmod(FILE_MODE)
+        with open(draft, "wb", opener=own_opener) as file:
+            file.write(blake2_256(data) + data)
         draft.rename(self.path / name)
 
 

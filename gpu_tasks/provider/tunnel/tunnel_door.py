@@ -29,6 +29,7 @@ from gpu_tasks.provider.tunnel.access import OpenContainer, OpenContainers
 from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer
+from wallet.private_file import make_folder
 
 HANDSHAKES = (256, 4)
 """At once, of all and of one address: strangers shall need many addresses to keep customers out."""
@@ -54,7 +55,7 @@ class TunnelDoor:
         self._genesis = genesis
         self._stash = stash
         shutil.rmtree(spool, ignore_errors=True)  # of copies that were under way when the daemon before was killed
-        spool.mkdir(parents=True, exist_ok=True)
+        make_folder(spool)
         self.spool = CopySpool(spool)
         self._handshakes = RequestSlots(*HANDSHAKES)
         self._open: Counter[bytes] = Counter()

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from blob_servers import serving
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import examining
+from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.execution import starting
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from provider_runner import Operator
@@ -125,4 +126,6 @@ def test_a_provider_that_lacks_nothing_is_told_so(tmp_path: Path, url: str) -> N
         assert device_row(rows)["grade"] == "ok"
         assert rows["blob store"]["says"] == f"{endpoint} answers, as seen from here"
         eve.answer("pause")
-        assert device_row(examined(eve, code=0))["grade"] == "warning"
+        row = device_row(examined(eve, code=0))
+        assert row["grade"] == "warning"
+        assert BY_OPERATOR in row["says"]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from hashlib import blake2s
 from pathlib import Path
 
+from wallet.private_file import own_opener
+
 PREFIX = "org.ogpu."
 OWNER_LABEL = f"{PREFIX}owner"
 CONTAINER_LABEL = f"{PREFIX}container"
@@ -52,7 +54,8 @@ def owner_of(folder: Path) -> Owner:
     path = folder / "container-owner"
     if not path.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(secrets.token_hex(_OWNER_BYTES) + "\n")
+        with open(path, "w", opener=own_opener) as file:
+            file.write(secrets.token_hex(_OWNER_BYTES) + "\n")
     name = path.read_text().strip()
     if not _OWNER_FORM.fullmatch(name):
         raise ValueError(f"{path} does not hold 12 hexadecimal digits; remove it once nothing of this daemon runs")

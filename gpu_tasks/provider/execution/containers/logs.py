@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from wallet.private_file import own_opener
+
 LINE_BYTES_MAX = 4_096
 """A longer line is cut into several."""
 LINE_COST_BYTES = 128
@@ -147,7 +149,8 @@ def keep_log(folder: Path, container_id: str, lines: Sequence[ContainerLine]) ->
     """Write a container's last lines for the provider to read; OSError. Letters of terminals are written out."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{container_id}.log"
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with open(path, "w", encoding="utf-8", opener=own_opener) as file:
+        file.writelines(f"{line}\n" for line in lines)
     old = sorted(folder.glob("*.log"), key=lambda log: log.stat().st_mtime, reverse=True)[LOGS_MAX:]
     for log in old:
         log.unlink()

@@ -1,0 +1,63 @@
+"""What a daemon writes is its operator's alone, and no core dump of it holds its key."""
+
+from __future__ import annotations
+
+import resource
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_tasks.provider.cli import main
+from gpu_tasks.provider.commands import running
+from provider_runner import Operator
+from wallet_runner import chain
+
+JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve"]
+
+
+@pytest.fixture
+def eve(tmp_path: Path) -> Iterator[Operator]:
+    (tmp_path / "chain").mkdir()
+    with chain(tmp_path / "chain") as url:
+        yield Operator(tmp_path, url, "Eve")
+
+
+def test_nobody_else_reads_the_base_path(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stop(_: object) -> None:
+        return
+
+    monkeypatch.setattr(running, "_until_stopped", stop)
+    base = eve.folder / "Eve"
+    base.mkdir(mode=0o755)
+    eve.answer(*JOIN)
+    for _ in range(2):
+        ran = eve.run("run", "--blob-port", "0")
+        assert ran.exit_code == 0, ran.output
+    assert "open_base_path" not in (base / "telemetry.jsonl").read_text()
+    found = {path: stat.S_IMODE(path.stat().st_mode) for path in (base, *base.rglob("*"))}
+    assert {mode for path, mode in found.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in found.items() if path.is_file()} == {0o600}
+
+
+def test_a_base_path_that_all_share_is_said_and_left_as_it_is(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stop(_: object) -> None:
+        return
+
+    monkeypatch.setattr(running, "_until_stopped", stop)
+    eve.answer(*JOIN)
+    base = eve.folder / "Eve"
+    base.chmod(0o1777)
+    for _ in range(2):
+        assert eve.run("run", "--blob-port", "0").exit_code == 0
+    assert stat.S_IMODE(base.stat().st_mode) == 0o1777
+    assert "open_base_path" in (base / "telemetry.jsonl").read_text()
+
+
+def test_no_command_leaves_a_core_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda *words: asked.append(words))
+    assert CliRunner().invoke(main, ["--base-path", str(tmp_path), "devices"]).exit_code == 0
+    assert (resource.RLIMIT_CORE, (0, 0)) in asked
