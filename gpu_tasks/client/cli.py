@@ -58,7 +58,7 @@ COMMANDS = {
     "ps": ("auctions:ps", "List the tasks of a key, the oldest first: how far each is, and what it waits for."),
     "history": (
         "auctions:history",
-        "List the tasks of a key with what became of them: exit code, time, price; as long as the chain keeps them.",
+        "List the tasks of a key with what became of them: exit code, time, cost; as long as the chain keeps them.",
     ),
     "describe": (
         "auctions:describe",

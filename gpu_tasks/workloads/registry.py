@@ -12,6 +12,9 @@ from gpu_tasks.workloads.workload import Workload
 
 FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), TrainingForm(), MatmulHashForm(), TileForm())
 
+METRIC_UNITS = {"train-int8": "thousandths of a bit a held-out byte", "render-tile": "pixels left to render"}
+"""What the metric of a run's state counts, by the names of the forms that run in steps."""
+
 
 def form_of(workload_id: bytes) -> WorkloadForm | None:
     """The form of the workload that a service asks for; None for one that this program does not know."""

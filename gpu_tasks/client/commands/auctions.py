@@ -30,7 +30,7 @@ from gpu_tasks.client.training.records import (
 )
 from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
 from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
-from gpu_tasks.client.training.task_story import story_of
+from gpu_tasks.client.training.task_story import cost_by_record, story_of
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.market.training.bids import DRAWS_FROM
@@ -42,6 +42,7 @@ from gpu_tasks.tasks.task_check import AuctionRecords, check_task
 from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
 from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
+from wallet.output import Grains
 from wallet.rpc import OddAnswerError, RpcError
 from wallet.session import CallFailedError, WalletSession, note
 
@@ -79,14 +80,22 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
 @click.option("--state", "states", multiple=True, type=click.Choice(HISTORY_STATES), help="Of this state; repeatable.")
 @click.pass_obj
 def history(session: WalletSession, key_text: str, since: int, states: tuple[str, ...]) -> None:
-    """List the tasks of a key with what became of them: exit code, time, price; as long as the chain keeps them."""
+    """List the tasks of a key with what became of them: exit code, time, cost; as long as the chain keeps them.
+
+    The cost leaves out the fee of the transaction; it is blank where only `ogpu describe` can tell it.
+    """
 
     async def body(client: ChainClient) -> None:
         require_market(client)
         final = await client.finalized()
         found = await training_reads.tasks_of(client, session.account(key_text), final)
-        rows = [history_row(task_id, task) for task_id, task in found if task.submitted_at >= since]
-        rows = [row for row in rows if not states or row["state"] in states]
+        step_fee = await client.read(TrainingMarket.step_fee.item, at=final)
+        rows = []
+        for task_id, task in found:
+            row = history_row(task_id, task)
+            if task.submitted_at >= since and (not states or row["state"] in states):
+                cost = await cost_by_record(client, task_id, task, final, step_fee)
+                rows.append(history_row(task_id, task, cost))
         if session.output.as_json:
             session.output.rows("History", HISTORY_COLUMNS, rows)
         else:
@@ -122,6 +131,9 @@ def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str 
         slots, story = slot_rows(found, lacking), await story_of(client, task_id, found, final)
         shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
         payments = [] if story is None else payment_rows(story.account)
+        if story is not None:
+            cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final))
+            facts["cost_before_fees"] = None if cost is None else Grains(cost)
         missing = None if story is None else "; ".join(story.account.unknown) or None
         output = session.output
         live = None if key_text is None else await told_now(session, client, key_text, task_id, found, mqtt, listen)

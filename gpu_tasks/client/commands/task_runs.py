@@ -16,7 +16,7 @@ from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
 from gpu_tasks.client.training.program_outputs import fetch_outputs, names_in, stated_outputs
-from gpu_tasks.client.training.records import DONE, ended_well, workload_name
+from gpu_tasks.client.training.records import DONE, ended_well, metric_unit, workload_name
 from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads, training_reads
@@ -216,6 +216,7 @@ def _facts(
         "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),
         "root": stated.root,
         "metric": stated.metric,
+        "metric_unit": metric_unit(task.order.workload),
         "states_checked": len(found.run.digests),
         "state_bytes": len(found.run.state),
         "price": Grains(sum(slot.price for slot in task.slots)),

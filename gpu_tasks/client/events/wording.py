@@ -53,7 +53,7 @@ SENTENCES = {
     "TaskAttested": "the attestation of {provider} about slot {place} of task {task} is part of the chain",
     "MilestoneReported": "slot {place} of task {task} states milestone {milestone.number}, metric {milestone.metric}",
     "MilestoneCounted": "milestone {number} of task {task} counts: {holder} holds its checkpoint",
-    "ResultStated": "slot {place} of task {task} states its result, metric {result.metric}",
+    "ResultStated": "slot {place} of task {task} states its result, metric or exit code {result.metric}",
     "ResultAccepted": "the result of task {task} is taken ({how})",
     "StandbyAsked": "who worked on task {task} is gone: {provider} may take over up to block {until}",
     "TaskReopened": "task {task} goes to auction {auction}, for {price_max} at most and {milestones} milestones",

@@ -31,9 +31,9 @@ TAKEN_BACK = "the customer took the task back before the award"
 TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
 HISTORY_COLUMNS = (
     "task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "milestones", "price",
-    "outcome",
+    "cost_before_fees", "outcome",
 )  # fmt: skip
-HISTORY_SHOWN = ("task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "price")
+HISTORY_SHOWN = ("task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "cost_before_fees")
 """For people."""
 HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
 DONE = (
@@ -43,8 +43,8 @@ DONE = (
 """The customer has a result."""
 CANCELLED = (TaskOutcome.CANCELLED_BEFORE_AWARD, TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING)
 SLOT_COLUMNS = (
-    "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "metric",
-    "result", "outcome", "why_no_work",
+    "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "exit_code",
+    "metric", "metric_unit", "result", "outcome", "why_no_work",
 )  # fmt: skip
 
 
@@ -56,13 +56,13 @@ def task_row(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict
         "auction": f"{task.auction}/{task.order.auctions}",
         "milestones": _milestones(task),
         "price_max": Grains(task.terms.price_max),
-        "deadline": task.deadline or None,
+        "deadline": task.deadline or None if is_open(task) else None,
         "why": stages.why(task, case),
     }
 
 
-def history_row(task_id: bytes, task: Task) -> dict[str, Any]:
-    """A task among those that were: what became of it. Of several slots the first one's."""
+def history_row(task_id: bytes, task: Task, cost: int | None = None) -> dict[str, Any]:
+    """A task among those that were: what became of it, and its cost in grains. Of several slots the first one's."""
     slot = task.slots[0] if task.slots else None
     code = exit_code_of(task)
     ended = None if slot is None else slot.finished_at or None
@@ -77,6 +77,7 @@ def history_row(task_id: bytes, task: Task) -> dict[str, Any]:
         "blocks": None if not ended or not task.started_at else ended - task.started_at,
         "milestones": _milestones(task),
         "price": None if not task.slots else Grains(sum(each.price for each in task.slots)),
+        "cost_before_fees": None if cost is None else Grains(cost),
         "outcome": None if task.outcome is None else task.outcome.name.lower(),
     }
 
@@ -160,7 +161,8 @@ def task_facts(
         "standby_is_bound": None if task.standby is None else task.standby.is_bound,
         "close_offered_pay": None if task.close is None else Grains(task.close.pay),
         "close_offered_back": None if task.close is None else Grains(task.close.back),
-        "deadline": task.deadline or None,
+        "deadline_of_this_state": task.deadline or None if is_open(task) else None,
+        "record_kept_up_to_block": None if is_open(task) else task.deadline,
         "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
         "disputed_segment": task.named,
         "outcome": None if task.outcome is None else task.outcome.name.lower(),
@@ -170,7 +172,8 @@ def task_facts(
 def slot_rows(task: Task, unproven: Mapping[bytes, str]) -> list[dict[str, Any]]:
     """Who works, or has worked, on the newest leg, and why its device gets no other work where it has proven less."""
     return [
-        _slot_row(place, slot) | {"why_no_work": unproven.get(slot.device)} for place, slot in enumerate(task.slots)
+        _slot_row(task, place, slot) | {"why_no_work": unproven.get(slot.device)}
+        for place, slot in enumerate(task.slots)
     ]
 
 
@@ -192,6 +195,11 @@ def workload_name(workload: bytes) -> str:
     return "0x" + workload.hex() if form is None else form.name
 
 
+def metric_unit(workload: bytes) -> str | None:
+    """What the metric of a run counts; None where this program does not know it."""
+    return registry.METRIC_UNITS.get(workload_name(workload))
+
+
 def _milestones(task: Task) -> str:
     """Those that all have stated, who work or worked last: of time the intervals that are paid."""
     last = [task.slots[place] for place in panel(task)]
@@ -200,9 +208,11 @@ def _milestones(task: Task) -> str:
     return f"{task.behind + stated}/{task.order.milestones}"
 
 
-def _slot_row(place: int, slot: Slot) -> dict[str, Any]:
+def _slot_row(task: Task, place: int, slot: Slot) -> dict[str, Any]:
     newest, result = slot.milestone, slot.result
     said = result if result is not None else newest
+    number = None if said is None else said.metric
+    is_program = runs_program(task.order)
     return {
         "place": place,
         "provider": Account(slot.provider),
@@ -212,7 +222,9 @@ def _slot_row(place: int, slot: Slot) -> dict[str, Any]:
         "collateral": Grains(slot.collateral),
         "started_in_block": slot.started_at or None,
         "milestone": None if newest is None else newest.number,
-        "metric": None if said is None else said.metric,
+        "exit_code": number if is_program else None,
+        "metric": None if is_program else number,
+        "metric_unit": None if is_program or number is None else metric_unit(task.order.workload),
         "result": None if result is None else result.root,
         "outcome": None if slot.outcome is None else slot.outcome.name.lower(),
     }

@@ -58,7 +58,7 @@ def progress(task: Task) -> str:
             opened = sum(task.slots[place].result is not None for place in panel(task))
             return f"{name}, {_of_panel(task, opened)} opened"
         case TaskState.ENDED:
-            return f"{name}, {'' if task.outcome is None else task.outcome.name.lower().replace('_', ' ')}"
+            return f"{name}, {_outcome(task)}"
         case _:
             return name
 
@@ -101,6 +101,16 @@ def how_ended(task: Task) -> str:
     return f"{says}. Its record is kept up to block {task.deadline}"
 
 
+def _outcome(task: Task) -> str:
+    """How it ended, in a word or two; of bought time what its program did, where that ended by itself."""
+    if task.outcome is None:
+        return ""
+    result = task.slots[0].result if task.slots else None
+    if task.outcome is not TaskOutcome.TIME_OVER or result is None or result.metric == EXIT_STOPPED:
+        return task.outcome.name.lower().replace("_", " ")
+    return "program done" if result.metric == 0 else f"program failed with exit code {result.metric}"
+
+
 def _why_not_sold(task: Task) -> str:
     if not task.bids:
         suits = "runs its image within its limits" if runs_program(task.order) else "has the time for it"
@@ -115,8 +125,8 @@ def _how_time_ended(task: Task) -> str:
     if result is None:
         return TABLE[TaskOutcome.TIME_OVER].says
     is_stopped = result.metric == EXIT_STOPPED
-    how = "its time is up, and its program was stopped" if is_stopped else "its program has ended"
-    return f"Time: {how}, with exit code {result.metric}"
+    how = "Its time is up, and its program was stopped" if is_stopped else "Its program has ended"
+    return f"{how}, with exit code {result.metric}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -17,6 +17,7 @@ from gpu_tasks.client.training.time_payments import time_flows
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import Purse
 from gpu_tasks.market.training import events, money
+from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
@@ -89,6 +90,15 @@ class TaskAccount:
                 case TaskPayee.BURNED:
                     self.burned += flow.amount
         return paid, lost
+
+    def cost(self, step_fee: int) -> int | None:
+        """What of the customer's money is gone so far, and what it prepaid, fees apart; None where not all is shown."""
+        if self.unknown:
+            return None
+        order = self.task.order
+        jurors = JURORS if is_replicated(order) else 0
+        prepaid = step_fee * looks(order.auctions, order.slots + jurors, order.milestones if is_by_time(order) else 0)
+        return prepaid + self.from_customer - self.to_customer
 
     def miss(self, what: str) -> None:
         """Note that something cannot be told any more."""

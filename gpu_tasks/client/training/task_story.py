@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_tasks.client.training.block_statements import life_blocks, task_blocks
-from gpu_tasks.client.training.happened import task_events
+from gpu_tasks.client.training.happened import TaskEvents, task_events
 from gpu_tasks.client.training.shifts import WorkShift, shifts_of
 from gpu_tasks.client.training.task_payments import TaskAccount, payments_of_task
 from gpu_tasks.data import training_reads
@@ -34,15 +34,29 @@ async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes
     """The story of a task; None of one that has not come to an award yet."""
     if task.auction == 1 and has_bidding(task):
         return None
-    auctions = []
-    for number in range(1, task.auction + 1):
-        award = await training_reads.award(client, task_id, number, final)
-        bids = await training_reads.bids(client, task_id, final, auction=number)
-        auctions.append(AuctionRecords(award, bids))
     told = await task_events(client, task_id, task, final)
+    auctions = await _auctions(client, task_id, task, final)
     shifts = shifts_of(task, auctions, told)
     held = await _held(client, task_id, task, final, shifts)
     return TaskStory(shifts, payments_of_task(task_id, task, auctions, shifts, told, held))
+
+
+async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final: bytes, step_fee: int) -> int | None:
+    """What a task has cost its customer, fees apart, out of its records alone; None where these do not tell it."""
+    auctions = await _auctions(client, task_id, task, final)
+    told = TaskEvents()
+    shifts = shifts_of(task, auctions, told)
+    return payments_of_task(task_id, task, auctions, shifts, told, {}).cost(step_fee)
+
+
+async def _auctions(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> list[AuctionRecords]:
+    """From the first one on."""
+    found = []
+    for number in range(1, task.auction + 1):
+        award = await training_reads.award(client, task_id, number, final)
+        bids = await training_reads.bids(client, task_id, final, auction=number)
+        found.append(AuctionRecords(award, bids))
+    return found
 
 
 async def _held(

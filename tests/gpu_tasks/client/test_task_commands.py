@@ -44,6 +44,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
     tmp_path: Path, blobs: dict[bytes, bytes]
 ) -> None:
     with chain(tmp_path) as url:
+        prepaid = int(answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--dry-run"))["prepaid"]["grains"])
         done = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
         task = done["task"]
         assert (done["name"], done["sent"]) == ("minimal", True)
@@ -58,6 +59,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         shown = answer(ogpu(tmp_path, url, "describe", task))
         assert (shown["customer"], shown["workload"], shown["slots"]) == (ss58.encode(BOB), "train-int8", [])
         assert shown["price_max"]["ogpu"] == "2.5"
+        assert (shown["record_kept_up_to_block"], shown["deadline_of_this_state"] > 0) == (None, True)
         assert answer(ogpu(tmp_path, url, "bids", task)) == []
         assert {len(row["device"]) for row in answer(ogpu(tmp_path, url, "providers"))} == {2 + 64}, (
             "whole for programs"
@@ -84,6 +86,12 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         assert dry["comes_back_later"]["ogpu"] == "1"
         back = answer(ogpu(tmp_path, url, "cancel", task, *OF_BOB, "--yes"))
         assert (back["task"], back["gone"], back["sent"]) == (task, dry["gone"], True)
+        (row,) = answer(ogpu(tmp_path, url, "history", *OF_BOB))
+        cost = prepaid + int(dry["gone"]["grains"])
+        assert (row["state"], row["price"], int(row["cost_before_fees"]["grains"])) == ("cancelled", None, cost)
+        shown = answer(ogpu(tmp_path, url, "describe", task))
+        assert shown["deadline_of_this_state"] is None
+        assert shown["record_kept_up_to_block"] > row["submitted"]
         assert answer(ogpu(tmp_path, url, "ps", *OF_BOB)) == []
         (ended,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB, "--all"))
         assert ended["state"] == "ended, cancelled before award"

@@ -5,11 +5,20 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.training.records import HISTORY_COLUMNS, HISTORY_STATES, ended_well, exit_code_of, history_row
+from gpu_tasks.client.training import stages
+from gpu_tasks.client.training.records import (
+    HISTORY_COLUMNS,
+    HISTORY_STATES,
+    ended_well,
+    exit_code_of,
+    history_row,
+    slot_rows,
+)
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.workloads.registry import form_named
 from replica_chain import replicated
 from scripts.chains.market_chain import OGPU
 from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_accept, time_order, with_offers, work
@@ -110,3 +119,25 @@ def test_of_copies_the_exit_code_is_that_of_who_most_agree_with() -> None:
     assert exit_code_of(ended) == 0
     assert ended_well(ended)
     assert exit_code_of(replace(ended, slots=task.slots)) is None
+
+
+def test_of_a_program_the_number_that_is_stated_is_its_exit_code_and_of_a_run_it_has_a_unit() -> None:
+    chain = begun()
+    end(chain, 3)
+    (slot,) = slot_rows(chain.now(), {})
+    assert (slot["exit_code"], slot["metric"], slot["metric_unit"]) == (3, None, None)
+    chain, _ = awarded()
+    work(chain, chain.keys[0], milestones=1, counted=1)
+    training = replace(chain.now().order, workload=form_named("train-int8").workload_id)
+    (slot,) = slot_rows(replace(chain.now(), order=training), {})
+    assert slot["exit_code"] is None
+    assert slot["metric"] is not None
+    assert "bit" in slot["metric_unit"]
+
+
+@pytest.mark.parametrize(("code", "says"), [(0, "done"), (3, "failed"), (stages.EXIT_STOPPED, "time over")])
+def test_a_job_that_ended_by_itself_is_not_called_out_of_time(code: int, says: str) -> None:
+    chain = begun()
+    end(chain, code)
+    assert says in stages.progress(chain.now())
+    assert ("time over" in stages.progress(chain.now())) == (says == "time over")

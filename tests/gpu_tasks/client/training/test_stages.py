@@ -165,8 +165,8 @@ def test_what_nobody_bid_for_says_what_did_not_suit() -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        (3, "its program has ended, with exit code 3"),
-        (143, "its time is up, and its program was stopped, with exit code 143"),
+        (3, "Its program has ended, with exit code 3"),
+        (143, "Its time is up, and its program was stopped, with exit code 143"),
     ],
 )
 def test_bought_time_that_is_over_says_how_its_program_ended(code: int, says: str) -> None:
@@ -174,4 +174,4 @@ def test_bought_time_that_is_over_says_how_its_program_ended(code: int, says: st
     task = replace(chain.now(), state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
     assert "the program has ended, or the time is up" in how_ended(task)
     slot = replace(task.slots[0], result=TaskResult(bytes(32), bytes(32), code))
-    assert how_ended(replace(task, slots=(slot,))).startswith(f"Time: {says}. ")
+    assert how_ended(replace(task, slots=(slot,))).startswith(f"{says}. ")

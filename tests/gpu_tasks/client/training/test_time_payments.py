@@ -208,6 +208,8 @@ def test_what_no_event_tells_of_time_is_right_or_said_to_be_unknown(scene: Calla
     found = account(chain, TaskEvents())
     assert wrong(chain, books, found) == []
     assert bool(found.unknown) == (scene not in BY_THE_RECORD)
+    gone = books.before[CUSTOMER] - chain.wealth(CUSTOMER.stash)
+    assert found.cost(30_000) == (gone if scene in BY_THE_RECORD else None)
 
 
 def test_that_a_runner_up_took_over_and_is_gone_too_is_said_to_be_unknown() -> None:
