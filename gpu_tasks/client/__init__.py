@@ -24,6 +24,7 @@ In reading order:
 * `picture_tiles`: the tiles of a picture: waited for, fetched, checked
 * `picture_plan`: what of a picture is left to buy, and what that costs
 * `inventories`: what providers say that their machines have, and how reliable they were
+* `willingness`: whether those who could bid for a task say that they run it
 * `market_view`: offers and late payments at one final block
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
-from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, InventoryError, read_inventory
+from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, ClaimedPolicy, InventoryError, read_inventory
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
@@ -36,6 +36,8 @@ class HeardInventories:
     """By provider what it says of each hardware, and why others are left out."""
 
     claims: dict[bytes, dict[bytes, DeviceClaims]] = field(default_factory=dict)
+    policies: dict[bytes, ClaimedPolicy] = field(default_factory=dict)
+    """By provider what it says that it bids for."""
     processors: dict[bytes, DeviceClaims] = field(default_factory=dict)
     """By provider what it says of its CPU."""
     left_out: dict[bytes, str] = field(default_factory=dict)
@@ -95,6 +97,7 @@ async def _take(client: ChainClient, found: HeardInventories, owner: bytes, data
         found.left_out[owner] = "sent an inventory that another key has signed"
         return
     found.left_out.pop(owner, None)
+    found.policies[owner] = inventory.policy
     pairs = [(device, _claims(inventory.machine, device)) for device in inventory.devices]
     found.claims[owner] = {device.uuid_hash: claims for device, claims in pairs}
     processor = next((claims for device, claims in pairs if device.is_processor), None)

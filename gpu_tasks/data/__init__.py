@@ -13,7 +13,7 @@ In reading order:
 * `side_by_side`: trying several at once, with one deadline
 * `slow_stores`: which stores were slow of late
 * `transfer_rates`: how fast blobs came and went lately
-* `inventory`: what a provider says that its machine has
+* `inventory`: what a provider says that its machine has, and that it bids for
 * `presence`: the proof that a daemon of a provider key runs
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: what providers and customers ask a node about the market, typed

@@ -1,9 +1,10 @@
-"""What a provider says that its machine has, signed with its key: whose word it is can be known, and no more than that.
+"""What a provider says that its machine has and that it bids for, signed with its key: whose word it is can be known.
 
     signed = SCALE(inventory, ed25519 signature of the provider key over domain("invntory", genesis, inventory))
 
 Always: an answer is bounded before it is read, and each text in it; it counts only from the key that works for the
-stash which owns the devices, for a few minutes after it was made. Nothing is paid or drawn by it.
+stash which owns the devices, for a few minutes after it was made. Nothing is paid or drawn by it, and what it says of
+bids binds nobody.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U16, U32, U64, Bounded, DecodeError, codec, struct
-from runtime.encoding.types import AccountId, Hash, Signature
+from runtime.encoding.types import AccountId, Balance, Hash, Signature
 
-VERSION = 1
+VERSION = 2
 KIND = b"invntory"
 DEVICES_MAX = 64
 TEXT_BYTES_MAX = 80
 INVENTORY_BYTES_MAX = 32 * 1024
-"""Of an answer; 64 devices with the longest texts are 28 KiB."""
+"""Of an answer; 64 devices with the longest texts are 28 KiB, and the longest policy is 3."""
+KINDS_MAX = 16
+IMAGES_MAX = 32
+CONTAINER_KIND = "container"
+"""How a policy calls programs in containers, beside the workloads by name."""
 OLD_MS = 10 * 60 * 1_000
 AHEAD_MS = 2 * 60 * 1_000
 """Clocks differ."""
@@ -66,6 +72,38 @@ class ClaimedMachine:
 
 
 @struct
+class ClaimedPrograms:
+    """What programs in containers may use of a provider, each at most."""
+
+    why_not: ClaimText = "it runs no containers"
+    """Why none runs; empty where one may."""
+    images: Annotated[tuple[Hash, ...], Bounded(IMAGES_MAX)] = ()
+    """Hashes of what its list names: whoever has an image can look, and nobody reads the list."""
+    any_archive: bool = False
+    outbound: bool = False
+    cpu_thousandths: U32 = 0
+    memory_bytes: U64 = 0
+    disk_bytes: U64 = 0
+    processes: U32 = 0
+    keep_seconds: U32 = 0
+
+
+@struct
+class ClaimedPolicy:
+    """What a provider says that it bids for."""
+
+    kinds: Annotated[tuple[ClaimText, ...], Bounded(KINDS_MAX)] = ()
+    """Workloads by name, and `container`."""
+    gangs: bool = False
+    price: Balance = 0
+    """Grains that a device's time has to bring at least, after the fee: for `price_ms`, or for so many blocks."""
+    price_ms: U64 = 3_600_000
+    price_blocks: U32 = 0
+    """0: the price is for milliseconds."""
+    programs: ClaimedPrograms = ClaimedPrograms()
+
+
+@struct
 class MachineInventory:
     """All of it, and who says so when."""
 
@@ -74,6 +112,7 @@ class MachineInventory:
     made_at_ms: U64
     machine: ClaimedMachine
     devices: Annotated[tuple[ClaimedDevice, ...], Bounded(DEVICES_MAX)]
+    policy: ClaimedPolicy = ClaimedPolicy()
 
 
 @struct
@@ -86,6 +125,11 @@ class SignedInventory:
 
 _INVENTORY = codec(MachineInventory)
 _SIGNED = codec(SignedInventory)
+
+
+def image_mark(image: str) -> bytes:
+    """What stands in a claim for an image as a policy names it: a repository, one with a digest, an archive's id."""
+    return blake2_256(b"ogpu/image" + image.encode())
 
 
 def claim_text(text: str) -> str:

@@ -27,7 +27,7 @@ COMMANDS = {
     "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
     "inventory": (
         "inventorying:inventory",
-        "Show what the daemon says of this machine at its door: devices, drivers, processor, memory, disk.",
+        "Show what the daemon tells at its door: devices, drivers, processor, memory, disk, policy.",
     ),
     "status": (
         "showing:status",

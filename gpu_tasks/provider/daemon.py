@@ -19,12 +19,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.inventory import ClaimedPolicy
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
@@ -63,6 +64,7 @@ from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy_file import PolicySource, is_draining
 from gpu_tasks.provider.tasks.state_answers import StateAnswers
 from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.told_policy import claimed_policy
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory
@@ -145,7 +147,6 @@ class Daemon:
         self.judging = JudgeDuty(self.parts)
         book = TaskBook(self.parts, settings.base_path / TASKS_FOLDER)
         resealer, states = Resealer(identity.genesis, journal, chain), StateAnswers(self.parts, book)
-        inventory = ToldInventory(identity, list(workshop.hardware), settings.base_path, blobs.rates)
         kinds = (*workshop.workloads.stepwise, CONTAINER_KIND)
         policy = PolicySource(settings.base_path, kinds)
         means = policy.policy().containers
@@ -161,7 +162,7 @@ class Daemon:
         spool = settings.base_path / TUNNEL_FOLDER
         self.tunnels = TunnelDoor(containers, identity.seal_key, identity.genesis, identity.stash, spool)
         self.others = OtherDaemons(self.parts)
-        told = inventory.told
+        told = self._inventory(lambda: claimed_policy(policy.policy(), means, programs.why_not)).told
         self.server = BlobServer(store, resealer, states, settings.broker, told, self.tunnels, self.others.prove)
         self.roll_calls = RollCallDuty(self.parts, settings.base_path / ROLL_CALLS_FOLDER, settings.make_chains)
         self.bidding = BidDuty(self.parts, book, programs, policy, settings.machine, self.roll_calls.why_not)
@@ -181,6 +182,11 @@ class Daemon:
         self._drains = False
         self._is_drained = False
         self._exits = contextlib.AsyncExitStack()
+
+    def _inventory(self, policy: Callable[[], ClaimedPolicy]) -> ToldInventory:
+        """What is told at the door."""
+        hardware, rates = list(self.parts.workshop.hardware), self.parts.blobs.rates
+        return ToldInventory(self.parts.identity, hardware, self.settings.base_path, rates, policy)
 
     async def __aenter__(self) -> Self:
         """Load the workloads that the devices promise and check them, then listen.

@@ -1,13 +1,22 @@
-"""The inventory as it is served at the provider's door: read at most once a minute, signed with the provider key."""
+"""The inventory as it is served at the provider's door: read once a minute, signed with the provider key.
+
+The policy that it tells is the one that bids go by now: a daemon that drains tells one that bids for nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_tasks.data.inventory import VERSION, MachineInventory, sign_inventory
+from gpu_tasks.data.inventory import (
+    VERSION,
+    ClaimedPolicy,
+    MachineInventory,
+    sign_inventory,
+)
 from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -24,24 +33,29 @@ class ToldInventory:
     hardware: list[Hardware]
     work: Path
     rates: TransferRates
+    policy: Callable[[], ClaimedPolicy] = ClaimedPolicy
     _signed: bytes = b""
+    _told: ClaimedPolicy = field(default_factory=ClaimedPolicy)
     _read_at: float = 0.0
 
     async def told(self) -> bytes:
         """The signed bytes; the machine is read in a thread, since a driver may take its time."""
-        now = time.monotonic()
-        if not self._signed or now - self._read_at >= KEPT_SECONDS:
-            self._read_at = now
-            self._signed = await asyncio.to_thread(self._read)
+        now, policy = time.monotonic(), self.policy()
+        if not self._signed or policy != self._told or now - self._read_at >= KEPT_SECONDS:
+            self._read_at, self._told = now, policy
+            self._signed = await asyncio.to_thread(self._read, policy)
         return self._signed
 
-    def _read(self) -> bytes:
-        inventory = inventory_of(self.identity.key.public_key, self.hardware, self.work, self.rates)
+    def _read(self, policy: ClaimedPolicy) -> bytes:
+        inventory = inventory_of(self.identity.key.public_key, self.hardware, self.work, self.rates, policy)
         return sign_inventory(inventory, self.identity.genesis, self.identity.key.sign)
 
 
-def inventory_of(provider_key: bytes, hardware: list[Hardware], work: Path, rates: TransferRates) -> MachineInventory:
-    """What this machine has now."""
+def inventory_of(
+    provider_key: bytes, hardware: list[Hardware], work: Path, rates: TransferRates, policy: ClaimedPolicy
+) -> MachineInventory:
+    """What this machine has now, and what it is bid with for."""
+    made_at_ms = time.time_ns() // 1_000_000
     return MachineInventory(
-        VERSION, provider_key, time.time_ns() // 1_000_000, claimed_machine(work, rates), claimed_devices(hardware)
+        VERSION, provider_key, made_at_ms, claimed_machine(work, rates), claimed_devices(hardware), policy
     )

@@ -12,6 +12,7 @@ from gpu_tasks.client.commands.tasks import facts_of, file_argument
 from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
 from gpu_tasks.client.funds import spendable
 from gpu_tasks.client.task_files import LoadedTask, load_any
+from gpu_tasks.client.willingness import Willingness, willingness_of
 from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
@@ -19,7 +20,7 @@ from wallet.client import ChainClient
 from wallet.output import Account, Grains
 from wallet.session import CallFailedError, WalletSession, explained, note
 
-DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not")
+DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not", "policy")
 
 
 @click.command()
@@ -29,7 +30,8 @@ DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not")
 def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
     """Say what would become of the task of FILE: who could serve it, why the others cannot, cost and start.
 
-    Nothing is sent. Exit code 1: nobody could serve it now.
+    Nothing is sent. Providers that could bid are asked whether they run it. Exit code 1: nobody could serve it now, or
+    too few say that they do.
     """
     found: list[LoadedTask] = []
     explained(lambda: found.append(load_any(file)))  # before any node is asked
@@ -47,13 +49,16 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         answer = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
         funds = None if account is None else await spendable(client, account)
         estimate = await estimate_of(client, asked, numbers.rules, answer, slot_ms, final)
-        _show(session, {**facts_of(asked, slot_ms), **_facts(answer, estimate, funds, slot_ms)}, answer)
+        says = await willingness_of(client, asked, numbers.rules, answer, slot_ms, final)
+        _show(session, {**facts_of(asked, slot_ms), **_facts(answer, estimate, funds, slot_ms)}, answer, says)
         if not planning.sells_tasks(client):
             note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
         elif answer.is_served:
-            note("these devices could bid; whether they will is for their owners, whose policies no chain has")
+            note("these devices could bid; whether they will is for their owners, and what they say binds nobody")
         if not answer.is_served:
             raise CallFailedError(f"nobody could serve the task now: {answer.why_not}; see `why_not` for each device")
+        if why := says.why_too_few(answer.terms.slots):
+            raise CallFailedError(why)
         if funds is not None and funds < answer.locked + answer.prepaid:
             needed = format_amount(answer.locked + answer.prepaid)
             raise CallFailedError(f"{ss58.encode(account or b'')} can spend {format_amount(funds)} oGPU of {needed}")
@@ -61,11 +66,13 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
     session.run(body)
 
 
-def _show(session: WalletSession, facts: dict[str, Any], answer: TaskPlan) -> None:
-    rows = [_device(planned, answer) for planned in answer.devices]
+def _show(session: WalletSession, facts: dict[str, Any], answer: TaskPlan, says: Willingness) -> None:
+    rows = [_device(planned, answer, says) for planned in answer.devices]
     if session.output.as_json:
-        session.output.facts({**facts, "devices_known": rows})
+        session.output.facts({**facts, **says.facts(), "devices_known": rows})
         return
+    del facts["served"]
+    facts["could_bid"] = says.sentence
     session.output.facts(facts)
     session.output.rows("Devices", DEVICE_COLUMNS, rows)
 
@@ -92,7 +99,7 @@ def _blocks(count: int, slot_ms: int) -> str:
     return f"{count} blocks, {-(-count * slot_ms // 1_000)} s or more"
 
 
-def _device(planned: PlannedDevice, answer: TaskPlan) -> dict[str, Any]:
+def _device(planned: PlannedDevice, answer: TaskPlan, says: Willingness) -> dict[str, Any]:
     device = planned.device
     return {
         "device": device.device,
@@ -100,6 +107,7 @@ def _device(planned: PlannedDevice, answer: TaskPlan) -> dict[str, Any]:
         "class": device.kind.name.lower(),
         "could_bid": planned.hindrance is None,
         "why_not": None if planned.hindrance is None else _why(planned.hindrance, device, answer),
+        "policy": None if planned.hindrance is not None else says.answers[device.owner],
     }
 
 

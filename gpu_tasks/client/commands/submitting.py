@@ -47,6 +47,7 @@ from gpu_tasks.client.training.holding import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.training.records import ended_well, exit_code_of
 from gpu_tasks.client.training.requeueing import CUT_OFF, REQUEUES_MAX, run_again, was_cut_off
 from gpu_tasks.client.training.sealing import ImageUpload, TaskDraft, TaskSealer
+from gpu_tasks.client.willingness import willingness_of
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
@@ -245,6 +246,9 @@ class TaskSubmission:
                 f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "
                 "all the same, and it costs a part of the bond to take it back"
             )
+        says = await willingness_of(client, asked, numbers.rules, plan, slot_ms, final)
+        if (why := says.why_too_few(terms.slots)) and not (is_anyway or is_begun):
+            raise CallFailedError(f"{why}. What they say binds nobody: --anyway submits it all the same")
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
         self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         available = await spendable(client, payer.account)
@@ -252,6 +256,7 @@ class TaskSubmission:
             require(available, self.cost.needed, "submitting the task")
         estimate = await estimate_of(client, asked, numbers.rules, plan, slot_ms, final)
         self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available, estimate)}
+        self.facts |= says.facts() if self.session.output.as_json else {"could_bid": says.sentence}
         if self.times > 1:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
 

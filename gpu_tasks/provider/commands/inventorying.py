@@ -8,9 +8,11 @@ import click
 
 from gpu_tasks.data.inventory import ClaimedDevice
 from gpu_tasks.data.transfer_rates import TransferRates
+from gpu_tasks.provider.commands.containing import policy_of
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_text
 from wallet.session import explained, note
 
 COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_version", "uuid_hash", "can_be_offered")
@@ -19,7 +21,7 @@ COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_vers
 @click.command()
 @click.pass_obj
 def inventory(options: ProviderOptions) -> None:
-    """Show what the daemon says of this machine at its door: devices, drivers, processor, memory, disk.
+    """Show what the daemon tells at its door: devices, drivers, processor, memory, disk, policy.
 
     Anybody can read it there, signed with the provider key, and search offers by it. Nothing is paid by it.
     """
@@ -34,6 +36,7 @@ def inventory(options: ProviderOptions) -> None:
             "cores": machine.cores,
             "memory_mib": machine.memory_mib,
             "disk_free_mib": machine.disk_free_mib,
+            **_policy(policy_of(options)),
         }
         if options.output.as_json:
             options.output.facts(facts | {"devices": rows})
@@ -43,6 +46,20 @@ def inventory(options: ProviderOptions) -> None:
         note("down and up are measured by the daemon while it works, and told from then on")
 
     explained(show)
+
+
+def _policy(policy: BidPolicy) -> dict[str, Any]:
+    """What customers read of it; of images the hashes are told, and not the list."""
+    means = policy.containers
+    return {
+        "bids_for": ", ".join(policy.kinds) or "nothing",
+        "least_price": price_text(policy.least_price),
+        "container_memory_mib": means.memory_bytes >> 20,
+        "container_disk_mib": means.disk_bytes >> 20,
+        "container_cores": f"{means.cpu_thousandths / 1_000:g}",
+        "container_network": means.outbound,
+        "container_images": "any archive" if means.any_archive else len(means.images),
+    }
 
 
 def _row(device: ClaimedDevice, *, is_offered: bool) -> dict[str, Any]:

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from gpu_tasks.data.inventory import CONTAINER_KIND as CONTAINER_KIND  # noqa: PLC0414  # a policy's word
 from gpu_tasks.provider.execution.containers.spec import BOUNDS, ContainerLimits, ContainerPolicy
-
-CONTAINER_KIND = "container"
-"""How a policy calls programs in containers, beside the workloads by name."""
-IMAGES_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)

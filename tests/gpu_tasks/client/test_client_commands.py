@@ -324,7 +324,7 @@ def test_what_providers_claim_stands_apart_from_the_chain_s_facts(monkeypatch: p
         claimed = ClaimedDevice(uuid_hash, "NVIDIA", "RTX 4090", 24_564, "550.54", "cuda", "12.4", is_processor=False)
         machine = ClaimedMachine("EPYC", 16, 65_536, 500_000, 0, 0)
         made_at = time.time_ns() // 1_000_000
-        inventory = MachineInventory(1, key.public_key, made_at, machine, (claimed,))
+        inventory = MachineInventory(2, key.public_key, made_at, machine, (claimed,))
         answers[:] = [sign_inventory(inventory, chain.genesis_hash, key.sign)]
         (offer,) = as_json(ogpu("--json", "search", "offers", "vram>=23Gi model=4090 driver>=535 price<0.5"))
         assert offer["claimed"]["model"] == "RTX 4090"

@@ -47,7 +47,7 @@ def signed(
         hardware or name(number), "NVIDIA", f"RTX {number}", 24_564, "550.54", "cuda", "12.4", is_processor
     )
     made_at = time.time_ns() // 1_000_000 - age_ms
-    inventory = MachineInventory(1, KEYS[number].public_key, made_at, MACHINE, (claimed,))
+    inventory = MachineInventory(2, KEYS[number].public_key, made_at, MACHINE, (claimed,))
     return sign_inventory(inventory, GENESIS, KEYS[signer or number].sign)
 
 
@@ -123,7 +123,7 @@ def test_each_that_lies_or_keeps_us_waiting_is_named_and_the_others_count(monkey
         },
     )
     assert time.monotonic() - began < 20
-    assert list(found.claims) == [name(1)]
+    assert list(found.claims) == list(found.policies) == [name(1)]
     said = found.claims[name(1)][name(1)]
     assert (said.model, said.vram_mib, said.cores, said.platform_version) == ("RTX 1", 24_564, 16, "12.4")
     why = {owner[0]: text for owner, text in found.left_out.items()}
@@ -142,7 +142,7 @@ def test_nobody_is_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_so_many_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventories, "PROVIDERS_MAX", 1)
     found = heard(monkeypatch, {1: answering(signed(1)), 2: answering(signed(2))})
-    assert list(found.claims) == [name(1)]
+    assert list(found.claims) == list(found.policies) == [name(1)]
     assert "was not asked" in found.left_out[name(2)]
 
 

@@ -32,7 +32,7 @@ DEVICE = ClaimedDevice(
     b"h" * 32, "NVIDIA", "NVIDIA GeForce RTX 4090", 24_564, "550.54.14", "cuda", "12.4", is_processor=False
 )
 MACHINE = ClaimedMachine("AMD EPYC", 16, 65_536, 500_000, 900_000, 0)
-INVENTORY = MachineInventory(1, KEY.public_key, NOW, MACHINE, (DEVICE,))
+INVENTORY = MachineInventory(2, KEY.public_key, NOW, MACHINE, (DEVICE,))
 SIGNED = sign_inventory(INVENTORY, GENESIS, KEY.sign)
 
 
@@ -51,7 +51,7 @@ def test_an_inventory_is_its_provider_s_word() -> None:
         (SIGNED[:-1] + bytes((SIGNED[-1] ^ 1,)), NOW, "signature is wrong"),
         (sign_inventory(INVENTORY, GENESIS, OTHER.sign), NOW, "signature is wrong"),
         (sign_inventory(INVENTORY, b"o" * 32, KEY.sign), NOW, "signature is wrong"),
-        (sign_inventory(replace(INVENTORY, version=2), GENESIS, KEY.sign), NOW, "of version 2"),
+        (sign_inventory(replace(INVENTORY, version=3), GENESIS, KEY.sign), NOW, "of version 3"),
         (SIGNED, NOW + OLD_MS + 60_000, "11 minutes old"),
         (SIGNED, NOW - AHEAD_MS - 1, "a time that has not come"),
         (bytes(INVENTORY_BYTES_MAX + 1), NOW, "more than 32,768"),

@@ -363,4 +363,5 @@ def test_the_inventory_is_what_the_door_would_tell(alice: Operator) -> None:
     assert shown["cores"] >= 1
     assert shown["memory_mib"] > 0
     assert shown["devices"][0]["can_be_offered"] is True
+    assert (shown["bids_for"], shown["container_memory_mib"]) == ("nothing", 2_048)
     assert "Devices" in alice.run("inventory", as_json=False).output

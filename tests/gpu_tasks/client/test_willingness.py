@@ -1,0 +1,266 @@
+"""What providers say that they bid for: told at a door, heard by customers' commands, and compared with a task."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_tasks.client.task_files import load_any
+from gpu_tasks.client.willingness import RUNS_IT, Willingness, why_unfit, willingness
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.inventory import (
+    CONTAINER_KIND,
+    DEVICES_MAX,
+    IMAGES_MAX,
+    INVENTORY_BYTES_MAX,
+    KINDS_MAX,
+    ClaimedDevice,
+    ClaimedMachine,
+    ClaimedPolicy,
+    ClaimedPrograms,
+    MachineInventory,
+    read_inventory,
+    sign_inventory,
+)
+from gpu_tasks.data.transfer_rates import TransferRates
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.rules import DEFAULT_RULES
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.programs.means import ProgramMeans
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy_file import PolicySource, set_draining, write_policy
+from gpu_tasks.provider.tasks.told_policy import claimed_policy
+from gpu_tasks.provider.told_inventory import ToldInventory
+from gpu_tasks.tasks.container_order import prepare_container
+from gpu_tasks.tasks.plan import BiddingDevice, PlannedDevice
+from gpu_tasks.tasks.quantities import Rate, TimeSpan
+from gpu_tasks.tasks.task_kinds import AskedTask, ContainerSource, read_any_task
+from offered import name
+from played_node import DevChain
+from runtime.cryptography.signatures import Scheme
+from scripts.chains.market_chain import OGPU
+from task_customer import ogpu, refusal
+from wallet.keypair import Keypair
+from wallet.suri import keypair_from_suri
+from wallet_runner import answer, chain
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MINIMAL = str(EXAMPLES / "minimal.yaml")
+SLOT_MS = 1_000
+DIGEST = "ab" * 32
+IMAGE = "ghcr.io/acme/lora"
+JOB = f"""apiVersion: ogpu/v1
+kind: Job
+metadata: {{name: least}}
+spec:
+  run: {{image: {IMAGE}@sha256:{DIGEST}}}
+  market: {{maxPrice: 2 oGPU}}
+"""
+MEANS = ProgramMeans(images=(IMAGE,))
+BIDS = BidPolicy(kinds=("train-int8", CONTAINER_KIND), containers=MEANS)
+ALICE = keypair_from_suri("//Alice//provider", Scheme.ED25519)
+
+
+def told(policy: BidPolicy = BIDS, why_not: str = "") -> ClaimedPolicy:
+    return claimed_policy(policy, policy.containers, why_not)
+
+
+def job(more: str = "", text: str = JOB) -> AskedTask:
+    source = read_any_task((text + more).encode(), "task.yaml")
+    assert isinstance(source, ContainerSource)
+    return prepare_container(source.file, {}, SLOT_MS)
+
+
+def unfit(policy: ClaimedPolicy, asked: AskedTask) -> str:
+    return why_unfit(policy, asked, asked.terms(DEFAULT_RULES, SLOT_MS), DEFAULT_RULES, SLOT_MS)
+
+
+def training() -> AskedTask:
+    return load_any(Path(MINIMAL)).asked(bytes(32), SLOT_MS)
+
+
+def means(**changes: Any) -> ClaimedPolicy:
+    return told(replace(BIDS, containers=replace(MEANS, **changes)))
+
+
+# -------------------------------------------------------------------------------------------------------- a pure check
+
+
+def test_a_provider_that_bids_for_the_kind_runs_it() -> None:
+    assert unfit(told(), training()) == ""
+    assert unfit(told(), job()) == ""
+    assert unfit(ClaimedPolicy(), training()) == "no policy for train-int8"
+    assert unfit(ClaimedPolicy(), job()) == "no policy for container"
+    assert unfit(told(why_not="no engine"), job()) == "no engine"
+    assert unfit(told(why_not="\x1b[2J\n"), job()) == "[2J", "nothing that a terminal takes for a command"
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "why"),
+    [
+        (told(), "  resources: {memory: 64Gi}\n", "2 GiB of memory at most"),
+        (means(memory_bytes=100 << 20), "", "100 MiB of memory at most"),
+        (told(), "  resources: {disk: 9Gi}\n", "8 GiB of disk at most"),
+        (told(), "  resources: {cpu: 2.5}\n", "2 cores at most"),
+        (means(processes=127), "", "127 processes at most"),
+        (means(images=("ghcr.io/acme/other",)), "", "another list of images"),
+        (means(images=(f"{IMAGE}@sha256:{DIGEST}",)), "", ""),
+        (means(images=(f"{IMAGE}@sha256:{'cd' * 32}",)), "", "another list of images"),
+        (means(images=(), any_archive=True), "", "another list of images"),
+    ],
+)
+def test_a_program_that_its_policy_leaves_no_room_for(policy: ClaimedPolicy, more: str, why: str) -> None:
+    assert unfit(policy, job(more)) == why
+
+
+def test_network_price_and_gangs() -> None:
+    open_job = job(text=JOB.replace("}\n  market", ", network: outbound}\n  market"))
+    assert unfit(told(), open_job) == "no network for containers"
+    assert unfit(means(outbound=True), open_job) == ""
+    for price, is_dear in ((2 * OGPU, True), (OGPU, False)):
+        asks = told(replace(BIDS, least_price=Rate(price, TimeSpan(milliseconds=3_600_000))))
+        assert bool(unfit(asks, job())) is is_dear, "an hour at this price, and the fee"
+    by_block = told(replace(BIDS, least_price=Rate(OGPU, TimeSpan(blocks=1))))
+    assert "at least" in unfit(by_block, job())
+    gang = load_any(EXAMPLES / "gang.yaml").asked(bytes(32), SLOT_MS)
+    terms = gang.terms(DEFAULT_RULES, SLOT_MS)
+    assert (terms.slots > 1, terms.time_value > 0) == (True, True)
+    assert unfit(told(), gang)
+    assert unfit(told(replace(BIDS, gangs=True)), gang) == ""
+
+
+def test_an_archive_runs_where_any_does_or_its_id_is_listed() -> None:
+    asked = job(text=JOB.replace(f"image: {IMAGE}@sha256:{DIGEST}", f"image: sha256:{DIGEST}, archive: image.tar"))
+    assert unfit(told(), asked) == "another list of images"
+    assert unfit(means(any_archive=True), asked) == unfit(means(images=(f"sha256:{DIGEST}",)), asked) == ""
+
+
+def planned(*owners: int) -> list[PlannedDevice]:
+    return [
+        PlannedDevice(
+            BiddingDevice(
+                name(number), name(owner), DeviceClass.CPU, 10, 10,
+                is_provider=True, is_candidate=True, is_paused=False, is_busy=False, spendable=1_000,
+            ),
+            None,
+        )
+        for number, owner in enumerate(owners)
+    ]  # fmt: skip
+
+
+def test_six_could_bid_of_which_four_say_so() -> None:
+    reasons = {name(1): "", name(2): "", name(3): "no policy for train-int8"}
+    said = willingness(planned(1, 1, 1, 2, 3, 3), reasons, {})
+    assert (said.able, said.willing, said.unwilling, said.unheard) == (6, 4, {"no policy for train-int8": 2}, 0)
+    assert said.sentence == "6, of which 4 say that they run this; 2 do not: no policy for train-int8"
+    assert said.answers[name(1)] == RUNS_IT
+    assert (said.why_too_few(4), bool(said.why_too_few(5))) == ("", True)
+
+
+def test_who_does_not_answer_counts_neither_for_nor_against_it() -> None:
+    said = willingness(planned(1, 2, 3), {name(1): "no"}, {name(2): "was too slow"})
+    assert (said.willing, said.unheard, said.may_bid) == (0, 2, 2)
+    assert "was too slow" in said.answers[name(2)]
+    assert said.why_too_few(2) == ""
+    assert Willingness(0, 0, {}, 0, {}).why_too_few(1) == "", "why nobody could bid is the plan's to say"
+
+
+# ---------------------------------------------------------------------------------------------------------- at the door
+
+
+def test_the_longest_policy_fits_beside_the_longest_machine() -> None:
+    text = "x" * 80
+    device = ClaimedDevice(bytes(32), text, text, 1, text, text, text, is_processor=False)
+    programs = ClaimedPrograms(why_not=text, images=(bytes(32),) * IMAGES_MAX)
+    policy = ClaimedPolicy(kinds=(text,) * KINDS_MAX, programs=programs)
+    machine = ClaimedMachine(text, 1, 1, 1, 1, 1)
+    inventory = MachineInventory(2, ALICE.public_key, 1, machine, (device,) * DEVICES_MAX, policy)
+    assert len(sign_inventory(inventory, bytes(32), ALICE.sign)) <= INVENTORY_BYTES_MAX
+
+
+def test_a_policy_with_more_than_is_told_is_told_as_far_as_it_goes() -> None:
+    images = tuple(f"{IMAGE}{number}" for number in range(40))
+    huge = replace(MEANS, images=images, memory_bytes=1 << 70, cpu_thousandths=1 << 40, processes=1 << 40)
+    found = told(BidPolicy(kinds=("train-int8",) * 20, containers=huge))
+    assert (found.kinds, len(found.programs.images)) == (("train-int8",), IMAGES_MAX)
+    assert found.programs.memory_bytes == (1 << 64) - 1
+
+
+def test_a_door_tells_the_policy_that_bids_go_by_as_soon_as_it_changes(tmp_path: Path) -> None:
+    write_policy(tmp_path, BIDS)
+    source = PolicySource(tmp_path, BIDS.kinds)
+    key = Keypair.from_seed(Scheme.ED25519, bytes(range(32)))
+    door = ToldInventory(
+        Identity.of(name(1), key, bytes(32)), [], tmp_path, TransferRates(),
+        lambda: claimed_policy(source.policy(), MEANS, ""),
+    )  # fmt: skip
+
+    def said() -> ClaimedPolicy:
+        return read_inventory(asyncio.run(door.told()), bytes(32), time.time_ns() // 1_000_000).policy
+
+    assert said() == told()
+    set_draining(tmp_path, drains=True)
+    assert said().kinds == (), "who drains bids for nothing"
+
+
+# ------------------------------------------------------------------------------------------------------------- commands
+
+
+@pytest.fixture
+def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[ClaimedPolicy | None], None]:
+    """Have the one provider of the chain say this; None: its store is too slow."""
+    answers: list[ClaimedPolicy | None] = []
+    genesis = DevChain().genesis_hash
+
+    async def inventory_of(self: BlobClient, endpoint: str) -> bytes:
+        policy = answers[-1]
+        if policy is None:
+            raise BlobError("was too slow")
+        made_at = time.time_ns() // 1_000_000
+        machine = ClaimedMachine("EPYC", 16, 65_536, 500_000, 0, 0)
+        return sign_inventory(MachineInventory(2, ALICE.public_key, made_at, machine, (), policy), genesis, ALICE.sign)
+
+    monkeypatch.setattr(BlobClient, "inventory_of", inventory_of)
+    return answers.append
+
+
+def test_plan_says_who_runs_it(tmp_path: Path, says: Callable[[ClaimedPolicy | None], None]) -> None:
+    words = ("plan", MINIMAL, "--key", "//Bob")
+    with chain(tmp_path) as url:
+        says(told())
+        plan = answer(ogpu(tmp_path, url, *words))
+        assert (plan["could_bid"], plan["say_they_run_it"], plan["say_they_do_not"]) == (1, 1, [])
+        assert plan["devices_known"][0]["policy"] == RUNS_IT
+        says(ClaimedPolicy())
+        refused = ogpu(tmp_path, url, *words)
+        assert refused.exit_code == 1
+        plan = json.loads(refused.stdout)
+        assert plan["served"] is True
+        assert plan["say_they_do_not"] == [{"devices": 1, "why": "no policy for train-int8"}]
+        assert "no policy for train-int8" in ogpu(tmp_path, url, *words, as_json=False).stdout
+        says(None)
+        slow = answer(ogpu(tmp_path, url, *words))
+        assert (slow["say_they_run_it"], slow["did_not_answer"]) == (0, 1)
+
+
+def test_submit_and_run_refuse_what_nobody_says_that_it_runs(
+    tmp_path: Path, says: Callable[[ClaimedPolicy | None], None]
+) -> None:
+    program = ["--image", f"{IMAGE}@sha256:{DIGEST}", "--max-price", "2 oGPU", "--memory", "64Gi"]
+    run = ["run", "--key", "//Bob", "--dry-run", *program]
+    with chain(tmp_path) as url:
+        says(told())
+        assert "2 GiB of memory at most" in refusal(ogpu(tmp_path, url, *run, "--", "true"), 1)
+        dry = answer(ogpu(tmp_path, url, *run, "--anyway", "--", "true"))
+        assert dry["say_they_do_not"] == [{"devices": 1, "why": "2 GiB of memory at most"}]
+        says(ClaimedPolicy())
+        submit = ("submit", MINIMAL, "--key", "//Bob", "--dry-run")
+        assert "no policy for train-int8" in refusal(ogpu(tmp_path, url, *submit), 1)
+        assert answer(ogpu(tmp_path, url, *submit, "--anyway"))["say_they_run_it"] == 0
