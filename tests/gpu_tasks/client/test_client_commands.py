@@ -88,6 +88,27 @@ def test_a_post_is_refused_with_what_to_set_right(prompts: str) -> None:
     on_a_chain(story)
 
 
+def test_what_nobody_means_as_prompts_is_not_bought(tmp_path: Path) -> None:
+    """In both ways of posting: windows of another system, and files of another form."""
+
+    def story(ogpu: Ogpu) -> None:
+        file = tmp_path / "file"
+        post = ["--json", "post", str(file), "--key", "//Bob", "--racers", "1", "--dry-run"]
+        followed = [*post, "--out", str(tmp_path / "answers"), "--postings", str(tmp_path / "records")]
+        for data in ("one\r\ntwo\r\n".encode("utf-16"), "one\n".encode("utf-16-be"), b'[\n{"prompt": "x"}\n]\n',
+                     b'one\n{"custom_id": "a"}\n'):  # fmt: skip
+            file.write_bytes(data)
+            assert [ogpu(*words).exit_code for words in (post, followed)] == [2, 2], data
+        file.write_bytes(b'{"prompt": "x"}\n')
+        assert [ogpu(*words).exit_code for words in (post, followed)] == [2, 0]
+        assert as_json(ogpu(*post, "--form", "lines"))["requests"] == 1
+        file.write_bytes("\ufeffone\x0cpage\r\ntwo\n".encode())
+        found = [as_json(ogpu(*words)) for words in (post, followed)]
+        assert [(each["requests"], each["tokens_in"]) for each in found] == [(2, len("one page") + len("two"))] * 2
+
+    on_a_chain(story)
+
+
 def test_a_dry_run_shows_need_and_balance_and_sends_nothing(prompts: str) -> None:
     def story(ogpu: Ogpu) -> None:
         cost = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "8", "--anyway", "--dry-run"))

@@ -131,6 +131,30 @@ def test_a_key_becomes_what_it_means(line: str, name: str, value: object, lost: 
     assert found.lost == lost
 
 
+def test_what_compose_itself_prints_is_taken() -> None:
+    """It writes every key out, defaults and nothings too: following the advice to convert it must not lose more."""
+    text = f"""name: shop
+services:
+  web:
+    command: null
+    deploy:
+      resources:
+        limits: {{cpus: 0.5, memory: "1073741824"}}
+        reservations: {{devices: [{{capabilities: [gpu], driver: nvidia, count: 1}}]}}
+    entrypoint: null
+    environment: {{A: b$$c}}
+    image: {IMAGE}
+    networks: {{default: null}}
+    ports: [{{mode: ingress, target: 80, published: "8080", protocol: tcp}}]
+networks: {{default: {{name: shop_default}}}}
+"""
+    found = compose(text)
+    assert found.lost == []
+    task = found.task
+    assert (task.cpu_thousandths, task.memory_bytes, task.gpus, task.ports) == (500, 1 << 30, 1, (80,))
+    assert task.environment == {"A": "b$c"}
+
+
 def test_what_is_left_out_and_does_not_matter_is_said() -> None:
     text = (
         one("container_name: x", "x-own: 1", "deploy: {placement: {}}")
