@@ -28,8 +28,8 @@ SMALL_SHM = "/dev/shm counts as memory, and has 16 MiB at providers"  # noqa: S1
 VARIABLE_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}", re.ASCII)
 GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 _IMAGE_ID = re.compile("(sha256:)?[0-9a-f]{64}", re.ASCII)
-_SECRET_WORDS = frozenset(
-    "TOKEN SECRET SECRETS PASSWORD PASSWD PASSPHRASE PASS PWD KEY APIKEY CREDENTIAL CREDENTIALS MNEMONIC".split()
+_SECRET_WORD = re.compile(
+    ".*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|APIKEY|MNEMONIC|CREDENTIALS?)|SECRETS|PASS|PWD|KEY", re.ASCII
 )
 _NO_SECRET_WORDS = frozenset(
     "PUBLIC FILE FILES PATH DIR URL URI HOST NAME USER ID LENGTH SIZE LIMIT MAX MIN TTL COUNT EXPIRY TYPE".split()
@@ -128,8 +128,9 @@ def refuse_other(data: bytes, *own: OtherFile) -> None:
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether a variable's name, or an address with a password in it, says that its value is nobody else's."""
-    words = frozenset(re.split("[^A-Z0-9]+", name.upper()))
-    is_named = bool(words & _SECRET_WORDS) and not words & _NO_SECRET_WORDS
+    parted = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
+    words = frozenset(re.split("[^A-Z0-9]+", parted))
+    is_named = any(_SECRET_WORD.fullmatch(word) for word in words) and not words & _NO_SECRET_WORDS
     is_value = value.lower() not in _PLAIN_VALUES and not value.startswith("$")
     return (is_named and is_value) or _PASSWORD_IN_ADDRESS.search(value) is not None
 
