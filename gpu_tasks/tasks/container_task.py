@@ -108,7 +108,7 @@ class ContainerTask:
     collateral: int
     time: TimeSpan
     interval: TimeSpan | None
-    """None: the usual one, or as much longer as the time needs."""
+    """None: the usual interval, or a longer one if the time needs it."""
     keep: TimeSpan | None
     """For so long the workspace of a lease is kept; None: not at all."""
     copies: int = 1

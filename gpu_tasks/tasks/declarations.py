@@ -13,7 +13,7 @@ from gpu_tasks.tasks.quantities import QuantityError
 from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, Table
 
 VALUE_LETTERS_MAX = 300
-"""No value is longer, unless its word says so: what reads one may look at each letter more than once."""
+"""The usual limit of a value; readers may look at each letter more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Word:
     """A number or a truth value: in quotes it is a text to every other reader of YAML."""
     letters_max: int = VALUE_LETTERS_MAX
     too_long: str = "shorten it"
-    """What to do with a longer value."""
+    """The advice for a longer value."""
 
 
 @dataclass(frozen=True, slots=True)

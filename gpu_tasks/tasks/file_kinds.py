@@ -1,4 +1,4 @@
-"""Other programs' files, told by their first keys: what somebody took for a task file, or for another one of these."""
+"""Other programs' files, recognised by their top-level keys, for commands that expect another kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OtherFile(Enum):
 
 
 def other_file(data: bytes) -> OtherFile | None:
-    """Which other kind of file this is; None for task files, and for all that this does not know."""
+    """Return the kind of another program's file; None for task files and unknown files."""
     keys = {found[1]: found[2] for found in _KEY.finditer(data)}
     if b"apiVersion" in keys:
         is_other = b"kind" in keys and not keys[b"apiVersion"].startswith(_OWN)

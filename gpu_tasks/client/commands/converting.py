@@ -153,7 +153,7 @@ def _convert(
     path: Path, convert: Callable[[bytes], Foreign], given: dict[str, Any], *, bytes_max: int = FILE_BYTES_MAX,
     unnoted: tuple[str, ...] = (),
 ) -> None:  # fmt: skip
-    """Read, convert, say what was left out and filled in, and write; of `unnoted` the file's default is ours."""
+    """Read, convert, print losses and defaults, and write; `unnoted` limits have the same default elsewhere."""
 
     def body() -> None:
         try:
@@ -213,7 +213,7 @@ def _draft_of(path: Path, found: Foreign, given: dict[str, Any]) -> ProgramDraft
 
 
 def _archive_name(archive: Path | None, out: Path | None) -> str:
-    """The archive as the task file names it: beside itself; UsageError where that lies elsewhere."""
+    """Return the archive's name beside the task file; UsageError if the two lie in different folders."""
     if archive is None:
         return ""
     folder = None if out is None else (out if out.is_dir() else out.parent).resolve()
@@ -223,7 +223,7 @@ def _archive_name(archive: Path | None, out: Path | None) -> str:
 
 
 def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, ...]) -> None:
-    """Say what was filled in: elsewhere there is no limit, or another one."""
+    """Note the defaults that were filled in: elsewhere there is no limit, or another one."""
     for name in LIMITS:
         if not getattr(draft, name) and name not in unnoted:
             carrying.leave(f"no {name}", f"the file sets none, so it is {DEFAULTS[name]}: give --{name}")

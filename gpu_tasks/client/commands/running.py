@@ -193,7 +193,7 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
 
 @contextmanager
 def _in_options(variables: Sequence[str]) -> Iterator[None]:
-    """What is wrong with the task is said of the options that it is made of."""
+    """Name the options, not the keys of a task file, in errors about the task."""
     names = [word.partition("=")[0] for word in variables]
     origins = ORIGINS | {variable_key(name): DraftOrigin(f"--env {name}") for name in names}
     try:

@@ -33,8 +33,8 @@ UNNEEDED = dict.fromkeys(
      "stop_grace_period", "stdin_open", "pull_policy", "profiles"),
     "nothing of a task depends on it",
 ) | {
-    "cap_drop": "no container has capabilities",
-    "read_only": "an image is read alone; programs write to /workspace, /out and /tmp",
+    "cap_drop": "no container has capabilities anyway",
+    "read_only": "the image is read-only anyway; programs write to /workspace, /out and /tmp",
 }  # fmt: skip
 """Keys without which a program runs the same."""
 WHY = {
@@ -51,18 +51,18 @@ WHY = {
     "restart": "nobody begins a program anew when it ends: a lease lasts until its time is up",
     "expose": "there is no network between tasks; name it in `ports` to reach it by `ogpu port-forward`",
     "scale": "a task is one container; for several submit an --array",
-    "extends": "another file is not read: convert what `docker compose config` prints",
+    "extends": "no other file is read: convert the output of `docker compose config`",
     "devices": "GPUs alone go into containers",
     "ulimits": "limits are the provider's",
     "ipc": "a container has its own",
-    "platform": "devices run linux/amd64 alone, unless their owners say otherwise: use an image for that",
+    "platform": "most devices run linux/amd64: use an image for it",
     "network_mode": "there is no network between tasks; --network outbound asks for public addresses",
     "security_opt": "a container has the engine's own profiles, and no new privileges",
-    "tmpfs": "memory is mounted as /tmp alone",
+    "tmpfs": "only /tmp is in memory",
     "shm_size": SMALL_SHM,
 }
-FILLED_BY_COMPOSE = "Compose fills variables in, and this does not: convert what `docker compose config` prints"
-UNANCHORED = "convert what `docker compose config` prints, which has none"
+FILLED_BY_COMPOSE = "no variable is filled in: convert the output of `docker compose config`"
+UNANCHORED = "convert the output of `docker compose config`, which has none"
 NO_LIMIT = "-1"
 SAME: dict[str, tuple[Tree, ...]] = {
     "restart": ("no",),
@@ -137,9 +137,9 @@ def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
 
 
 def _is_nothing(key: str, value: Tree) -> bool:
-    """Whether a key says nothing, or no, as `docker compose config` prints keys that nobody wrote.
+    """Tell whether a key is empty or off, as `docker compose config` prints unused keys.
 
-    An entry point of no words takes the image's away.
+    An empty entry point is neither: it removes the image's.
     """
     return value is None or (key != "entrypoint" and value in ([], {}, "", "false"))
 
@@ -247,7 +247,7 @@ def _deploy(found: _Found, value: Tree) -> None:
 
 
 def _reservations(found: _Found, reserved: dict[str, Tree]) -> None:
-    """Devices, and resources of the other form in which GPUs are asked for."""
+    """Carry over GPUs, whether reserved as devices or as generic resources."""
     devices, generic = reserved.get("devices"), reserved.get("generic_resources")
     for item in devices if isinstance(devices, list) else []:
         _device(found, table_at(item, "devices"))
@@ -261,7 +261,7 @@ def _reservations(found: _Found, reserved: dict[str, Tree]) -> None:
 
 
 def _host_devices(found: _Found, value: Tree) -> None:
-    """GPUs by CDI's names or by their files."""
+    """Carry over GPUs that are named as CDI devices or as device files."""
     named = [item for item in texts_at(value, "devices") if _GPU_DEVICE.fullmatch(item) is not None]
     for item in texts_at(value, "devices"):
         if item not in named:
@@ -273,7 +273,7 @@ def _host_devices(found: _Found, value: Tree) -> None:
 
 
 def _runtime(found: _Found, value: Tree) -> None:
-    """NVIDIA's own puts GPUs in; of another one nobody knows what it does."""
+    """Take NVIDIA's runtime as a GPU; leave out any other."""
     if value == "nvidia":
         _one_gpu(found, "runtime", value)
     else:

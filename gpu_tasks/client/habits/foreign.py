@@ -42,7 +42,7 @@ class ForeignFileError(WalletError):
     """A file that cannot be carried over; the text says why and what to do."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
-        """`line` is the one of the file that is at fault, where there is one."""
+        """`line` is the faulty line of the file, if there is one."""
         super().__init__(text)
         self.line = line
 
@@ -69,7 +69,7 @@ class Carrying:
     more: int = 0
     """Beyond those that are kept."""
     origins: dict[str, DraftOrigin] = field(default_factory=dict)
-    """Where what was carried over stands, by the key of the task file that it became."""
+    """The origins of carried-over parts, by key of the task file."""
 
     def leave(self, what: str, why: str, *, matters: bool = True) -> None:
         """Something is left out."""
@@ -79,18 +79,18 @@ class Carrying:
             self.more += 1
 
     def place(self, name: str, words: str, line: int | None) -> None:
-        """Something is carried over, into a field of the draft."""
+        """Note the origin of a field of the draft."""
         self.origins[SPEC_KEYS[name]] = DraftOrigin(words, line)
 
     def variables(self, given: Mapping[str, str], where: str, lines: Mapping[str, int | None]) -> dict[str, str]:
-        """The variables that a container can be given; `where` is how the file calls them.
+        """Return the variables that a container accepts; `where` is the file's word for them.
 
-        Those with values that look like secrets go along, and are said to be readable.
+        Variables with values that look like secrets stay, with a warning.
         """
         kept: dict[str, str] = {}
         for name, value in given.items():
             if name in GPU_VARIABLES:
-                self.leave(f"{where} {name}", "a GPU that is asked for goes in whole", matters=False)
+                self.leave(f"{where} {name}", "the task's GPU is visible anyway", matters=False)
             elif is_loader_variable(name):
                 self.leave(f"{where} {name}", "loaders act on it, and no provider sets it: set it in the program")
             elif VARIABLE_FORM.fullmatch(name) is None:
@@ -120,14 +120,14 @@ class Foreign:
 
 
 def refuse_other(data: bytes, *own: OtherFile) -> None:
-    """ForeignFileError for a file that is known to be of another kind than the command's own."""
+    """Raise ForeignFileError for a known file of another kind than `own`."""
     other = other_file(data)
     if other is not None and other not in own:
         raise ForeignFileError(f"this is {other.value}", 1)
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a variable's name, or an address with a password in it, says that its value is nobody else's."""
+    """Tell whether a variable holds a secret, by its name or by a password in an address."""
     parted = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
     words = frozenset(re.split("[^A-Z0-9]+", parted))
     is_named = any(_SECRET_WORD.fullmatch(word) for word in words) and not words & _NO_SECRET_WORDS

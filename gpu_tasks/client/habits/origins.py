@@ -1,4 +1,4 @@
-"""Where the parts of a draft come from: what is wrong with them is said of the user's own words, file and line."""
+"""The origins of a draft's parts: errors name the user's own words, file and line."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SPEC_KEYS = {
 }
 """The keys of a task file, by the fields of a draft."""
 VARIABLE_LETTERS = 20
-"""Of a variable's name, in the place that a problem names."""
+"""Letters of a variable's name in the place of a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftOrigin:
-    """What somebody wrote: an option, or a key of a file with its line."""
+    """An option, or a key of the user's file with its line."""
 
     words: str
     line: int | None = None
 
 
 DraftOrigins = Mapping[str, DraftOrigin]
-"""By the keys of the task file that it became."""
+"""By key of the task file."""
 
 
 def option_origins(options: Mapping[str, str]) -> dict[str, DraftOrigin]:
@@ -56,7 +56,7 @@ def variable_key(name: str) -> str:
 
 
 def in_own_words(error: TaskFileError, origins: DraftOrigins, file: str = "") -> str:
-    """What is wrong with a draft, a line each; `file` is the one that those with a line stand in."""
+    """List the problems of a draft, one a line; `file` is the user's file."""
     lines = []
     for problem in error.problems[:PROBLEMS_SHOWN_MAX]:
         origin = _origin_of(problem.where, origins)
@@ -67,7 +67,7 @@ def in_own_words(error: TaskFileError, origins: DraftOrigins, file: str = "") ->
 
 
 def _origin_of(where: str, origins: DraftOrigins) -> DraftOrigin:
-    """Of the key, or of the nearest one above it; a key that nobody named stands for itself."""
+    """Return the origin of a key, or of the nearest key above it; a key without one stands for itself."""
     path = where
     while path:
         if path in origins:

@@ -79,7 +79,7 @@ class _Found:
     hints: list[str] = field(default_factory=list)
     memory_per_core: str = ""
     line: int | None = None
-    """Of the directive that is read."""
+    """The line of the directive in hand."""
     seen: set[str] = field(default_factory=set)
     """What of a cluster the script was found to use."""
 
@@ -95,7 +95,7 @@ def from_sbatch(
     except UnicodeDecodeError:
         raise ForeignFileError("the script is not UTF-8") from None
     if text.startswith("\ufeff"):
-        raise ForeignFileError("the script begins with a byte order mark, which no shell reads: save it without")
+        raise ForeignFileError("the script begins with a byte order mark, which no shell understands: save it without")
     if "\r" in text:
         raise ForeignFileError(
             "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"
@@ -130,7 +130,7 @@ def from_sbatch(
 
 
 def _note_body(lines: list[str], found: _Found) -> None:
-    """What the script uses of a cluster, and secrets: it goes along as it is, finds no cluster, and bidders read it."""
+    """Note commands and variables of a cluster, which a container lacks, and secrets, which bidders read."""
     for line in lines:
         if line.lstrip().startswith("#"):
             continue
@@ -159,8 +159,8 @@ def _interpreter(lines: list[str]) -> list[str]:
 def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
     """The options of the directives, by Slurm's own rule (src/sbatch/opt.c).
 
-    A line counts as soon as it begins with the word, whatever follows; the first line that is neither empty nor a
-    comment ends them. Those that Slurm ignores are said: whoever wrote them means them.
+    Any line that begins with the word counts, whatever follows the word. The first command ends the directives. Slurm
+    ignores the others, and so does this, with a warning: their author meant them.
     """
     carrying, is_over, is_divided = found.carrying, False, False
     for number, line in enumerate(lines, 1):
@@ -170,9 +170,9 @@ def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
         elif not content.startswith(DIRECTIVE):
             continue
         elif is_over:
-            carrying.leave(line[:80], "Slurm ignores it behind the first command: move it up, or remove it")
+            carrying.leave(line[:80], "Slurm ignores it below the first command: move it up, or remove it")
         elif not line.startswith(DIRECTIVE):
-            carrying.leave(line[:80], "Slurm ignores it behind blanks: begin the line with it, or remove it")
+            carrying.leave(line[:80], "Slurm ignores it after blanks: start the line with it, or remove it")
         elif not is_divided:
             try:
                 words = shlex.split(line.removeprefix(DIRECTIVE), comments=True)
@@ -267,7 +267,7 @@ def _array(found: _Found, value: str) -> None:
 
 
 def _parts_of(value: str) -> str:
-    """How a long range is submitted, in the first commands."""
+    """Name the first parts of an array that is too large."""
     match = _RANGE.fullmatch(value)
     if match is None:
         return "submit parts of it, such as `--array 0-63`"
@@ -305,7 +305,7 @@ def _time(found: _Found, value: str) -> None:
     seconds = slurm_seconds(value)
     if not 0 < seconds <= TIME_SECONDS_MAX:
         longest = written_time(TIME_SECONDS_MAX)
-        why = f"a task has {longest} at most, which is written: `ogpu submit --watch --requeue N` buys it again"
+        why = f"a task buys {longest} at most, so it is {longest}: `ogpu submit --watch --requeue N` buys more"
         found.carrying.leave(f"--time={value}", why)
         seconds = TIME_SECONDS_MAX
     found.fields["time"] = written_time(seconds)

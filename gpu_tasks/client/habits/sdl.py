@@ -134,7 +134,7 @@ def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
 
 
 def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
-    """Who reaches a port on Akash: the world, or other services of the deployment."""
+    """Note the readers of a port on Akash: the world, or other services."""
     for item in tree if isinstance(tree, list) else [tree]:
         reader = table_at(item, "expose.to")
         service = text_at(reader.get("service"), "expose.to.service")
@@ -196,7 +196,7 @@ def _cpu(resources: dict[str, Tree], carrying: Carrying) -> str:
 
 
 def _memory(resources: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> str:
-    """With the volumes in memory, which count as memory here."""
+    """Return the memory, with the volumes in memory: they count as memory here."""
     memory = table_at(resources.get("memory"), "memory")
     carrying.place("memory", "memory.size", line_of(memory.get("size")))
     own, added = _mebibytes(memory, "memory.size"), sum(each.mebibytes for each in volumes if each.is_memory)
@@ -234,7 +234,7 @@ def _total(volumes: Sequence[_Volume]) -> str:
 
 
 def _mounts(params: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> None:
-    """Where volumes are mounted: memory as /dev/shm is so here too."""
+    """Note the mounts of volumes, except memory as /dev/shm, which every container has."""
     in_memory = {each.name for each in volumes if each.is_memory}
     for name, given in table_at(params.get("storage"), "params.storage").items():
         mount = text_at(table_at(given, "params.storage").get("mount"), "params.storage.mount")

@@ -89,7 +89,7 @@ def test_a_post_is_refused_with_what_to_set_right(prompts: str) -> None:
 
 
 def test_what_nobody_means_as_prompts_is_not_bought(tmp_path: Path) -> None:
-    """In both ways of posting: windows of another system, and files of another form."""
+    """Both ways of posting refuse other encodings and other forms."""
 
     def story(ogpu: Ogpu) -> None:
         file = tmp_path / "file"

@@ -132,7 +132,7 @@ def test_a_key_becomes_what_it_means(line: str, name: str, value: object, lost: 
 
 
 def test_what_compose_itself_prints_is_taken() -> None:
-    """It writes every key out, defaults and nothings too: following the advice to convert it must not lose more."""
+    """Compose prints unused keys and defaults too: the advice to convert its output must lose nothing."""
     text = f"""name: shop
 services:
   web:

@@ -1,4 +1,4 @@
-"""What a variable's name and value tell: whether every bidder may read it."""
+"""Secrets among variables, by name and by value."""
 
 import pytest
 
