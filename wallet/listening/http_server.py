@@ -88,8 +88,8 @@ class HttpServer:
     async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Tell the door when a request begins and ends."""
         visitor = self.door.visitor(request.transport)
-        if visitor is None:  # it was ended meanwhile
-            return await handler(request)
+        if visitor is None:  # it was ended meanwhile: aiohttp begins what it has parsed all the same
+            raise ConnectionResetError("the connection has ended")
         visitor.request_begins()
         try:
             return await handler(request)

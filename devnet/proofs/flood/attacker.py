@@ -1,7 +1,8 @@
-"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS`: one attack in a process of its own.
+"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS NICE`: one attack in a process of its own.
 
 It prints `ready` when all is prepared, begins when it is told to by a line, and prints its account as one line of JSON.
-What always holds: it gives way to the nodes (nice), because a real attacker's processor is not the nodes'.
+What always holds: it gives way to the nodes by `NICE`, because a real attacker's processor is not the nodes'; beside
+programs that want every processor it does not, since it would get nothing at all.
 """
 
 from __future__ import annotations
@@ -21,12 +22,10 @@ from devnet.proofs.flood.attack import Attack
 from devnet.proofs.flood.catalogue import ATTACKS
 from devnet.proofs.flood.scene import Scene
 
-NICE = 10
 
-
-def main(folder: Path, name: str, seconds: float) -> None:
+def main(folder: Path, name: str, seconds: float, nice: int) -> None:
     """Prepare, attack, tell."""
-    os.nice(NICE)
+    os.nice(nice)
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     print(trio.run(_attack, folder, ATTACKS[name], seconds), flush=True)
@@ -44,4 +43,4 @@ async def _attack(folder: Path, attack: Attack, seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))

@@ -32,6 +32,7 @@ from devnet.proofs.flood.measuring.records import AttackFigures, Records, Stretc
 from devnet.proofs.flood.scene import READY, AttackAccount, victim_of
 from devnet.proofs.flood.telling import Teller
 
+NICE = 10  # of an attacker
 QUIET_SECONDS_MIN = 20.0
 BEFORE_SECONDS = 5.0
 PREPARE_SECONDS, END_SECONDS = 120.0, 20.0
@@ -156,7 +157,7 @@ class Course:
         log = self.net.folder / "attacker.log"
         with log.open("ab") as errors:
             process = await trio.lowlevel.open_process(
-                [*words, str(self.seconds)],
+                [*words, str(self.seconds), str(0 if self._hogged(attack) else NICE)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

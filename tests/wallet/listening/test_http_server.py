@@ -301,6 +301,29 @@ def test_answers_name_no_version_and_repeat_nothing(sent: bytes) -> None:
     play(body)
 
 
+def test_a_request_of_a_connection_that_was_just_ended_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    updated = Visitor.buffer_updated
+
+    def end(visitor: Visitor, size: int) -> None:
+        updated(visitor, size)
+        visitor.end()
+
+    monkeypatch.setattr(Visitor, "buffer_updated", end)
+
+    async def body(site: Site) -> None:
+        for path in (b"/body", b"/busy"):
+            head = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n" % path
+            assert not await ended(await site.connect(sent=head))
+        assert not await ended(await site.connect(sent=HEAD.replace(b"GET /", b"GET /busy") + b"\r\n"))
+        await asyncio.sleep(0.02)
+        assert not site.waiting
+
+    play(body)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 FULL = """
 import asyncio, resource, socket
 from aiohttp import web

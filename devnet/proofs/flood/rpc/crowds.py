@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -10,7 +11,6 @@ import trio
 from devnet.proofs.flood.attack import Door, Needs, attack
 from devnet.proofs.flood.dripping import BROKEN, drip
 from devnet.proofs.flood.http_client import LOOPBACK, READ_BYTES, call_body
-from devnet.proofs.flood.rpc.batches import result_of
 from devnet.proofs.flood.rpc.subscriptions import HEADS, each_client
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
 from devnet.proofs.flood.websocket_client import WebSocket
@@ -34,8 +34,7 @@ _Serve = Callable[[Scene, trio.SocketStream], Awaitable[None]]
 @attack("own", messages_max=200_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
 async def proving_crowd(scene: Scene) -> None:
     """300 connections of one address that each ask for a proof of 64 keys, and again when it has come."""
-    keys = await result_of(scene, "state_getKeysPaged", "0x", KEYS_AT_ONCE, None)
-    body = call_body("state_getReadProof", keys)
+    body = call_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
     request = JSON_HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
     await _from_each(scene, scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request))
 
@@ -104,10 +103,20 @@ async def _ask_again(scene: Scene, stream: trio.SocketStream, request: bytes) ->
     while True:
         await stream.send_all(request)
         scene.sent(1, len(request))
-        if not await stream.receive_some(READ_BYTES):
-            scene.note("closed by the server")
-            return
-        scene.note("answered")
+        received = b""
+        while not _is_whole(received):
+            data = await stream.receive_some(READ_BYTES)
+            if not data:
+                scene.note("closed by the server")
+                return
+            received += data
+        scene.note("refused" if b'"error"' in received else "answered")
+
+
+def _is_whole(answer: bytes) -> bool:
+    head, mark, body = answer.lower().partition(b"\r\n\r\n")
+    length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+    return bool(mark) and len(body) >= int(length or b"0")
 
 
 async def _crumble(scene: Scene, stream: trio.SocketStream, head: bytes) -> None:
