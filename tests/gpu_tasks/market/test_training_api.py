@@ -255,6 +255,21 @@ def test_who_took_over_is_told_which_milestone_of_its_rest_is_the_result() -> No
     assert said(chain, chain.keys[1]) == (TaskRole.SLOT, TaskDeed.FINISH, 4)
 
 
+def test_a_runner_up_of_a_rest_holds_the_next_milestone_and_none_that_is_counted() -> None:
+    """Milestones are numbered over all legs, and those of the leg alone are counted as done."""
+    chain, _ = awarded(6 * OGPU)
+    work(chain, chain.keys[0], milestones=1)
+    chain.until(TaskState.COMMITTING)
+    chain.auction(with_offers(chain.keys[1:], 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    winner, standby = chain.keys[1:3]
+    chain.start(winner)
+    assert chain.now().behind == 1
+    chain.report(winner, 2)
+    assert said(chain, standby) == (TaskRole.STANDBY, TaskDeed.HOLD_CHECKPOINT, 2)
+    chain.count(2)
+    assert said(chain, standby) == (TaskRole.STANDBY, TaskDeed.WAIT, 0)
+
+
 def test_a_window_that_is_over_leaves_nothing_to_do() -> None:
     chain, _ = awarded()
     last = chain.now().deadline

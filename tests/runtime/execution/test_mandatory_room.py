@@ -1,7 +1,10 @@
 """What hooks weigh is gone for the hooks and inherents that follow."""
 
+import pytest
+
 from runtime.execution.executive import BlockExecution
-from runtime.frame.pallet import Pallet, Weight
+from runtime.frame.errors import InvalidBlock
+from runtime.frame.pallet import Pallet, Unsigned, Weight, call
 from runtime.frame.weights import BLOCK_MAX, MANDATORY_MAX
 from small_chain import SmallChain, runtime_of
 
@@ -20,3 +23,35 @@ def test_what_hooks_and_inherents_weigh_is_gone_for_those_that_follow() -> None:
         for chain in (SmallChain(), SmallChain(runtime_of(Yawning)))
     ]
     assert left == [MANDATORY_MAX.ref_time, MANDATORY_MAX.ref_time - BLOCK_MAX.ref_time // 2]
+
+
+TWO_THIRDS = Weight(MANDATORY_MAX.ref_time * 2 // 3, 0)
+
+
+class First(Pallet, index=103):
+    """An inherent that takes two thirds of what inherents may weigh."""
+
+    @call(index=0, weight=TWO_THIRDS)
+    def attach(self, origin: Unsigned) -> None:
+        """Refuse what is beyond the room that is left, as every inherent does whose author chooses its length."""
+        if self.context.mandatory_left < TWO_THIRDS.ref_time:
+            raise InvalidBlock("no room")
+
+
+class Second(First, index=104):
+    """Another one."""
+
+    @call(index=0, weight=TWO_THIRDS)
+    def attach(self, origin: Unsigned) -> None:
+        """The same."""
+        if self.context.mandatory_left < TWO_THIRDS.ref_time:
+            raise InvalidBlock("no room")
+
+
+def test_two_full_inherents_do_not_fit_into_one_block() -> None:
+    authoring = SmallChain(runtime_of(First, Second)).begin()
+    before = authoring.bound.mandatory_left
+    authoring.inherent(First.attach())
+    assert authoring.bound.mandatory_left == before - TWO_THIRDS.ref_time
+    with pytest.raises(InvalidBlock):
+        authoring.inherent(Second.attach())

@@ -121,6 +121,17 @@ def test_a_miss_sends_everything_behind_it_back_with_its_age() -> None:
         assert unit.posted_at == posted_at
 
 
+def test_a_device_whose_queue_is_closed_counts_as_changed_in_that_block() -> None:
+    """It is free for more than it was: once a beacon is known, that must not bring it into the draw."""
+    chain, only = one_device()
+    ahead(chain)
+    before = device_of(chain, only).changed_at
+    chain.block(lambda bound: bound[Devices].close_queue(only.device))
+    held = device_of(chain, only)
+    assert before < chain.height
+    assert (held.queue, held.changed_at) == (0, chain.height)
+
+
 def test_who_has_units_to_be_recalled_is_not_resumed_before() -> None:
     chain, only = one_device()
     ahead(chain)

@@ -265,6 +265,14 @@ def test_of_many_overhangs_the_newest_are_remembered() -> None:
     assert [overhang.last for overhang in stake.overhangs[heavy.stash]] == [5, 7, 9, 11]
 
 
+def test_the_stake_of_an_offender_waits_for_no_seat() -> None:
+    stake = chain_of().now()[TrustStake]
+    heavy = replace(stake.seats.get()[0], weight=2 * BOND)
+    stake.tombstones[heavy.stash] = 0
+    elections._note_overhangs(stake, 3 * stake.era_epochs, (heavy,))
+    assert stake.overhangs[heavy.stash] == ()
+
+
 def test_who_sits_and_changes_both_keys_sits_with_both_in_the_next_set() -> None:
     chain = chain_of()
     alice = chain.validators[1]
