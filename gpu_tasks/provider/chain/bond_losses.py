@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.market.courts.cases import CourtCase, PartyFault
@@ -10,6 +11,7 @@ from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.chain.side_pay import blocks_since
 from wallet.client import ChainClient
+from wallet.rpc import RpcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +31,34 @@ class BondLoss:
 
 
 async def bond_losses(client: ChainClient, stash: bytes, since: int) -> list[BondLoss]:
-    """Return what a stash's devices lost after a block; not endlessly far back."""
+    """Return what a stash's devices lost after a block, oldest first; no further back than the node has states."""
     first, ids = await blocks_since(client, since)
     found: list[BondLoss] = []
-    for place, block in enumerate(ids):
+    for place in range(len(ids) - 1, -1, -1):
         if first + place <= since:
-            continue
-        events = [record.event for record in await client.events(block)]
-        cases = [event.case for event in events if isinstance(event, CaseEnded)]
-        for event in events:
-            if isinstance(event, RaceMissed) and event.provider == stash:
-                found.append(BondLoss(first + place, event.unit, event.amount, PartyFault.MISSED))
-            elif isinstance(event, ProviderSlashed) and event.provider == stash:
-                case = _case_of(event.unit, cases)
-                until = await _deadline(client, case, ids[place - 1]) if place else 0
-                found.append(BondLoss(first + place, event.unit, event.amount, event.fault, event.device, case, until))
-    return found
+            break
+        try:
+            events = [record.event for record in await client.events(ids[place])]
+        except RpcError:  # a node that keeps few states has discarded those of older blocks
+            break
+        found += [await _loss(client, first, ids, place, event, events) for event in _own(events, stash)]
+    return found[::-1]
+
+
+def _own(events: Sequence[object], stash: bytes) -> list[RaceMissed | ProviderSlashed]:
+    lost = (event for event in events if isinstance(event, RaceMissed | ProviderSlashed))
+    return [event for event in lost if event.provider == stash][::-1]
+
+
+async def _loss(
+    client: ChainClient, first: int, ids: Sequence[bytes], place: int,
+    event: RaceMissed | ProviderSlashed, events: Sequence[object],
+) -> BondLoss:  # fmt: skip
+    if isinstance(event, RaceMissed):
+        return BondLoss(first + place, event.unit, event.amount, PartyFault.MISSED)
+    case = _case_of(event.unit, [each.case for each in events if isinstance(each, CaseEnded)])
+    until = await _deadline(client, case, ids[place - 1]) if place else 0
+    return BondLoss(first + place, event.unit, event.amount, event.fault, event.device, case, until)
 
 
 def _case_of(unit: bytes, ended: list[bytes]) -> bytes:
@@ -53,5 +67,8 @@ def _case_of(unit: bytes, ended: list[bytes]) -> bytes:
 
 
 async def _deadline(client: ChainClient, case: bytes, before: bytes) -> int:
-    open_case: CourtCase | None = await client.read(Courts.cases, case, at=before)
+    try:
+        open_case: CourtCase | None = await client.read(Courts.cases, case, at=before)
+    except RpcError:  # as above
+        return 0
     return 0 if open_case is None else open_case.appealable_until

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses
 from provider_chain import Miner, Village, play
+from wallet.rpc import RpcError
 
 
 def noted(miner: Miner) -> list[LostPart]:
@@ -91,5 +95,27 @@ def test_a_loss_whose_block_cannot_be_read_is_noted_all_the_same(tmp_path: Path)
         (part,) = noted(miner)
         assert (part.grains, part.fault) == (before - bond_of(village, miner), "unknown")
         assert miner.heard.names().count("lost") == 1
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_node_that_keeps_few_states_hides_no_newer_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(village: Village) -> None:
+        await live(village, *village.miners)
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()
+        client, first_kept = village.node.kept.client, village.node.chain.height - 2
+        events = client.events
+
+        async def few(at: bytes) -> Any:
+            if await client.height(at) < first_kept:
+                raise RpcError(4003, "State already discarded")
+            return await events(at)
+
+        monkeypatch.setattr(client, "events", few)
+        back = await village.restart(village.miners[0])
+        await live(village, back)
+        assert [part.fault for part in noted(back)] == ["missed"]
 
     play(tmp_path, 2, scene)
