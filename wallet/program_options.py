@@ -9,9 +9,27 @@ import click
 DEFAULT_URL = "ws://127.0.0.1:9944"
 DEFAULT_FOLDER = Path("~/.ogpu/wallet")
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+WEB_SOCKETS = {"http": "ws", "https": "wss"}
+
+
+class NodeUrl(click.ParamType[str]):
+    """The address of a node's JSON-RPC, as a WebSocket's: it is the same port as that of HTTP."""
+
+    name = "URL"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The address with `ws://` or `wss://` before it, whatever a person writes there."""
+        scheme, is_parted, rest = value.partition("://")
+        return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{value}"
+
 
 url_option = click.option(
-    "--url", default=DEFAULT_URL, show_default=True, envvar="OGPU_URL", help="The node's JSON-RPC address."
+    "--url",
+    type=NodeUrl(),
+    default=DEFAULT_URL,
+    show_default=True,
+    envvar="OGPU_URL",
+    help="The node's JSON-RPC address.",
 )
 keyring_option = click.option(
     "--keyring",

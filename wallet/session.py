@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ SENT_FOLDER = "sent"
 WAIT_SECONDS = 15.0
 Doing = str | Callable[[], str | None] | None
 """What goes on: a sentence, or what finds it when it is asked for; None where a command shows that itself."""
+NAMES_ALIKE = 0.75
+"""By difflib's measure: a letter more, less or other of five."""
 EXIT_INPUT = 2
 EXIT_FAILED = 1
 
@@ -75,6 +78,7 @@ class WalletSession:
     password_file: Path | None
     trust: Trust | None = None
     """What a node has to prove; None: nothing."""
+    _typos: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _doings: list[Doing] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @contextmanager
@@ -137,18 +141,43 @@ class WalletSession:
 
     def account(self, text: str) -> bytes:
         """As `account_named`, of this keyring."""
+        if text.startswith("//"):
+            self._note_typo(text)
         return account_named(self.keyring, text)
 
     def key(self, text: str) -> Keypair:
         """The key to sign with: a name in the keyring, or a development path like `//Alice`, which has no secret."""
         if text.startswith("//"):
+            self._note_typo(text)
             return keypair_from_suri(text)
+        self._require_name(text)
         self.keyring.get(text)  # whether it is there is said before a password is asked for
         return self.keyring.unlock(text, self.password(f"Password of {text}"))
 
     def payer(self, text: str) -> Payer:
         """Who `key` would be, without its password: enough to ask what a call costs."""
-        return keypair_from_suri(text) if text.startswith("//") else self.keyring.get(text)
+        if text.startswith("//"):
+            self._note_typo(text)
+            return keypair_from_suri(text)
+        self._require_name(text)
+        return self.keyring.get(text)
+
+    def _require_name(self, text: str) -> None:
+        """WalletError for an address, which is not enough to sign with."""
+        if is_address(text):
+            raise WalletError(
+                f"{text} is an address, which signs nothing: give the name of its key in the keyring, as "
+                "`ogpu-wallet list` shows it, or a development path like //Alice"
+            )
+
+    def _note_typo(self, path: str) -> None:
+        """Say once that a development path names another account than the known one that it resembles."""
+        name = path.removeprefix("//").partition("/")[0]
+        known = {each.lower(): each for each in (*DEV_NAMES, *CUSTOMER_NAMES)}
+        near = [] if name in known.values() else get_close_matches(name.lower(), known, n=1, cutoff=NAMES_ALIKE)
+        if near and path not in self._typos:
+            self._typos.add(path)
+            note(f"//{name} is another account than //{known[near[0]]}, which development chains give money")
 
     def new_password(self) -> str:
         """For a key that is about to be stored; an empty one is warned of."""
@@ -192,6 +221,15 @@ class WalletSession:
         self.output.facts({**_outcome_facts(call, outcome), "success": why is None, **more})
         if why is not None:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}")
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of an account."""
+    try:
+        ss58.account_from_text(text)
+    except ValueError:
+        return False
+    return True
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
-from wallet.amounts import parse_amount, parse_percent
+from wallet.amounts import SYMBOL, parse_amount, parse_percent
 from wallet.errors import AmountError
 
+_UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
+"""Amounts of options are in oGPU: whoever writes the unit says nothing else."""
 ALL = -1
 """What an amount is that was given as `all`."""
 
@@ -21,7 +25,7 @@ class Amount(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            return parse_amount(value)
+            return parse_amount(_UNIT.sub("", value))
         except AmountError as error:
             self.fail(str(error), param, ctx)
 

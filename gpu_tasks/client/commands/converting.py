@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.tasks import ANY_SLOT_MS
+from gpu_tasks.client.commands.tasks import ANY_SLOT_MS, TASK_PRICE
 from gpu_tasks.client.habits.compose import from_compose as compose_draft
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError
@@ -37,7 +37,9 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         help="The image, as `docker save` wrote it, beside the task file; --image is its id then.",
     ),
-    click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`."),
+    click.option(
+        "--max-price", type=TASK_PRICE, required=True, help="The most that all of the time may cost, such as `2 oGPU`."
+    ),
     click.option("--class", "classes", multiple=True, type=click.Choice(list(CLASS_NAMES)), help="Devices that suit."),
     click.option(
         "--env",

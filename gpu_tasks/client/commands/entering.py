@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import click
@@ -15,14 +15,21 @@ from gpu_tasks.client.commands.handing import secrets_of
 from gpu_tasks.client.commands.naming import TaskError, known_task, named_task
 from gpu_tasks.client.commands.program_words import ProgramCommand
 from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_input
 from gpu_tasks.client.tunnel.connecting import entered
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
 from gpu_tasks.client.tunnel.forwarding import HOST, forward
 from gpu_tasks.client.tunnel.handing import hand_secrets
 from gpu_tasks.client.tunnel.terminal import SHELL, run_program
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.tasks.container_request import REQUEST
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
 from runtime.cryptography import ss58
+from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
+from wallet.keypair import Keypair
 from wallet.session import WalletSession, note
 
 PORTS_FORWARDED_MAX = 16
@@ -98,8 +105,11 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
             await tunnel.ended.wait()
             raise TunnelError("the provider hung up: has the task ended? `ogpu describe` says")
 
+    async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
+        await _require_declared(client, key, found, final, [remote for _, remote in pairs])
+
     with contextlib.suppress(KeyboardInterrupt):  # how it is ended
-        _enter(session, task, key_text, work)
+        _enter(session, task, key_text, work, check)
 
 
 @click.command()
@@ -128,8 +138,35 @@ def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
     return json.dumps(row) if as_json else f"{row['local']} leads to port {remote} of the container; Ctrl-C ends it"
 
 
-def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]]) -> None:
-    """Open the tunnel of a task and do something in it; errors end the program with a sentence."""
+async def _require_declared(client: ChainClient, key: Keypair, task: Task, final: bytes, ports: Sequence[int]) -> None:
+    """TaskError for a port that the task does not name; where its input cannot be had, its provider says so later."""
+    providers = await market_reads.providers(client, final)
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        try:
+            declared = REQUEST.decode(await fetch_input(blobs, key, task, providers)).ports
+        except (RunBlobError, DecodeError) as error:
+            note(f"which ports the task names is not known: {error}")
+            return
+    others = [port for port in ports if port not in declared]
+    if others:
+        named = ", ".join(map(str, declared)) or "none: only a lease has ports"
+        raise TaskError(
+            f"the task does not name port {', '.join(map(str, others))} (`spec.run.ports`): it names {named}"
+        )
+
+
+async def _no_check(*_: object) -> None:
+    """Nothing is known beforehand."""
+
+
+def _enter(
+    session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]],
+    check: Callable[[ChainClient, Keypair, Task, bytes], Awaitable[None]] = _no_check,
+) -> None:  # fmt: skip
+    """Open the tunnel of a task and do something in it; errors end the program with a sentence.
+
+    `check` is made before.
+    """
 
     async def body(client: ChainClient) -> None:
         task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
@@ -137,6 +174,7 @@ def _enter(session: WalletSession, task: str, key_text: str, work: Callable[[Mul
         found = await known_task(client, task_id, final)
         if found.customer != key.account:
             raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it gets in")
+        await check(client, key, found, final)
         try:
             async with entered(client, key, task_id, found, final) as tunnel:
                 with session.doing(None):

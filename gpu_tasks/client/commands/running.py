@@ -24,6 +24,7 @@ from gpu_tasks.client.commands.task_runs import (
     follow_task,
     waiting_for,
 )
+from gpu_tasks.client.commands.tasks import TASK_PRICE
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
 from gpu_tasks.client.image_files import ArchiveFile, look_at_image
@@ -70,7 +71,9 @@ GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 @click.option(
     "--archive", type=click.Path(path_type=Path), help="The image, as `docker save` wrote it; --image is its id then."
 )
-@click.option("--max-price", required=True, help="The most that all of the time may cost, such as `2 oGPU`.")
+@click.option(
+    "--max-price", type=TASK_PRICE, required=True, help="The most that all of the time may cost, such as `2 oGPU`."
+)
 @click.option(
     "--gpu", type=click.Choice([*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]), help="With a GPU."
 )
@@ -150,6 +153,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         session.run(look)
     if is_dry:
         session.output.facts({**submission.facts, "sent": False})
+        explained(submission.require_funds)
         return
     if is_asked:
         submission.ask(is_asked=True)

@@ -151,6 +151,7 @@ def submit(
         session.run(look)
     if dry_run:
         session.output.facts({**submission.facts, "sent": False})
+        explained(submission.require_funds)
         return
     submission.ask(is_asked=not yes)
     # A second connection: the first would be closed as dead while a person takes time to answer.
@@ -193,6 +194,8 @@ class TaskSubmission:
     is_sent: bool = False
     draft: TaskDraft | None = None
     cost: PostingCost = NOTHING
+    available: int = 0
+    """What the account can spend."""
     facts: dict[str, Any] = field(default_factory=dict)
     _parts: list[PostedPart] = field(default_factory=list)
     """What this command and earlier ones submitted, one part for each time."""
@@ -251,14 +254,19 @@ class TaskSubmission:
             raise CallFailedError(f"{why}. What they say binds nobody: --anyway submits it all the same")
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
         self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
-        available = await spendable(client, payer.account)
+        self.available = available = await spendable(client, payer.account)
         if not (is_dry or is_begun):
-            require(available, self.cost.needed, "submitting the task")
+            self.require_funds()
         estimate = await estimate_of(client, asked, numbers.rules, plan, slot_ms, final)
         self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available, estimate)}
         self.facts |= says.facts() if self.session.output.as_json else {"could_bid": says.sentence}
         if self.times > 1:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
+
+    def require_funds(self) -> None:
+        """FundsError where the account has less than it takes."""
+        if self.cost.units and (self.is_sent or not self._parts):
+            require(self.available, self.cost.needed, "submitting the task")
 
     async def _require_untold(self, client: ChainClient, last: PostedPart, until: str, final: bytes) -> None:
         """TaskError where there is nothing to go on with: the same command bought the task, and its end was told."""
@@ -368,6 +376,9 @@ class ArraySubmission:
         # Looked at alone: what an earlier try sent of this member is no part of what the others cost.
         member = self._member(self.asked.indices[0], is_again=True)
 
+        def require_funds() -> None:
+            require(member.available, member.cost.needed * len(missing), f"submitting {len(missing)} tasks")
+
         async def look(client: ChainClient) -> None:
             require_market(client)
             making.require_somebody_to_ask(is_asked=is_asked and not is_dry)
@@ -377,8 +388,7 @@ class ArraySubmission:
                 missing.extend(index for index in self.asked.indices if index not in record.members)
             await member.look(client, is_anyway=is_anyway or not missing, is_dry=True)
             if not is_dry:
-                available = await spendable(client, session.payer(self.file.key_text).account)
-                require(available, member.cost.needed * len(missing), f"submitting {len(missing)} tasks")
+                require_funds()
 
         async def send(client: ChainClient) -> None:
             with self.file.session.doing(OTHER_AWAITED):
@@ -391,6 +401,7 @@ class ArraySubmission:
         facts = {**member.facts, "tasks": len(missing), "most_of_all": Grains(most)}
         if is_dry:
             session.output.facts({**facts, "sent": False})
+            explained(require_funds)
             return
         if not session.output.as_json:
             session.output.facts({name: value for name, value in facts.items() if value is not None})

@@ -20,7 +20,8 @@ from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
 from gpu_tasks.tasks.training_task import KIND, TaskFile
 from gpu_tasks.workloads import registry
-from wallet.amounts import SYMBOL, format_amount
+from wallet.amounts import SYMBOL, format_amount, parse_amount
+from wallet.errors import AmountError
 from wallet.output import Grains
 from wallet.session import WalletSession, explained
 
@@ -28,6 +29,23 @@ _DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
 _DEFAULT_COLLATERAL = "the least that the chain asks for"
 ANY_SLOT_MS = 1_000
 """Where no chain is asked, of which slots would be known."""
+
+
+class TaskPrice(click.ParamType[str]):
+    """An amount for a task file, which wants the unit that may be left out on a command line."""
+
+    name = "oGPU"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As the file has it; what is no amount is refused by whoever reads the file."""
+        try:
+            parse_amount(value)
+        except AmountError:
+            return value
+        return f"{value} {SYMBOL}"
+
+
+TASK_PRICE = TaskPrice()
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 

@@ -62,7 +62,7 @@ def test_a_long_time_is_bought_in_longer_intervals(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        (["--max-price", "1"], "--max-price"),
+        (["--max-price", "1 DOT"], "--max-price"),
         (["--memory", "2G"], "--memory"),
         (["--env", "MY-VAR=1"], "--env MY-VAR"),
         (["--image", "nginx:1"], "--image"),

@@ -12,6 +12,7 @@ from rich.progress import Progress as ProgressBar
 
 from gpu_tasks.client.class_choice import ClassWish
 from gpu_tasks.client.commands.units import counted
+from gpu_tasks.client.funds import require
 from gpu_tasks.client.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, parts_of
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
@@ -102,6 +103,7 @@ def show_and_ask(
     facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
     if is_shown:
         output.facts({**facts, "sent": False})
+        explained(lambda: require(available, cost.needed, f"posting {counted(cost.units)}"))
     elif cost.units and is_asked:
         explained(lambda: making.require_somebody_to_ask(is_asked=True))
         if not output.as_json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import click
 
@@ -59,6 +59,18 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FORM = click.Choice([form.value for form in FileForm])
 
 
+class PromptFile(click.File):
+    """The file of prompts; a prompt in its place is met with how it is asked."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The open file."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            how = "prompts come a line each from FILE, or from standard input: `echo … | ogpu post -`"
+            raise click.BadParameter(f"{error.message}; {how}", ctx, param) from None
+
+
 class Setting(click.ParamType[tuple[str, str]]):
     """`NAME=VALUE`; which names there are, the service's workload says."""
 
@@ -77,7 +89,7 @@ class Setting(click.ParamType[tuple[str, str]]):
 
 
 @click.command()
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=PromptFile("rb"))
 @key_option
 @click.option("--service", default=0, show_default=True, help="Number of the service: see `ogpu services`.")
 @click.option(
