@@ -60,7 +60,7 @@ NODE = click.argument("node", shell_complete=_names)
     metavar="K",
     help="Each poll asks K units of stake.  [default: every validator]",
 )
-@click.option("--providers", is_flag=True, help="With a GPU provider beside each validator of a new devnet.")
+@click.option("--providers", is_flag=True, help="With a provider of every workload beside each validator.")
 @click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
 @click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
 @click.pass_obj
@@ -85,6 +85,7 @@ def up(  # one for each option
             seats=seats,
             is_fast=fast,
             sample=sample,
+            sells_all=providers,
         )
         if is_new
         else layout.load(folder)

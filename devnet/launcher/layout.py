@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from consensus.parameters import SAMPLE_UNITS_MIN
+from devnet.launcher import sales
 from devnet.launcher.broker import broker_program
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import named_command
@@ -148,12 +149,14 @@ def create(
     seats: int | None = None,
     is_fast: bool = False,
     sample: int | None = None,
+    sells_all: bool = False,
 ) -> Devnet:
     """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
 
     With `any_ports` any free ports are used, else the well-known ones where they are free. Who is named in `apart` is
     no validator. Where there are fewer `seats` the first ones sit and the others wait; `is_fast` is for short epochs.
-    With `sample` each node polls that many units of stake.
+    With `sample` each node polls that many units of stake. Where it `sells_all`, its providers sell every workload and
+    bid for tasks from the beginning.
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
@@ -178,7 +181,12 @@ def create(
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
-    net.chain_spec.write_text(to_json(_spec(net, numbers or {}, seats, is_fast=is_fast)), encoding="utf-8")
+    spec = _spec(net, numbers or {}, seats, is_fast=is_fast)
+    if sells_all:
+        assert spec.patch is not None  # presets are for people
+        sales.add_services(spec.patch, names[0])
+        sales.write_policies([net.home(member) / "provider" for member in net.members])
+    net.chain_spec.write_text(to_json(spec), encoding="utf-8")
     save(net)
     return net
 

@@ -31,6 +31,9 @@ COLUMNS = (
     "unit", "state", "service", "requests", "cost_before_fees", "posted_in_block", "posted_at", "ended_in_block",
     "ended_at", "run",
 )  # fmt: skip
+SHOWN = ("unit", "state", "service", "cost_before_fees", "posted_in_block", "posted_at", "ended_at", "run")
+"""For people."""
+ID_BYTES_SHOWN = 4
 FORGOTTEN = "forgotten by the chain"
 
 
@@ -83,6 +86,11 @@ async def list_units(client: ChainClient, account: bytes, records: Path) -> Unit
         elif run is not None:
             rows.append(_forgotten_row(unit_id, run))
     return UnitList(rows, first)
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """For people: of an id the beginning, which every command takes."""
+    return row | {"unit": row["unit"][:ID_BYTES_SHOWN]}
 
 
 def _posted(records: Path, account: bytes) -> Iterator[tuple[bytes, _Posted]]:

@@ -12,7 +12,7 @@ from gpu_tasks.client.batches.batch_object import BatchState
 from gpu_tasks.client.batches.runs import run_named, runs_of, state_of
 from gpu_tasks.client.commands.posting.once import postings_option
 from gpu_tasks.client.unit_rows import COLUMNS as UNIT_COLUMNS
-from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX, list_units
+from gpu_tasks.client.unit_rows import SHOWN, UNITS_LISTED_MAX, list_units, shown
 from wallet.client import ChainClient
 from wallet.session import WalletSession, explained, note
 
@@ -64,7 +64,10 @@ def units(session: WalletSession, key_text: str, is_open_only: bool, postings: P
     async def body(client: ChainClient) -> None:
         found = await list_units(client, session.account(key_text), postings)
         rows = [row for row in found.rows if not (is_open_only and (row["ended_in_block"] or row["service"] is None))]
-        session.output.rows("Units", UNIT_COLUMNS, rows)
+        if session.output.as_json:
+            session.output.rows("Units", UNIT_COLUMNS, rows)
+        else:
+            session.output.rows("Units", SHOWN, [shown(row) for row in rows])
         if not rows:
             note(f"{key_text} has no {'open ' if is_open_only else ''}unit that this chain still knows")
         if found.left_out:

@@ -1,0 +1,45 @@
+"""What a devnet sells from its beginning: every workload, by several providers, and tasks."""
+
+from pathlib import Path
+from typing import Any
+
+from devnet.launcher import layout, sales
+from genesis.chain import genesis_state
+from genesis.presets import load_spec
+from gpu_tasks.provider.commands.containing import bidding_kinds, offers_containers
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy_file import read_policy
+from gpu_tasks.workloads.registry import FORMS
+
+
+def market(net: layout.Devnet) -> dict[str, Any]:
+    spec = load_spec(net.chain_spec.read_bytes())
+    assert genesis_state(spec), "the chain takes it"
+    assert spec.patch is not None
+    found: dict[str, Any] = spec.patch["inferenceMarket"]
+    return found
+
+
+def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
+    sold = market(layout.create(tmp_path / "net", 4, providers=True, any_ports=True, sells_all=True))
+    workloads = [bytes.fromhex(service["workload"][2:]) for service in sold["services"]]
+    assert sorted(workloads) == sorted(form.workload_id for form in FORMS)
+    assert workloads[0] == FORMS[0].workload_id, "service 0 stays what every example buys"
+    for number in range(len(workloads)):
+        sellers = {offer["device"] for offer in sold["offers"] if offer["service"] == number}
+        assert len(sellers) == (sales.SELLERS if number else 4)
+
+
+def test_its_providers_bid_for_every_kind_of_task(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 4, providers=True, any_ports=True, sells_all=True)
+    for member in net.members:
+        policy = read_policy(net.home(member) / "provider", bidding_kinds())
+        assert set(policy.kinds) == set(bidding_kinds())
+        assert offers_containers(policy)
+        assert policy.least_price.grains > 0
+
+
+def test_other_devnets_are_sold_what_their_own_programs_offer(tmp_path: Path) -> None:
+    net = layout.create(tmp_path / "net", 4, providers=True, any_ports=True)
+    assert len(market(net)["services"]) == 1
+    assert read_policy(net.home(net.members[0]) / "provider", bidding_kinds()) == BidPolicy()
