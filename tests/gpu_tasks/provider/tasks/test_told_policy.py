@@ -1,0 +1,43 @@
+"""What a running daemon tells of its policy at its door, over real HTTP."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from gpu_tasks.data.inventory import CONTAINER_KIND, ClaimedPolicy, image_mark, read_inventory
+from gpu_tasks.provider.programs.means import ProgramMeans
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy_file import set_draining, write_policy
+from provider_chain import Village
+from scripts.chains.market_chain import GENESIS_HASH
+
+IMAGE = "ghcr.io/acme/lora"
+MEANS = ProgramMeans(images=(IMAGE,), memory_bytes=5 << 30)
+POLICY = BidPolicy(kinds=(CONTAINER_KIND,), containers=MEANS)
+
+
+def test_a_daemon_tells_what_it_bids_for_and_what_it_runs_programs_by_since_its_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        village = Village(tmp_path, 3, running=1)
+        base = tmp_path / village.node.chain.validators[0].name
+        base.mkdir()
+        write_policy(base, POLICY)
+        async with village:
+            (miner,) = village.miners
+
+            async def told() -> ClaimedPolicy:
+                data = await village.blobs.inventory_of(f"http://127.0.0.1:{miner.daemon.server.port}")
+                return read_inventory(data, GENESIS_HASH, time.time_ns() // 1_000_000).policy
+
+            first = await told()
+            assert first.kinds == (CONTAINER_KIND,)
+            assert (first.programs.memory_bytes, first.programs.images) == (5 << 30, (image_mark(IMAGE),))
+            assert first.programs.why_not, "it was given no engine"
+            write_policy(base, replace(POLICY, gangs=True, containers=replace(MEANS, memory_bytes=9 << 30)))
+            second = await told()
+            assert (second.gangs, second.programs.memory_bytes) == (True, 5 << 30)
+            set_draining(base, drains=True)
+            assert (await told()).kinds == ()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
