@@ -13,9 +13,10 @@ import click
 from genesis.chain import changeable_parameters, genesis_block_header, genesis_numbers, genesis_state
 from genesis.presets import raw_spec
 from genesis.relations import RELATIONS
-from genesis.spec import to_json
+from genesis.spec import ChainSpec, to_json
 from node.chain_options import chain_options
 from node.config import Paths, chosen_spec, default_base_path
+from node.durable import is_there
 from node.errors import BadInputError, DatabaseError
 from node.ledger.storage import Storage
 from runtime.blocks.block import block_id
@@ -41,7 +42,7 @@ def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) 
 def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
     """Remove the chain's database; keys and sign-state stay."""
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
-    if not paths.database.exists():
+    if not is_there(paths.database):
         click.echo(f"{paths.database} does not exist: nothing to do")
         return
     _refuse_running(paths)
@@ -80,7 +81,18 @@ def check_genesis(chain: str | None, dev: bool, base_path: Path | None) -> None:
             broken.append(f"{relation.explained(values)}, which must hold: {relation.reason}{place}")
     if broken:
         raise BadInputError("; ".join(broken))
+    _check_boot_nodes(spec)
     click.echo(f"block 0 is 0x{block_id(genesis_block_header(genesis_state(spec))).hex()}")
+
+
+def _check_boot_nodes(spec: ChainSpec) -> None:
+    from node.p2p.addresses import AddressError, parse_address  # noqa: PLC0415  # the network stack takes a second
+
+    for place, text in enumerate(spec.boot_nodes):
+        try:
+            parse_address(text)
+        except (AddressError, ValueError) as error:
+            raise BadInputError(f"bootNodes[{place}]: {error}") from error
 
 
 def _refuse_running(paths: Paths) -> None:
@@ -98,7 +110,7 @@ def chain_info(chain: str | None, dev: bool, base_path: Path | None, url: str | 
         click.echo(json.dumps(asyncio.run(_asked(url))))
         return
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
-    if not paths.database.exists():
+    if not is_there(paths.database):
         raise BadInputError(
             f"{paths.database} does not exist: give the --base-path and --chain that the node runs with"
         )

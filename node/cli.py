@@ -18,10 +18,12 @@ from genesis.spec import SpecError
 from node.chain_options import chain_options
 from node.errors import BadInputError, NodeError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
+from wallet.complaints import ProgramGroup
 from wallet.deferred import add_deferred
 from wallet.errors import harmless
 
 PORT = click.IntRange(0, 65535)
+ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
 COMMANDS = {
     "build-spec": ("chain_commands:build_spec", "Print the chain specification."),
     "purge-chain": ("chain_commands:purge_chain", "Remove the chain's database; keys and sign-state stay."),
@@ -41,7 +43,7 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ProgramGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @chain_options
 @_account_options
 @click.option("--tmp", is_flag=True, help="Keep files in a temporary folder that goes with the node.")
@@ -49,7 +51,7 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--validator", is_flag=True, help="Take part in consensus with the keys in the keystore.")
 @click.option("--bootnodes", multiple=True, metavar="ADDRESS", help="Peers to begin with: /ip4/../tcp/../p2p/..")
 @click.option("--node-key", metavar="HEX", help="The 32-byte secret that names this node on the network.")
-@click.option("--listen-host", default="0.0.0.0", show_default=True, help="Address for peers to connect to.")  # noqa: S104
+@click.option("--listen-host", metavar="HOST", help="Address for peers to connect to.  [default: 0.0.0.0]")
 @click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port for peers; 0: any free one.")
 @click.option(
     "--public-addr", multiple=True, metavar="ADDRESS", help="Where peers reach this node: /ip4/../tcp/.. (repeatable)."
@@ -102,9 +104,19 @@ def ogpu_node(context: click.Context, /, **flags: Any) -> None:
 add_deferred(ogpu_node, "node", COMMANDS)
 
 
+def _refuse_lists(words: Sequence[str]) -> None:
+    """BadInputError for several addresses behind one option: the second would be taken for a subcommand."""
+    for option, first, second in zip(words, words[1:], words[2:], strict=False):
+        if option in ADDRESS_OPTIONS and second.startswith("/"):
+            raise BadInputError(
+                f"{option} takes one address: give it again before each, {option} {first} {option} {second}"
+            )
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """The `ogpu-node` program; `words` stand in for the command line."""
     try:
+        _refuse_lists(sys.argv[1:] if words is None else words)
         ogpu_node(words, prog_name="ogpu-node")
     except SpecError as error:
         click.echo(f"ogpu-node: the chain spec is not usable: {harmless(str(error))}", err=True)

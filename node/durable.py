@@ -11,6 +11,27 @@ from node.errors import BadInputError
 OWNER_ONLY = 0o600
 
 
+def require_folder(path: Path) -> None:
+    """Make a folder of this node, mode 0700, unless it is there. Raises `BadInputError` if it cannot be written to."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_ours = os.access(path, os.W_OK | os.X_OK)
+        reason = "this user may not write there, or its file system is read-only"
+    except OSError as error:
+        is_ours, reason = False, error.strerror or type(error).__name__
+    if not is_ours:
+        raise BadInputError(f"the folder {path} cannot be used: {reason}. Give another --base-path, or set that right")
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path exists; OSError, with the path, where that cannot be known, as below a file."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def write_durably(path: Path, data: bytes) -> None:
     """Replace the file at `path`: write aside, sync, rename, sync the folder.
 

@@ -5,8 +5,11 @@ Every message says what happened, why, and what to do next.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 class NodeError(Exception):
@@ -57,6 +60,10 @@ def node_error_first() -> Iterator[None]:
         for error in _leaves(group):
             if isinstance(error, NodeError):
                 raise error from group
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise DiskSpaceError(
+                    f"a file cannot be written: {error.strerror}; free some space, start again"
+                ) from group
         raise
 
 

@@ -12,7 +12,7 @@ import click
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.spec import ChainSpec
 from node.config import Paths, chosen_spec, default_base_path
-from node.durable import write_durably
+from node.durable import is_there, require_folder, write_durably
 from node.duty.key_proofs import new_keys, prove_stored, stored_keys
 from node.duty.keystore import KEY_TYPES, Keystore
 from node.errors import BadInputError
@@ -64,7 +64,7 @@ def generate_node_key(path: Path | None) -> None:
     click.echo(_peer_id(seed), err=True)
     if path is None:
         click.echo(seed.hex())
-    elif path.exists():
+    elif is_there(path):
         raise BadInputError(f"{path} exists already: a key file is never overwritten")
     else:
         write_durably(path, seed.hex().encode() + b"\n")
@@ -91,6 +91,7 @@ def inspect_node_key(path: Any) -> None:
 def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None:
     """Put an ed25519 key into the keystore of a chain."""
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=False).id)
+    require_folder(paths.keystore)
     public = Keystore(paths.keystore).insert(
         KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES]
     )
@@ -120,6 +121,7 @@ def rotate(base_path: Path | None, chain: str, owner: str, keyring: Path) -> Non
     spec = chosen_spec(chain, dev=False)
     paths, genesis = Paths(base_path or default_base_path(), spec.id), genesis_of(spec)
     account = _owner(owner, keyring)  # before keys are made for nobody
+    require_folder(paths.keystore)
     keys = new_keys(paths, genesis)
     proof = prove_stored(Keystore(paths.keystore), keys, genesis, account)
     click.echo(NodeKeys(keys, proof).as_json())

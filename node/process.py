@@ -21,6 +21,7 @@ try:
 except PackageNotFoundError:  # a source tree that nobody installed
     VERSION = "0.0.0"
 
+LEVELS = ("debug", "info", "warning", "error")
 FILES_MAX = 65_536
 """Open files and connections, as far as the system lets a process raise its limit; the usual one is 1,024."""
 
@@ -35,18 +36,23 @@ through twice before it went, with 120,000 still once, at 6 us for each transfer
 def set_up_process(log: str) -> None:
     """Log to stderr as `log` says, a level or `target=level` pairs with commas; write no core dumps."""
     parts = [part for part in log.split(",") if part]
-    levels = [part for part in parts if "=" not in part] or ["info"]
-    targets = [part.partition("=") for part in parts if "=" in part]
-    try:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.addFilter(LogLimit())
-        logging.basicConfig(handlers=[handler], level=levels[0].upper(), format="%(asctime)s %(message)s")
-        for target, _, level in targets:
-            logging.getLogger(target).setLevel(level.upper())
-    except ValueError as error:
-        raise BadInputError(f"--log {log}: {error}; levels are debug, info, warning, error") from error
+    general = [_level(part) for part in parts if "=" not in part] or [logging.INFO]
+    targets = {target: _level(level) for target, _, level in (part.partition("=") for part in parts if "=" in part)}
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(LogLimit())
+    logging.basicConfig(handlers=[handler], level=general[0], format="%(asctime)s %(message)s")
+    for target, level in targets.items():
+        logging.getLogger(target).setLevel(level)
     forbid_core_dumps()
     raise_file_limit()
+
+
+def _level(text: str) -> int:
+    """What a level's name stands for. Raises `BadInputError`."""
+    level = logging.getLevelNamesMapping().get(text.upper())
+    if level is None:
+        raise BadInputError(f"--log: {text!r} is no level: give {', '.join(LEVELS)}, alone or as target=level")
+    return level
 
 
 def raise_file_limit() -> None:

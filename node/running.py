@@ -14,6 +14,9 @@ from node import service
 from node.config import Config, RpcConfig, chosen_spec, default_base_path, read_checkpoint
 from node.errors import BadInputError
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # peers are meant to reach it
+THIS_MACHINE = "127.0.0.1"
+
 
 def run(flags: dict[str, Any]) -> None:
     """Run the node that the flags of `ogpu-node` describe."""
@@ -55,8 +58,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         dev_account=account,
         bootnodes=flags["bootnodes"],
         node_key=_hex_key(flags["node_key"]),
-        # Its keys are known to everybody, so no other machine is let in.
-        listen_host="127.0.0.1" if flags["dev"] else flags["listen_host"],
+        listen_host=_listen_host(flags),
         port=flags["port"],
         public_addresses=flags["public_addr"],
         rpc=None if flags["no_rpc"] else rpc,
@@ -67,6 +69,16 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         checkpoint=None if flags["checkpoint"] is None else read_checkpoint(flags["checkpoint"]),
         log=flags["log"],
     )
+
+
+def _listen_host(flags: dict[str, Any]) -> str:
+    """The keys of a development chain are known to everybody, so no other machine is let in."""
+    host: str | None = flags["listen_host"]
+    if not flags["dev"]:
+        return EVERYWHERE if host is None else host
+    if host not in {None, THIS_MACHINE}:
+        raise BadInputError(f"--dev listens at {THIS_MACHINE} alone: leave out --listen-host, or give a --chain")
+    return THIS_MACHINE
 
 
 def _hex_key(text: str | None) -> bytes | None:

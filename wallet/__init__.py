@@ -10,6 +10,7 @@ In reading order:
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
 * `asking`: questions to whoever sits at the terminal
 * `keyfile`, `private_file`, `keyring`: locked keys on disk, by name
+* `password_file`: the passwords that open them, from files
 * `rpc`: JSON-RPC over one connection
 * `proved`: what a node says of the final state, checked without trust
 * `answers`: what a node answers, as values
@@ -20,7 +21,7 @@ In reading order:
 * `sent_notes`, `sending`: what was signed is written down before it is sent, and sent once
 * `refusals`: why the chain refuses a call, with the number that is missing
 * `trial`: what the chain would say to calls that are not sent
-* `output`: tables, or JSON
+* `tables`, `output`: tables that fit where they are shown, or JSON
 * `session`: what every command shares
 * `commands`, `cli`: the command line
 """

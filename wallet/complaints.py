@@ -1,15 +1,20 @@
 """What a program says beside its results, on standard error: a line each, or a JSON object each for programs.
 
-A `JsonAnywhereGroup` takes `--json` anywhere, and whatever goes wrong is JSON then, its words included.
+A `ProgramGroup` is a whole program: an unusable file ends it in a sentence, wherever that is noticed. A
+`JsonAnywhereGroup` takes `--json` anywhere too, and whatever goes wrong is JSON then, its words included.
 
 Always: a line holds nothing that a terminal would take for a command, whoever wrote the text.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +23,11 @@ from wallet.errors import harmless
 
 JSON_WORD = "--json"
 EXIT_ABORTED = 1
+EXIT_PIPE_CLOSED = 1
+EXIT_UNUSABLE = 2
+EXIT_OUTPUT_LOST = 74
+"""Standard output took no more (EX_IOERR of sysexits.h): the command itself may have done its work."""
+OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 JSON_COMPLAINTS = "wallet.complaints.json"
 """A mark in a program's context: what it complains of is read by a program."""
 
@@ -45,8 +55,18 @@ def as_json(kind: str, text: str, **more: Any) -> str:
     return json.dumps({kind: text, **more}, ensure_ascii=False)
 
 
+class ProgramGroup(click.Group):
+    """The commands of a program; an unusable file ends it in a sentence and an exit code."""
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Run the program."""
+        main: Callable[..., Any] = super().main  # as click calls it, which has two ways
+        with _files_answered_for(complain):
+            return main(*given, **named)
+
+
 class JsonAnywhereGroup(click.Group):
-    """Takes `--json` before and behind its commands; what follows a lone `--` is left alone."""
+    """A program that takes `--json` before and behind its commands; what follows a lone `--` is left alone."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As any group, the word moved to where the group's own options stand."""
@@ -61,14 +81,72 @@ class JsonAnywhereGroup(click.Group):
         words = list(sys.argv[1:] if args is None else args)
         main: Callable[..., Any] = super().main  # as click calls it, which has two ways
         if not named.get("standalone_mode", True) or JSON_WORD not in _parted(words)[0]:
-            return main(args, *given, **named)
+            with _files_answered_for(complain):
+                return main(args, *given, **named)
         try:
-            code = main(args, *given, **{**named, "standalone_mode": False})
+            with _files_answered_for(_tell):
+                code = main(args, *given, **{**named, "standalone_mode": False})
         except click.ClickException as error:
             code = _tell(error.format_message(), error.exit_code)
         except click.Abort:
             code = _tell("aborted: it was not agreed to, or interrupted", EXIT_ABORTED)
         sys.exit(code or 0)
+
+
+@contextmanager
+def _files_answered_for(tell: Callable[[str, int], int]) -> Iterator[None]:
+    """End the program with `tell` where a path cannot be used, or standard output takes no more."""
+    if sys.stdout is None:  # it was closed: a program that shows nothing runs, any other one must notice
+        sys.stdout = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115  # as long as the program
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except (OSError, BaseExceptionGroup) as error:
+        cause = _file_error(error)
+        code = None if cause is None else _code_of(cause, tell)
+        if code is None:
+            raise
+        _discard_output()
+        sys.exit(code)
+
+
+def _file_error(error: BaseException) -> OSError | None:
+    """The OSError, also of a group that holds nothing else."""
+    while isinstance(error, BaseExceptionGroup):
+        matched, rest = error.split(OSError)
+        if matched is None or rest is not None:
+            return None
+        error = matched.exceptions[0]
+    return error if isinstance(error, OSError) else None
+
+
+def _code_of(error: OSError, tell: Callable[[str, int], int]) -> int | None:
+    """Tell of an error, and the code that the program ends with; None for one that is about no file."""
+    code: int | None = None
+    with suppress(OSError):  # standard error may be as full
+        if error.filename is not None:
+            code = EXIT_UNUSABLE
+            tell(f"{_named(error.filename)} cannot be used: {error.strerror}", code)
+        elif error.errno == errno.EPIPE:
+            code = EXIT_PIPE_CLOSED
+        elif error.errno in OUTPUT_LOST:
+            code = EXIT_OUTPUT_LOST
+            tell(f"the output cannot be written: {error.strerror}; what was shown is not all", code)
+    return code
+
+
+def _named(filename: object) -> str:
+    return os.fsdecode(filename) if isinstance(filename, str | bytes) else str(filename)
+
+
+def _discard_output() -> None:
+    """Lose what still waits to be written: Python would fail at it once more as it ends."""
+    with suppress(OSError, ValueError):
+        lost = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(lost, sys.stdout.fileno())
+        os.close(lost)
 
 
 def _parted(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -35,6 +35,10 @@ class DeferredCommand(click.Command):
             return self.load().make_context(info_name, args, parent, **extra)
         except click.NoSuchOption as error:
             name = error.option_name
+            if name[1:2].isdigit():
+                raise click.UsageError(
+                    f"{name} begins with a minus: amounts and numbers here are not negative", error.ctx
+                ) from None
             if parent is not None and any(name in option.opts for option in parent.command.params):
                 before = f"{parent.command_path} {name} … {info_name}"
                 raise click.UsageError(f"{name} stands before the command: {before}", error.ctx) from None

@@ -14,6 +14,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -27,6 +28,7 @@ from wallet.keypair import Keypair
 
 MAX_FILE_BYTES = 64 * 1024
 VERSION = "3"
+OLDER_VERSIONS = ("0", "1", "2")
 SCHEME_NAMES = {Scheme.ED25519: "ed25519", Scheme.SR25519: "sr25519"}
 
 
@@ -80,8 +82,19 @@ def lock(
     return KeyFile(keypair.public_key, keypair.scheme, salt + _COST_LAYOUT.pack(*cost) + bytes(box), dict(meta))
 
 
-def unlock(file: KeyFile, password: str) -> Keypair:
-    """The key inside. Raises CannotUnlockError with one message for a wrong password and for damage."""
+def unlock(file: KeyFile, password: str, *others: str) -> Keypair:
+    """The key inside, with the first of the passwords that opens it.
+
+    Raises CannotUnlockError with one message for a wrong password and for damage.
+    """
+    if not others:
+        return _unlock(file, password)
+    with suppress(CannotUnlockError):
+        return _unlock(file, password)
+    return unlock(file, *others)
+
+
+def _unlock(file: KeyFile, password: str) -> Keypair:
     start = _SALT_BYTES + _COST_LAYOUT.size
     if len(file.sealed) != start + SecretBox.NONCE_SIZE + SecretBox.MACBYTES + _PLAIN_BYTES:
         raise CannotUnlockError(_CANNOT_UNLOCK)
@@ -116,6 +129,9 @@ def load(data: bytes) -> KeyFile:
         raise KeyFileError(f"a key file has at most {MAX_FILE_BYTES:,} bytes")
     try:
         fields = json.loads(data)
+        other = _other_kind(fields)
+        if other is not None:
+            raise KeyFileError(f"cannot unlock: {other}")
         sealed = base64.b64decode(fields["encoded"], validate=True)
         account = ss58.decode(fields["address"], prefix=None)
         meta = fields.get("meta", {})
@@ -125,6 +141,27 @@ def load(data: bytes) -> KeyFile:
     if not isinstance(meta, dict):
         raise KeyFileError("cannot unlock: the notes of the key file are not a JSON object")
     return KeyFile(account, scheme, sealed, cast("dict[str, Any]", meta))
+
+
+def _other_kind(fields: dict[str, Any]) -> str | None:
+    """The kind of a key file of polkadot.js that is not read here, and what to do about it; None for one that is."""
+    encoding = fields["encoding"]
+    content, wrapping = encoding["content"], encoding["type"]
+    if "batch-pkcs8" in content:
+        return "this is polkadot.js' export of several accounts at once: export each by itself, and import that file"
+    if "none" in wrapping:
+        return "the key in this file is not encrypted: give it a password in polkadot.js, and export it again"
+    scheme = next((name for name in ("ecdsa", "ethereum") if name in content), None)
+    if scheme is not None:
+        return (
+            f"this is an {scheme} key, and accounts here are {' or '.join(SCHEME_NAMES.values())}: make one with `new`"
+        )
+    if encoding["version"] in OLDER_VERSIONS:
+        return (
+            f"this file is of version {encoding['version']}: import it in polkadot.js, export it there again, and "
+            f"import that file, which is of version {VERSION}"
+        )
+    return None
 
 
 def _scheme(encoding: dict[str, Any]) -> Scheme:

@@ -3,6 +3,7 @@
 import re
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from wallet import keyfile
@@ -32,14 +33,32 @@ class Keyring:
             raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys")
         return found
 
-    def add(self, name: str, keypair: Keypair, password: str, *, cost: ScryptCost = DEFAULT_COST) -> KeyFile:
-        """Lock a key and store it under a free name."""
+    def require_free(self, name: str) -> None:
+        """KeyringError if a name is taken, or none for a key: before anybody is asked for a password."""
+        if self._path(name).exists():
+            raise self._taken(name)
+
+    def add(
+        self,
+        name: str,
+        keypair: Keypair,
+        password: str,
+        *,
+        cost: ScryptCost = DEFAULT_COST,
+        before_stored: Callable[[], None] = lambda: None,
+    ) -> KeyFile:
+        """Lock a key and store it under a free name.
+
+        `before_stored` runs when nothing is left to do but that: if it raises, the key is not stored.
+        """
         meta = {"name": name, "whenCreated": time.time_ns() // 1_000_000}
         file = keyfile.lock(keypair, password, meta, entropy=secrets.token_bytes(_ENTROPY_BYTES), cost=cost)
-        self._store(name, file)
+        self._store(name, file, before_stored)
         return file
 
-    def import_file(self, name: str, source: Path, password: str) -> KeyFile:
+    def import_file(
+        self, name: str, source: Path, *passwords: str, before_stored: Callable[[KeyFile], None] = lambda _: None
+    ) -> KeyFile:
         """Copy a key file, such as one exported by a browser wallet; it keeps its password.
 
         It is unlocked first: an address that is not its key's, or a damaged copy, is found out now and not when the
@@ -51,8 +70,8 @@ class Keyring:
         except OSError as error:
             raise KeyFileError(f"{source} cannot be read: {error.strerror}") from None
         file = keyfile.load(data)
-        keyfile.unlock(file, password)
-        self._store(name, file)
+        keyfile.unlock(file, *passwords)
+        self._store(name, file, lambda: before_stored(file))
         return file
 
     def get(self, name: str) -> KeyFile:
@@ -63,9 +82,9 @@ class Keyring:
         except FileNotFoundError:
             raise self._missing(name) from None
 
-    def unlock(self, name: str, password: str) -> Keypair:
-        """The key of a name."""
-        return keyfile.unlock(self.get(name), password)
+    def unlock(self, name: str, *passwords: str) -> Keypair:
+        """The key of a name, with the first password that opens it."""
+        return keyfile.unlock(self.get(name), *passwords)
 
     def remove(self, name: str) -> None:
         """Delete a key file; without its phrase or another copy the key is gone."""
@@ -81,11 +100,15 @@ class Keyring:
         next_step = f"there are: {shown}" if known else "`new` makes one, `import` takes one in"
         return KeyringError(f"there is no key {name!r} in {self.folder}; {next_step}")
 
-    def _store(self, name: str, file: KeyFile) -> None:
+    def _store(self, name: str, file: KeyFile, before_stored: Callable[[], None]) -> None:
         try:
-            write_new(self._path(name), keyfile.dump(file))
+            write_new(self._path(name), keyfile.dump(file), before_stored)
         except FileExistsError:
-            raise KeyringError(f"there is a key {name!r} already; choose another name") from None
+            raise self._taken(name) from None
+
+    @staticmethod
+    def _taken(name: str) -> KeyringError:
+        return KeyringError(f"there is a key {name!r} already; choose another name")
 
     def _path(self, name: str) -> Path:
         if _NAME.fullmatch(name) is None:

@@ -27,12 +27,18 @@ def generate(words: int = 12) -> str:
 
 
 def entropy_of(phrase: str) -> bytes:
-    """The 16 to 32 bytes that the words stand for; PhraseError says which word, or that the checksum is wrong."""
+    """The 16 to 32 bytes that the words stand for, in capitals or not.
+
+    PhraseError says which word is none, or that the checksum is wrong.
+    """
     if len(phrase) > MAX_PHRASE_CHARACTERS:
         raise PhraseError("the phrase is too long: it has at most 24 words")
-    words = phrase.split()
+    words = phrase.lower().split()
     if len(words) not in WORD_COUNTS:
-        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, this one has {len(words)}")
+        raise PhraseError(
+            f"a phrase has 12, 15, 18, 21 or 24 words in one line, and this line has {len(words)}: write them one "
+            "behind the other"
+        )
     for position, word in enumerate(words, start=1):
         if word not in _ENGLISH.wordlist:
             raise PhraseError(f"word {position} of the phrase is not in the English BIP-39 list")

@@ -6,17 +6,16 @@ Always: a table holds nothing that a terminal would take for a command, since na
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, format_amount
 from wallet.errors import harmless as harmless  # noqa: PLC0414  # part of what prints
+from wallet.tables import FittedTable, Record
 
 WIDTH_WITHOUT_TERMINAL = 180
 
@@ -37,31 +36,16 @@ class Output:
             found = [{name: plain(row[name]) for name in columns} for row in rows]
             click.echo(json.dumps(found, indent=2))
             return
-        table = Table(title=title, title_justify="left")
-        for name in columns:
-            first = next((row[name] for row in rows if row[name] is not None), None)
-            justify: Literal["left", "right"] = (
-                "right" if isinstance(first, int) and not isinstance(first, bool) else "left"
-            )
-            # An address that is broken over two lines cannot be copied, nor an amount be read, nor an id where
-            # there is room for it. An amount that has no room all the same is cut so that it is seen.
-            is_id = isinstance(first, bytes) and not self.console.is_terminal
-            is_whole = isinstance(first, Account | Grains) or is_id
-            overflow: Literal["ellipsis", "fold"] = "ellipsis" if isinstance(first, Grains) else "fold"
-            table.add_column(name.replace("_", " "), justify=justify, overflow=overflow, no_wrap=is_whole)
-        for row in rows:
-            table.add_row(*(escape(as_text(row[name])) for name in columns))
-        self.console.print(table)
+        at_right = [place for place, name in enumerate(columns) if _is_number(row[name] for row in rows)]
+        texts = [[as_text(row[name]) for name in columns] for row in rows]
+        self.console.print(FittedTable(title, [name.replace("_", " ") for name in columns], texts, at_right))
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """One thing: names and values."""
         if self.as_json:
             click.echo(json.dumps({name: plain(value) for name, value in facts.items()}, indent=2))
             return
-        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        for name, value in facts.items():
-            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(as_text(value)))
-        self.console.print(table)
+        self.console.print(Record([name.replace("_", " ") for name in facts], list(map(as_text, facts.values()))))
 
 
 class Grains(int):
@@ -74,6 +58,12 @@ class BareGrains(Grains):
 
 class Account(bytes):
     """An account; shown as its address."""
+
+
+def _is_number(values: Iterable[Any]) -> bool:
+    """Whether a column holds numbers, by the first of its values."""
+    first = next((value for value in values if value is not None), None)
+    return isinstance(first, int) and not isinstance(first, bool)
 
 
 def as_text(value: Any) -> str:

@@ -4,6 +4,8 @@ import os
 import resource
 import secrets
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from wallet.errors import KeyFileError
@@ -12,23 +14,35 @@ OWNER_ONLY = 0o600
 FOLDER_OWNER_ONLY = 0o700
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_new(path: Path, data: bytes, before_named: Callable[[], None] = lambda: None) -> None:
     """Create the file `path` with mode 0600; FileExistsError, and nothing changed, if there is one already.
 
     The bytes are on the disk when this returns. At no time does another user see them or anybody a part of them.
+    `before_named` runs once they are there, and before the file is; if it raises, nothing is left of them.
+    KeyFileError where the file cannot be written.
     """
-    make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
+    with _told_as_key_file_error(path):
+        make_folder(path.parent)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _told_as_key_file_error(path), os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
+        before_named()
         path.hardlink_to(draft)  # unlike a rename, this refuses to replace
     finally:
         draft.unlink()
     sync_folder(path.parent)
+
+
+@contextmanager
+def _told_as_key_file_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -53,7 +67,7 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     except OSError as error:
         raise KeyFileError(f"{path} cannot be opened as a plain file: {error.strerror}") from None
     try:
-        _check(path, os.fstat(descriptor))
+        check_private(path, os.fstat(descriptor))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return read_limited(path, file.read(limit_bytes + 1), limit_bytes)
     finally:
@@ -67,8 +81,9 @@ def read_limited(path: Path, data: bytes, limit_bytes: int) -> bytes:
     return data
 
 
-def _check(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def check_private(path: Path, found: os.stat_result, *, may_be_pipe: bool = False) -> None:
+    """KeyFileError unless an open file is a plain one of ours that nobody else may read."""
+    if not (stat.S_ISREG(found.st_mode) or (may_be_pipe and stat.S_ISFIFO(found.st_mode))):
         raise KeyFileError(f"{path} is not a plain file")
     if found.st_uid != os.geteuid():
         raise KeyFileError(f"{path} belongs to another user")

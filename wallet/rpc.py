@@ -31,6 +31,7 @@ GOODBYE_SECONDS = 1.0
 SUBSCRIPTION_ITEMS = 4096
 TOO_MANY = frozenset({429, 503})
 """Statuses of HTTP with which a full server turns clients away."""
+WEB_SCHEMES = ("http", "https")
 
 
 class NodeUnreachableError(ConnectionError):
@@ -93,6 +94,8 @@ class RpcConnection:
             raise NodeRefusesError(url, error.response.status_code) from error
         except (OSError, websockets.WebSocketException, ValueError) as error:
             text = f"no node answers at {url} ({error}); start one, or give another --url"
+            if url.partition("://")[0].lower() in WEB_SCHEMES:
+                text = f"{url} is no address for a WebSocket: give --url ws{url[len('http') :]}"
             raise NodeUnreachableError(text) from error
         return cls(url, socket, patience)
 

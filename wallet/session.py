@@ -26,7 +26,7 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Grains, Output
-from wallet.private_file import read_private
+from wallet.password_file import read_passwords
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust
@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # the rules of the chain take half a second to import, and ke
     from runtime.frame.call import Call
     from wallet.client import ChainClient, Outcome, Payer
 
-PASSWORD_BYTES_MAX = 1024
 SENT_FOLDER = "sent"
 WAIT_SECONDS = 15.0
 Doing = str | Callable[[], str | None] | None
@@ -152,7 +151,7 @@ class WalletSession:
             return keypair_from_suri(text)
         self._require_name(text)
         self.keyring.get(text)  # whether it is there is said before a password is asked for
-        return self.keyring.unlock(text, self.password(f"Password of {text}"))
+        return self.keyring.unlock(text, *self.passwords(f"Password of {text}"))
 
     def payer(self, text: str) -> Payer:
         """Who `key` would be, without its password: enough to ask what a call costs."""
@@ -181,21 +180,16 @@ class WalletSession:
 
     def new_password(self) -> str:
         """For a key that is about to be stored; an empty one is warned of."""
-        password = self.password("New password", confirm=True)
+        password = self.passwords("New password", confirm=True)[0]
         if not password:
             note("warning: the password is empty: whoever has the key file has the key")
         return password
 
-    def password(self, prompt: str, *, confirm: bool = False) -> str:
-        """From `--password-file`, else typed."""
+    def passwords(self, prompt: str, *, confirm: bool = False) -> tuple[str, ...]:
+        """The password from `--password-file`, and what else the file may mean; else typed."""
         if self.password_file is None:
-            return typed_secret(prompt, "give --password-file", confirm=confirm)
-        try:
-            return read_private(self.password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
-        except FileNotFoundError:
-            raise WalletError(f"the password file {self.password_file} does not exist") from None
-        except UnicodeDecodeError:
-            raise WalletError(f"the password in {self.password_file} is not UTF-8") from None
+            return (typed_secret(prompt, "give --password-file", confirm=confirm),)
+        return read_passwords(self.password_file)
 
     async def make(
         self,

@@ -13,6 +13,7 @@ import click
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 from node.errors import NodeError
+from wallet.complaints import ProgramGroup
 from wallet.deferred import add_deferred
 from wallet.errors import harmless
 
@@ -32,7 +33,7 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ProgramGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from wallet.commands.opening import session_options
+from wallet.complaints import ProgramGroup
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES
 
@@ -156,7 +157,7 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings=HELP_NAMES)
+@click.group(cls=ProgramGroup, context_settings=HELP_NAMES)
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:

@@ -14,8 +14,6 @@ from typing import Any
 
 import click
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.costs.spent import SpentMoney
@@ -42,6 +40,7 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Output, harmless, plain
 from wallet.session import note
+from wallet.tables import FittedTable
 
 UNITS_WATCHED_MAX = 1_024
 SILENCE_SECONDS = 30.0
@@ -203,20 +202,19 @@ def whole_ids(rows: Sequence[Row]) -> str:
     return "\n".join(["for `ogpu result` and `ogpu show`:", *(row["unit"] for row in rows[:WHOLE_IDS_SHOWN]), *more])
 
 
-def _table(rows: dict[bytes, Row], height: int | None) -> Table:
+def _table(rows: dict[bytes, Row], height: int | None) -> FittedTable:
     units = "1 unit" if len(rows) == 1 else f"{len(rows)} units"
     title = units if height is None else f"{units} at block {height}"
-    table = Table(title=title, title_justify="left")
-    for name in ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none"):
-        table.add_column(name)
+    columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none")
+    texts = []
     for row in rows.values():
         payee, prompt, completion, why = row["payee"], row["prompt"], row["completion"], row["why"]
         cells = [row["unit"][:10], row["state"], row["racers"], row["attested_in_block"]]
         cells += [payee[:8] if payee else None, row["cost_ogpu"], _shortened(prompt, PROMPT_SHOWN)]
         # a reason is read to its end, a completion by `ogpu result`
         cells.append(harmless(why) if completion is None and why else _shortened(completion, TEXT_SHOWN))
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))  # text, not markup
-    return table
+        texts.append(["" if cell is None else str(cell) for cell in cells])
+    return FittedTable(title, columns, texts)
 
 
 def _shortened(text: str | None, length: int) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from wallet.complaints import ProgramGroup
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES, json_option, url_option
 from wallet.trust import Trust, checkpoint_option, genesis_option, trust_option
@@ -99,7 +100,7 @@ COMMANDS = {
 }
 
 
-@click.group(context_settings=HELP_NAMES)
+@click.group(cls=ProgramGroup, context_settings=HELP_NAMES)
 @url_option
 @click.option(
     "--key", "key_text", default="provider-key.json", show_default=True, envvar="OGPU_PROVIDER_KEY",

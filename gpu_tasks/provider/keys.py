@@ -13,10 +13,9 @@ from wallet import keyfile
 from wallet.errors import WalletError
 from wallet.keyfile import MAX_FILE_BYTES
 from wallet.keypair import Keypair
+from wallet.password_file import read_passwords
 from wallet.private_file import read_private
 from wallet.suri import keypair_from_suri
-
-PASSWORD_BYTES_MAX = 1024
 
 
 def provider_key(text: str, password_file: Path | None) -> Keypair:
@@ -34,12 +33,9 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
         raise WalletError(f"the key file {path} needs --password-file")
     try:
         file = keyfile.load(read_private(path, MAX_FILE_BYTES))
-        password = read_private(password_file, PASSWORD_BYTES_MAX).decode().rstrip("\n")
-    except FileNotFoundError as error:
-        raise WalletError(f"{error.filename or password_file} does not exist") from None
-    except UnicodeDecodeError:
-        raise WalletError(f"the password in {password_file} is not UTF-8") from None
-    key = keyfile.unlock(file, password)
+    except FileNotFoundError:
+        raise WalletError(f"{path} does not exist") from None
+    key = keyfile.unlock(file, *read_passwords(password_file))
     if key.scheme is not Scheme.ED25519:
         raise WalletError(f"{path} holds an sr25519 key: attestations are signed with ed25519, make such a key")
     return key

@@ -14,12 +14,11 @@ The file is outside the database because LevelDB may silently lose its newest wr
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 from consensus.signstate import EMPTY, SIGN_STATE, SignedRecord, SignState, after, raise_floor
 from node.durable import read_private, write_durably
-from node.errors import BadInputError, DiskSpaceError, NodeError
+from node.errors import NO_SPACE, BadInputError, DiskSpaceError, NodeError
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Annotated, Bounded, Codec, DecodeError, Fixed, codec, struct
 
@@ -116,7 +115,7 @@ class SignStateFile:
         try:
             write_durably(self.path, body + blake2_256(body))
         except OSError as error:
-            kind = DiskSpaceError if error.errno in {errno.ENOSPC, errno.EDQUOT} else NodeError
+            kind = DiskSpaceError if error.errno in NO_SPACE else NodeError
             raise kind(
                 f"{self.path} cannot be written ({error.strerror}), and nothing may be signed without it. Nothing was "
                 "signed or lost: set that right and start again"

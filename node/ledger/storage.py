@@ -23,13 +23,16 @@ from typing import Any, Protocol, cast
 
 import plyvel
 
+from node.durable import require_folder
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
 from node.ledger.packed import pack_changes, unpack_changes
 from runtime.state.overlay import Changes
 from runtime.state.trie import Trie
+from wallet.errors import unquoted
 
 SCHEMA = 1
 FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
+NOT_ALLOWED = ("Permission denied", "Operation not permitted", "Read-only file system")
 RECENT_MAX = 100_000  # state values kept at hand: a block's are read to execute it, and again to take it back
 REVERSE_KEPT = 256  # final blocks whose state can still be read
 META = b"m"
@@ -84,7 +87,7 @@ class Storage:
     def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
         self.path = path
         self._floor = free_bytes_floor
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_folder(path)
         self.check_free_space()
         try:
             self._db = plyvel.DB(str(path), create_if_missing=True, paranoid_checks=True)
@@ -352,12 +355,18 @@ class _SyncedBatch:
 
 
 def _open_error(path: Path, error: Exception) -> Exception:
-    if "lock" in str(error).lower():
+    said = unquoted(str(error))
+    if any(reason in said for reason in NOT_ALLOWED):
+        return BadInputError(
+            f"the database {path} cannot be used by this user ({said}): run the node as its owner, or give another "
+            "--base-path"
+        )
+    if "lock" in said.lower():
         return BadInputError(
             f"{path} is in use by another process: give each node its own --base-path, or stop the other one"
         )
     return DatabaseError(
-        f"the database {path} cannot be opened ({error}): its files are damaged. "
+        f"the database {path} cannot be opened ({said}): its files are damaged. "
         "Keep the sign-state file, remove the database with `ogpu-node purge-chain`, and let the node sync again"
     )
 

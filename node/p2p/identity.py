@@ -53,6 +53,11 @@ def load_or_create(path: Path) -> NodeIdentity:
         seed = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError as error:
         raise IdentityError(f"{path} does not hold a hex node key") from error
+    if len(seed) != SEED_BYTES:
+        raise IdentityError(
+            f"{path} holds {len(seed)} bytes, and a node key has {SEED_BYTES}: restore it, or remove it, and the node "
+            "takes a new name"
+        )
     return identity_from_seed(seed)
 
 

@@ -66,3 +66,36 @@ def test_what_fails_is_named_with_its_numbers(
 ) -> None:
     assert checked("--chain", written(tmp_path, numbers)) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1:30333", "/ip4/10.0.0.1/tcp/30333", ""])
+def test_an_address_of_a_boot_node_that_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    content = json.loads(to_json(SPEC))
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(content | {"bootNodes": [address]}))
+    assert checked("--chain", str(path)) == 2
+    assert f"bootNodes[0]: {address!r}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("provider_key", "0x" + "00" * 32, "UnsafeKey"),
+        ("provider_key", None, "KeyTaken"),
+        ("bond", 10**15, "FundsUnavailable"),
+    ],
+)
+def test_a_validator_that_cannot_be_seated_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str, value: object, error: str
+) -> None:
+    content = json.loads(to_json(load_spec("local")))
+    validators = content["genesis"]["runtimeGenesis"]["patch"]["trustStake"]["validators"]
+    validators[1][field] = validators[0][field] if value is None else value
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(content))
+    assert checked("--chain", str(path)) == 2
+    said = capsys.readouterr().err
+    assert error in said
+    assert validators[1]["stash"] in said

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from runtime.pallets.pots import RESERVE
 from wallet.cli import main
-from wallet_runner import answer, chain, wallet
+from wallet_runner import answer, chain, said, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
 
@@ -70,6 +71,13 @@ def test_a_failure_without_a_pallet_is_explained_too(tmp_path: Path) -> None:
         (("send", "nobody", "1", "--from", "//Alice", "--yes"), "'nobody' is no account"),
         (("send", "Bob", "1", "--from", "//Alice", "--yes"), "of a development chain's accounts one is //Bob"),
         (("send", "//Bob", "1", "--from", "dave", "--yes"), "there is no key 'dave'"),
+        (("send", "//Bob", "0", "--from", "//Alice", "--yes"), "above 0"),
+        (("send", "//Alice", "1", "--from", "//Alice", "--yes"), "to itself"),
+        (("send", "0x" + "00" * 32, "1", "--from", "//Alice", "--yes"), "32 zero bytes"),
+        (("send", "0x" + RESERVE.hex(), "1", "--from", "//Alice", "--yes"), "the chain's reserve"),
+        (("send", "//Bob", "-5", "--from", "//Alice", "--yes"), "-5 begins with a minus"),
+        (("send", "5GrwvaEF5zXb26Fz9", "5", "--from", "//Alice", "--yes"), "characters are missing"),
+        (("profile", "Alice", "javascript:alert(1)", "--from", "//Alice", "--yes"), "is no web address"),
         (("why", "0x12"), "is not the hash of an extrinsic"),
         (("why", "0x" + "00" * 32), "no extrinsic 0x00"),
         (("rewards", "//Bob", "--claim"), "there is nothing to claim"),
@@ -81,6 +89,26 @@ def test_mistakes_are_explained(tmp_path: Path, arguments: tuple[str, ...], sent
         assert result.exit_code == 2
         assert sentence in result.stderr
         assert "Traceback" not in result.output
+
+
+def test_what_makes_no_sense_is_sent_with_force(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        for to, amount in (("//Alice", "1"), ("//Bob", "0"), ("0x" + "00" * 32, "1")):
+            assert answer(wallet(tmp_path, url, "send", to, amount, "--from", "//Alice", "--yes", "--force"))["success"]
+
+
+def test_a_path_almost_like_a_known_one_is_another_key(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        asked = wallet(tmp_path, url, "balance", "//alice", "//Alice", "//alice//stash")
+        assert sum("//alice is another key than //Alice" in told for told in said(asked, "note")) == 1
+        assert "another key" not in wallet(tmp_path, url, "balance", "//Alice", "//Zoe").stderr
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "https://node.example"])
+def test_an_address_of_the_web_is_none_of_a_node(tmp_path: Path, url: str) -> None:
+    result = wallet(tmp_path, url, "balance", "//Alice")
+    assert result.exit_code == 2
+    assert url.replace("http", "ws", 1) in result.stderr
 
 
 def test_no_node_is_said_plainly(tmp_path: Path) -> None:

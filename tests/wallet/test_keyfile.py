@@ -166,3 +166,29 @@ def test_keys_are_sealed_under_the_default_cost() -> None:
     file = keyfile.lock(Keypair.from_seed(Scheme.ED25519, bytes(32)), "p", {}, entropy=ENTROPY)
     assert file.sealed[32:44] == (1 << 17).to_bytes(4, "little") + bytes([1, 0, 0, 0, 8, 0, 0, 0])
     assert file.name == ""
+
+
+SEALED = ["scrypt", "xsalsa20-poly1305"]
+OTHER_KINDS = {
+    "batch": ({"content": ["batch-pkcs8"], "type": SEALED, "version": "3"}, "several"),
+    "unencrypted": ({"content": ["pkcs8", "sr25519"], "type": ["none"], "version": "3"}, "not encrypted"),
+    "unencrypted as text": ({"content": ["pkcs8", "sr25519"], "type": "none", "version": "3"}, "not encrypted"),
+    "ecdsa": ({"content": ["pkcs8", "ecdsa"], "type": SEALED, "version": "3"}, "ecdsa"),
+    "ethereum": ({"content": ["pkcs8", "ethereum"], "type": SEALED, "version": "3"}, "ethereum"),
+    "older": ({"content": ["pkcs8", "sr25519"], "type": "xsalsa20-poly1305", "version": "2"}, "version 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_a_key_file_of_another_kind_is_named_as_it_is(kind: str) -> None:
+    encoding, named = OTHER_KINDS[kind]
+    fields = json.loads(keyfile.dump(FILE)) | {"encoding": encoding}
+    for file in (fields, {name: value for name, value in fields.items() if name != "address"}):
+        with pytest.raises(KeyFileError, match=named):
+            keyfile.load(json.dumps(file).encode())
+
+
+@pytest.mark.parametrize("encoding", [None, [], 3, {}, {"content": None, "type": 3, "version": []}, {"content": 3}])
+def test_an_encoding_of_any_form_is_refused(encoding: object) -> None:
+    with pytest.raises(KeyFileError):
+        keyfile.load(json.dumps(json.loads(keyfile.dump(FILE)) | {"encoding": encoding}).encode())

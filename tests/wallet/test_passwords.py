@@ -1,8 +1,11 @@
 """Passwords from files: private ones only, and an empty one is warned of (B12); a node without a word ends in one."""
 
 import asyncio
+import os
+import shlex
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,17 @@ import websockets
 from click.testing import CliRunner, Result
 from websockets.asyncio.server import ServerConnection
 
-from wallet import rpc
+from gpu_tasks.provider.keys import provider_key
+from runtime.cryptography.signatures import Scheme
+from wallet import password_file, rpc
 from wallet.cli import main
+from wallet.errors import CannotUnlockError, KeyFileError, WalletError
+from wallet.keyfile import ScryptCost
+from wallet.keyring import Keyring
+from wallet.password_file import read_passwords
 from wallet.private_file import write_new
 from wallet.rpc import NodeUnreachableError, RpcConnection
+from wallet.suri import keypair_from_suri
 
 
 def run(folder: Path, password: Path, *words: str, typed: str = "") -> Result:
@@ -112,3 +122,84 @@ def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPat
                     await connection.call("system_chain")
 
     asyncio.run(ask())
+
+
+def made_with(folder: Path, name: str, password: str) -> None:
+    Keyring(folder / "keys").add(name, keypair_from_suri("//Alice"), password, cost=ScryptCost(1 << 13, 10, 8))
+
+
+FORMS = {"line feed": b"secret\n", "Windows": b"secret\r\n", "a mark": b"\xef\xbb\xbfsecret\r\n", "nothing": b"secret"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_end_of_a_line_is_no_part_of_a_password(tmp_path: Path, form: str) -> None:
+    password = private(tmp_path / "password", "")
+    password.write_bytes(FORMS[form])
+    assert read_passwords(password)[0] == "secret"
+    assert run(tmp_path, password, "import", "carol", typed="//Alice\n").exit_code == 0
+    assert Keyring(tmp_path / "keys").unlock("carol", "secret").account == keypair_from_suri("//Alice").account
+
+
+@pytest.mark.parametrize("made", ["secret", "secret\r"])
+def test_keys_that_were_made_with_the_end_of_the_line_still_open(tmp_path: Path, made: str) -> None:
+    password = private(tmp_path / "password", "")
+    password.write_bytes(b"secret\r\n")
+    made_with(tmp_path, "carol", made)
+    exported = str(tmp_path / "keys" / "carol.json")
+    assert run(tmp_path, password, "import", "copy", "--file", exported).exit_code == 0
+    ed25519 = keypair_from_suri("//Alice", Scheme.ED25519)
+    Keyring(tmp_path / "keys").add("provider", ed25519, made, cost=ScryptCost(1 << 13, 10, 8))
+    assert provider_key(str(tmp_path / "keys" / "provider.json"), password) == ed25519
+    with pytest.raises(CannotUnlockError):
+        Keyring(tmp_path / "keys").unlock("carol", "other", "another")
+
+
+def test_a_password_may_come_through_a_link_or_a_pipe(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(private(tmp_path / "password", "secret\n"))
+    assert read_passwords(link) == ("secret",)
+    command = [sys.executable, "-m", "wallet.cli", "--keyring", str(tmp_path / "keys"), "--password-file"]
+    piped = f"{shlex.join(command)} <(echo secret) new carol"
+    assert subprocess.run(["bash", "-c", piped], capture_output=True, check=False).returncode == 0
+    assert Keyring(tmp_path / "keys").unlock("carol", "secret").account
+    failed = subprocess.run(["bash", "-c", piped.replace("echo secret", "false")], capture_output=True, check=False)
+    assert failed.returncode == 2, "a key with an empty password was not meant"
+
+
+def test_a_named_pipe_is_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    writer = threading.Thread(target=lambda: pipe.write_text("secret\n"))
+    writer.start()
+    assert read_passwords(pipe) == ("secret",)
+    writer.join()
+
+
+def test_others_may_read_secrets_of_containers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = tmp_path / "secrets"
+    (secrets / "..data").mkdir(parents=True)
+    password = private(secrets / "..data" / "password", "secret")
+    password.chmod(0o444)
+    (secrets / "password").symlink_to(Path("..data") / "password")
+    outside = tmp_path / "outside"
+    outside.symlink_to(password)
+    for path in (password, secrets / "password", outside):
+        with pytest.raises(KeyFileError):
+            read_passwords(path)
+    monkeypatch.setattr(password_file, "SECRET_FOLDERS", (secrets,))
+    for path in (password, secrets / "password", outside):
+        assert read_passwords(path) == ("secret",)
+    inside = secrets / "inside"
+    inside.symlink_to(private(tmp_path / "elsewhere", "other"))
+    (tmp_path / "elsewhere").chmod(0o644)
+    with pytest.raises(KeyFileError):
+        read_passwords(inside)
+
+
+@pytest.mark.parametrize("kind", ["a folder", "itself", "below a file", "too long"])
+def test_a_password_file_of_another_kind_is_refused(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "itself").symlink_to("itself")
+    private(tmp_path / "file", "secret")
+    path = {"a folder": "", "itself": "itself", "below a file": "file/password", "too long": "n" * 300}[kind]
+    with pytest.raises(WalletError):
+        read_passwords(tmp_path / path)

@@ -1,4 +1,7 @@
-"""Keys: make, import, list."""
+"""Keys: make, import, list.
+
+What always holds: a key is stored when its phrase or address has been shown, and not before.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,14 @@ def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
     """Make a key and store it, encrypted, under NAME. Shows the recovery phrase once."""
 
     def make() -> None:
+        session.keyring.require_free(name)
         phrase = mnemonic.generate(int(words))
         keypair = keypair_from_suri(phrase, SCHEMES[scheme])
-        session.keyring.add(name, keypair, session.new_password())
-        session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": phrase})
+
+        def show() -> None:
+            session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": phrase})
+
+        session.keyring.add(name, keypair, session.new_password(), before_stored=show)
         click.echo("Write the phrase down: whoever has it owns the account, and it is not shown again.", err=True)
 
     explained(make)
@@ -46,14 +53,18 @@ def import_key(session: WalletSession, name: str, scheme: str, path: Path | None
     """Store a key under NAME: a recovery phrase or secret URI, typed at the prompt, or a key FILE."""
 
     def add() -> None:
+        session.keyring.require_free(name)
         if path is not None:
-            account = session.keyring.import_file(name, path, session.password(f"Password of {path.name}")).account
-        else:
-            # Never as an argument: other users of the machine see arguments.
-            secret = typed_secret("Recovery phrase or secret URI", "write it to standard input")
-            keypair = keypair_from_suri(secret, SCHEMES[scheme])
-            session.keyring.add(name, keypair, session.new_password())
-            account = keypair.account
+            passwords = session.passwords(f"Password of {path.name}")
+            session.keyring.import_file(name, path, *passwords, before_stored=lambda file: show(file.account))
+            return
+        # Never as an argument: other users of the machine see arguments.
+        secret = typed_secret("Recovery phrase or secret URI", "write it to standard input")
+        keypair = keypair_from_suri(secret, SCHEMES[scheme])
+        password = session.new_password()
+        session.keyring.add(name, keypair, password, before_stored=lambda: show(keypair.account))
+
+    def show(account: bytes) -> None:
         session.output.facts({"name": name, "address": Account(account)})
 
     explained(add)

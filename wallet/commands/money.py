@@ -9,11 +9,13 @@ import click
 
 from runtime.interface.staking_api import HELD_CASES_MAX, HeldCase
 from runtime.pallets.balances import Balances
+from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from runtime.pallets.system import AccountInfo, System
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, from_option
-from wallet.output import Account, Grains
+from wallet.errors import WalletError
+from wallet.output import Account, Grains, as_text
 from wallet.session import WalletSession, note
 
 ELSEWHERE = (
@@ -21,6 +23,14 @@ ELSEWHERE = (
 )
 
 
+WITHOUT_KEY = {
+    bytes(32): "the account of 32 zero bytes",
+    RESERVE: "the chain's reserve",
+    TREASURY: "the chain's treasury",
+    STAKING_REWARDS: "where the chain keeps unclaimed rewards",
+    PROVIDER_REWARDS: "where the chain keeps providers' rewards",
+    STAKES: "where the chain keeps delegated stake",
+}
 HOLDS, SUMS = ("reason", "case", "amount", "what"), ("reason", "holds", "amount")
 
 
@@ -80,6 +90,19 @@ def holds(session: WalletSession, account: str) -> None:
     session.run(show)
 
 
+def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
+    """WalletError for a transfer that does nothing but cost its fee, or whose money nobody could move again."""
+    if amount == 0:
+        raise WalletError("0 oGPU would be sent, for the fee alone: give an amount above 0, or --force")
+    if dest == sender:
+        raise WalletError("that account would send to itself, for the fee alone: name another, or add --force")
+    if dest in WITHOUT_KEY:
+        raise WalletError(
+            f"{as_text(Account(dest))} is {WITHOUT_KEY[dest]}: nobody has its key, and nobody gets back what is sent "
+            "there. Name another account, or add --force"
+        )
+
+
 def _sums(cases: Sequence[HeldCase]) -> list[dict[str, Any]]:
     """What is held for each reason, and in all."""
     reasons = dict.fromkeys(str(held.hold.reason) for held in cases)
@@ -104,8 +127,10 @@ def _sums(cases: Sequence[HeldCase]) -> list[dict[str, Any]]:
 def send(session: WalletSession, to: str, amount: int, sender: str, allow_death: bool, sending: SendingOptions) -> None:
     """Send AMOUNT oGPU to an account."""
 
-    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+    async def plan(_client: ChainClient, payer: Payer) -> PlannedCall:
         dest = session.account(to)
+        if not sending.is_forced:
+            _require_sense(dest, amount, payer.account)
         transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
         return PlannedCall(
             transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount

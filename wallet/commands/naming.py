@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
 
 from runtime.cryptography import ss58
 from runtime.interface.staking_api import ValidatorSummary
@@ -16,6 +17,7 @@ from wallet.client import ChainClient
 from wallet.errors import WalletError, harmless
 from wallet.session import WalletSession, note
 
+WEB_SCHEMES = ("http", "https")
 NAMED_MAX = 8
 """So many accounts a refusal names."""
 
@@ -23,6 +25,17 @@ NAMED_MAX = 8
 def name_text(raw: bytes) -> str:
     """A name as it is shown: on one line, whatever its bearer wrote."""
     return " ".join(harmless(raw.decode(errors="replace")).split())
+
+
+def web_text(raw: bytes) -> str | None:
+    """The web address of a profile if it is one of http or https: pages link to what a stranger wrote."""
+    text = name_text(raw)
+    try:
+        parts = urlsplit(text)
+        is_web = parts.scheme in WEB_SCHEMES and bool(parts.hostname)
+    except ValueError:
+        is_web = False
+    return text if is_web and " " not in text else None
 
 
 def alike(name: str) -> str:

@@ -11,6 +11,7 @@ from runtime.pallets.staking.trust_stake import NOTICE_ERAS, TrustStake
 from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.naming import web_text
 from wallet.commands.options import PERCENT, from_option
 from wallet.commands.staking_facts import RISK_OF_BOND, open_view
 from wallet.errors import WalletError
@@ -181,6 +182,7 @@ def profile(session: WalletSession, name: str, web: str, clear: bool, sender: st
         raise click.UsageError("give a NAME, or --clear to take name and web address away")
     explained(lambda: _check_length("name", name, NAME_BYTES_MAX))
     explained(lambda: _check_length("web address", web, WEB_BYTES_MAX))
+    explained(lambda: _check_web(web))
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         view = await open_view(client)
@@ -205,6 +207,11 @@ def _commission_now(bound: Bound, who: bytes) -> tuple[int | None, int, int]:
     """What a validator asks, the least, and by how much an announcement changes it at most."""
     stake = bound[TrustStake]
     return stake.commission_of(who), stake.commission_min, stake.commission_step
+
+
+def _check_web(web: str) -> None:
+    if web and web_text(web.encode()) is None:
+        raise WalletError(f"{web!r} is no web address: it begins with http:// or https://, and nobody is shown another")
 
 
 def _check_length(what: str, text: str, most: int) -> None:

@@ -18,7 +18,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import PPM
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime
-from wallet.commands.naming import name_text
+from wallet.commands.naming import name_text, web_text
 from wallet.commands.staking_facts import StakingView, open_view
 from wallet.output import Account, BareGrains
 from wallet.refusals.refused_call import percent_text
@@ -142,7 +142,7 @@ def _validator_row(
     return {
         "stash": Account(each.stash),
         "name": name_text(each.name) or None,
-        "web": name_text(each.web) or None,
+        "web": web_text(each.web),
         "in_office": each.in_office,
         "elected": each.elected,
         "own": BareGrains(each.own),
@@ -190,7 +190,7 @@ def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) ->
     return {
         "stash": Account(each.stash),
         "name": name_text(each.name) or None,
-        "web": name_text(each.web) or None,
+        "web": web_text(each.web),
         "session_key": each.session_key,
         "provider_key": Account(each.provider_key),
         "in_office": each.in_office,

@@ -115,4 +115,7 @@ def not_tombstoned(refused: RefusedCall) -> str:
 
 def not_jailed(refused: RefusedCall) -> str:
     """Nobody to let out."""
-    return f"you are not in jail, and may be elected: it is era {refused.stake.current_era.get()}"
+    era = refused.stake.current_era.get()
+    if refused.signer not in refused.stake.candidates:
+        return f"you offer nothing, so you are in no jail in era {era}: `validate` offers"
+    return f"you are not in jail in era {era}"

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 
 import click
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.commands.sending import key_option
@@ -30,6 +28,7 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Output, harmless
 from wallet.session import CallFailedError, WalletSession, note
+from wallet.tables import FittedTable
 
 HEARD_SECONDS = 12.0
 TASK_BYTES_SHOWN = 4
@@ -202,13 +201,10 @@ async def _drawn_again_and_again(live: Live, table: ProgressTable) -> NoReturn:
         await asyncio.sleep(REDRAWN_SECONDS)
 
 
-def _drawn(table: ProgressTable) -> Table:
-    drawn = Table(title=WHOSE_WORD, title_justify="left")
-    for name in SHOWN_COLUMNS:
-        drawn.add_column(name.replace("_", " "))
-    for row in table.rows(time.time_ns() // 1_000_000):
-        drawn.add_row(*(Text(_cell(row[name])) for name in SHOWN_COLUMNS))
-    return drawn
+def _drawn(table: ProgressTable) -> FittedTable:
+    rows = table.rows(time.time_ns() // 1_000_000)
+    texts = [[_cell(row[name]) for name in SHOWN_COLUMNS] for row in rows]
+    return FittedTable(WHOSE_WORD, [name.replace("_", " ") for name in SHOWN_COLUMNS], texts)
 
 
 def _cell(value: Any) -> str:

@@ -18,7 +18,8 @@ from gpu_tasks.provider.watching.broadcast import TaskBroadcast
 from gpu_tasks.provider.watching.outbox import NoteOutbox
 from gpu_tasks.provider.watching.sender import BrokerSender, SayProblem
 from gpu_tasks.telemetry.broker import parse_broker
-from wallet.private_file import read_private
+from wallet.errors import WalletError
+from wallet.password_file import read_passwords
 
 LOGIN_BYTES_MAX = 1_024
 
@@ -56,11 +57,9 @@ class BrokerOptions:
         if self.login_file is None:
             return None
         try:
-            name, _, password = read_private(self.login_file, LOGIN_BYTES_MAX).decode().rstrip("\n").partition(":")
-        except FileNotFoundError:
-            raise ProviderError(f"--mqtt-login-file: there is no file {self.login_file}") from None
-        except UnicodeDecodeError:
-            raise ProviderError(f"--mqtt-login-file: {self.login_file} is not UTF-8") from None
+            name, _, password = read_passwords(self.login_file, LOGIN_BYTES_MAX)[0].partition(":")
+        except WalletError as error:
+            raise ProviderError(f"--mqtt-login-file: {error}") from None
         return name, password
 
 

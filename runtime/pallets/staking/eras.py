@@ -11,7 +11,7 @@ from runtime.blocks.digest import NextValidators, consensus_logs, find_author
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import struct
 from runtime.encoding.types import Balance, Weight
-from runtime.frame.errors import InvalidBlock
+from runtime.frame.errors import DispatchError, InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.weights import work
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
@@ -20,7 +20,7 @@ from runtime.pallets.staking.exposures import Exposure, by_stake, own_part
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, Candidate, Points, Seat, Standing
-from runtime.pallets.staking.staking_events import EraStarted
+from runtime.pallets.staking.staking_events import EraStarted, UnsafeKey
 from runtime.pallets.weights import WEIGHTS
 
 BLOCK_POINTS = 20
@@ -94,9 +94,14 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
         bond = int(validator["bond"])
         if bond < stake.validator_bond_min:
             raise ValueError(f"validator {validator['stash']}: its bond is below the minimum")
-        stake.lock_own(stash, bond)
         commission = int(validator.get("commission_ppm", COMMISSION_DEFAULT_PPM))
-        stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
+        try:
+            stake.lock_own(stash, bond)
+            stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
+        except DispatchError as error:
+            reason = f"{type(error).__name__}: {type(error).__doc__}"
+            hint = " Its three keys are of ed25519." if isinstance(error, UnsafeKey) else ""
+            raise ValueError(f"validator {validator['stash']}: {reason}{hint}") from error
         offered.append(Seat(stash, session, vrf, bond))
     best = {stash for stash, _ in by_stake((seat.stash, seat.weight) for seat in offered)[: stake.validator_seats]}
     seats = (seat for seat in offered if seat.stash in best)

@@ -1,5 +1,6 @@
 """The node key file: made once, private, refused when it is not."""
 
+import re
 import stat
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_damaged_is_refused_and_not_overwritten(tmp_path: Path, content: str) ->
     path = tmp_path / "node.key"
     path.write_text(content)
     path.chmod(0o600)
-    with pytest.raises(IdentityError):
+    with pytest.raises(IdentityError, match=re.escape(str(path))):
         load_or_create(path)
     assert path.read_text() == content
 

@@ -39,6 +39,20 @@ def test_a_row_counts_blocks_and_says_what_is_earned() -> None:
     assert (found["name"], found["web"], found["commission_then"]) == ("Bob", None, None)
 
 
+@pytest.mark.parametrize(
+    ("web", "is_shown"),
+    [
+        (b"https://bob.example/a?b=c", True), (b"HTTP://bob.example", True), (b"http://[::1]:8000", True), (b"", False),
+        (b"javascript:alert(1)", False), (b"data:text/html,x", False), (b"bob.example", False), (b"https:", False),
+        (b" javascript://bob.example", False), (b"https://[", False), (b"//bob.example", False), (b"\xff", False),
+        (b"https://bob.example/ x", False), (b"file:///etc/passwd", False), (b"java\nscript:alert(1)", False),
+    ],
+)  # fmt: skip
+def test_only_addresses_of_the_web_are_shown_as_such(web: bytes, is_shown: bool) -> None:
+    """A page that links what a validator wrote would run a script of it."""
+    assert row(replace(SUMMARY, web=web))["web"] == (web.decode() if is_shown else None)
+
+
 @pytest.mark.parametrize(("paid", "text"), [(0, "0.00 %"), (1, "0.90 %"), (109, "99.09 %"), (110_000, "100,000.00 %")])
 def test_a_return_is_rounded_down(paid: int, text: str) -> None:
     assert row(paid=paid)["return_a_year"] == text

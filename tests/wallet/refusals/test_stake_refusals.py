@@ -239,6 +239,7 @@ CASES = {
     "too far below everything": Case(
         ev.CommissionStep, TrustStake.announce_commission(950_000), ("from 98.5 % to 100 %",), (*OFFERED, greedy), HER
     ),
+    "a stranger to jail": Case(ev.NotJailed, TrustStake.unjail(), ("offer nothing", "era 0", "`validate`"), (), HER),
     "not in jail": Case(ev.NotJailed, TrustStake.unjail(), ("not in jail", "era 0"), (), FIRST),
     "behind an offender": Case(
         ev.IsTombstoned, TrustStake.delegate(FIRST, 50 * OGPU), ("era 0", "{first}", "choose another"), (tombstoned,)

@@ -1,0 +1,134 @@
+"""Tables on terminals of any width: every cell is there, whole, under its name or beside it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from gpu_tasks.client import cli as client_cli
+from runtime.cryptography import ss58
+from wallet import cli, output, tables
+from wallet.tables import FittedTable, Record
+from wallet_runner import answer, chain, wallet
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (60, 80, 100, 200)
+ADDRESS = ss58.encode(bytes(range(32)))
+TASK = "0x" + "ab" * 32
+STYLES = re.compile("\x1b\\[[0-9;?]*[A-Za-z]")
+BORDERS = "━─┏┓┗┛┡┩├┤┼╇┳┴┃│└┘"
+
+
+def drawn(shown: FittedTable | Record, width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width, emoji=False).print(shown)
+    return file.getvalue()
+
+
+def joined(texts: Sequence[str]) -> str:
+    return "".join("".join(texts).split())
+
+
+def require_all(text: str, title: str, names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
+    """Every title, name and cell is in the text, in order, and no line is longer than the terminal."""
+    lines = [line.rstrip() for line in STYLES.sub("", text).splitlines()]
+    assert all(len(line) <= width for line in lines)
+    body = [line for line in lines if line[:1] in {"┃", "│"}]
+    if not body:
+        pairs = [part for row in rows for pair in zip(names, row, strict=True) for part in pair]
+        assert joined(lines).endswith(joined([title, *pairs])), "a bar stood there before"
+        return
+    cells = [re.split("[┃│]", line)[1:-1] for line in body]
+    for place, name in enumerate(names):
+        said = " ".join(" ".join(line[place] for line in cells).split())
+        assert said == " ".join(" ".join([name, *(row[place] for row in rows)]).split()), "words stay whole, in order"
+
+
+WORDS = st.text(st.characters(categories=("L", "N"), max_codepoint=0x24F), max_size=70)
+CELLS = st.lists(WORDS, max_size=6).map(" ".join)
+TABLES = st.integers(1, 12).flatmap(
+    lambda count: st.tuples(
+        st.lists(st.text("abcdefgh", min_size=1, max_size=20), min_size=count, max_size=count),
+        st.lists(st.lists(CELLS, min_size=count, max_size=count), max_size=4),
+    )
+)
+
+
+@given(TABLES, st.sampled_from(WIDTHS))
+def test_no_cell_is_lost(table: tuple[list[str], list[list[str]]], width: int) -> None:
+    names, rows = table
+    require_all(drawn(FittedTable("A title", names, rows), width), "A title", names, rows, width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_table_of_long_words_becomes_records(width: int) -> None:
+    names, row = ("task", "by", "why"), (TASK, ADDRESS, "nobody bids " * 20)
+    text = drawn(FittedTable("Tasks", names, [row, row]), width)
+    require_all(text, "Tasks", names, [row, row], width)
+    assert ("│" in text) == (width == 200)
+    assert text.count(ADDRESS) == 2, "an address is whole wherever a line has room for it"
+    assert text.count(TASK) == (0 if width == 60 else 2)
+
+
+def test_a_table_without_rows_has_its_names() -> None:
+    assert "price" in drawn(FittedTable("Offers", ("device", "price"), []), 80)
+
+
+class Recorded(FittedTable):
+    """Remembers what it was made of."""
+
+    made: list[tuple[str, Any, Any]]
+
+    def __init__(self, title: str, columns: Any, rows: Any, at_right: Any = ()) -> None:
+        super().__init__(title, columns, rows, at_right)
+        self.made.append((title, columns, rows))
+
+
+COMMANDS = {
+    "validators": cli.main, "candidates": cli.main, "stakes //Alice": cli.main, "balance //Alice //Bob": cli.main,
+    "locks //Alice": cli.main, "holds //Alice": cli.main, "parameters": cli.main, "rewards //Alice": cli.main,
+    "history //Bob": cli.main, "list": cli.main, "services": client_cli.main, "providers": client_cli.main,
+    "price": client_cli.main, "search offers": client_cli.main, "ps --key //Alice": client_cli.main,
+}  # fmt: skip
+
+
+def test_the_tables_of_the_programs_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "FittedTable", Recorded)
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "new", "carol", typed="pass\npass\n"))
+        options = ["--url", url, "--keyring", str(tmp_path / "keys")]
+        seen = 0
+        for command, program in COMMANDS.items():
+            for width in WIDTHS:
+                Recorded.made = []
+                here = {"COLUMNS": str(width), "FORCE_COLOR": "1"}
+                result = CliRunner().invoke(program, [*options, *command.split()], env=here)
+                assert result.exit_code == 0, (command, result.output)
+                if len(Recorded.made) == 1:
+                    require_all(result.stdout, *Recorded.made[0], width)
+                    seen += len(Recorded.made[0][2])
+        assert seen > len(WIDTHS) * 20, "there was something to show"
+
+
+def test_whoever_shows_a_table_goes_through_here() -> None:
+    """But for the devnet's, which has a way of its own to be narrow."""
+    for room in ("wallet", "node", "gpu_tasks"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            imported = [
+                (node.module, name.name)
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.ImportFrom)
+                for name in node.names
+            ]
+            assert ("rich.table", "Table") not in imported or path == Path(tables.__file__), path

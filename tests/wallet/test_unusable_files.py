@@ -1,0 +1,161 @@
+"""A file that cannot be used, or an output that takes no more, ends each program in a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet.launcher import cli as devnet_cli
+from node import cli as node_cli
+from node.errors import BadInputError
+from node.ledger.storage import _open_error
+from wallet import cli as wallet_cli
+from wallet.complaints import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE
+
+PROGRAMS = {
+    "ogpu-wallet": "wallet.cli",
+    "ogpu": "gpu_tasks.client.cli",
+    "ogpu-provider": "gpu_tasks.provider.cli",
+    "ogpu-node": "node.cli",
+    "ogpu-devnet": "devnet.launcher.cli",
+}
+FULL = Path("/dev/full")
+STAKER = "//Alice"
+
+
+def ended(module: str, *words: str, output: Path | int = subprocess.PIPE, **more: object) -> tuple[int, str]:
+    """The exit code, and what was said on standard error."""
+    command = [sys.executable, "-m", module, *words]
+    descriptor = os.open(output, os.O_WRONLY) if isinstance(output, Path) else output
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            check=False,
+            **more,  # type: ignore[call-overload]
+        )
+    finally:
+        if isinstance(output, Path):
+            os.close(descriptor)
+    return result.returncode, result.stderr.decode()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_output_without_room_has_a_code_of_its_own(program: str) -> None:
+    code, said = ended(PROGRAMS[program], "--help", output=FULL)
+    assert (code, said.count("\n")) == (EXIT_OUTPUT_LOST, 1), said
+
+
+def test_both_outputs_may_be_full() -> None:
+    assert ended("wallet.cli", "--help", output=FULL, preexec_fn=_fill_errors)[0] == EXIT_OUTPUT_LOST
+    assert ended("wallet.cli", "bogus", preexec_fn=_fill_errors)[0] == EXIT_OUTPUT_LOST
+
+
+def _fill_errors() -> None:
+    os.dup2(os.open(FULL, os.O_WRONLY), 2)
+
+
+def _close_output() -> None:
+    os.close(1)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+@pytest.mark.parametrize("command", ["new", "import"])
+def test_a_key_that_could_not_be_shown_is_not_stored(tmp_path: Path, command: str, words: tuple[str, ...]) -> None:
+    """A phrase that nobody has seen can never be had again."""
+    password, exported = tmp_path / "password", tmp_path / "keys" / "exported.json"
+    password.write_text("secret")
+    password.chmod(0o600)
+    options = (*words, "--keyring", str(tmp_path / "keys"), "--password-file", str(password))
+    assert ended("wallet.cli", *options, "new", "exported")[0] == 0
+    make = (command, "carol", *(("--file", str(exported)) if command == "import" else ()))
+    for more in ({"output": FULL}, {"preexec_fn": _close_output}):
+        code, said = ended("wallet.cli", *options, *make, **more)
+        assert (code, "Traceback" in said) == (EXIT_OUTPUT_LOST, False), said
+        assert [path.name for path in (tmp_path / "keys").iterdir()] == ["exported.json"]
+    assert ended("wallet.cli", *options, *make)[0] == 0
+
+
+def test_a_reader_that_went_away_is_no_fault(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    options = ("--json", "--keyring", str(tmp_path / "keys"), "list")
+    assert ended("wallet.cli", *options, output=writing) == (EXIT_PIPE_CLOSED, "")
+    os.close(writing)
+
+
+def test_a_taken_name_is_refused_before_a_password_is_asked_for(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "carol.json").write_text("{}")
+    for words in (("new", "carol"), ("import", "carol"), ("import", "carol", "--file", "nowhere")):
+        code, said = ended("wallet.cli", "--keyring", str(keys), *words)
+        assert (code, "'carol'" in said) == (EXIT_UNUSABLE, True), said
+
+
+def unusable(folder: Path) -> dict[str, Path]:
+    """Paths where no folder can be made."""
+    (folder / "file").write_text("")
+    return {
+        "a file": folder / "file",
+        "below a file": folder / "file" / "below",
+        "a name too long": folder / ("n" * 300),
+        "no file system for folders": Path("/proc/none"),
+    }
+
+
+COMMANDS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "key insert": (node_cli.main, ("key", "insert", "--key-type", "ogpu", "--suri", STAKER, "--base-path", "PATH")),
+    "key rotate": (node_cli.main, ("key", "rotate", "--owner", "0x" + "11" * 32, "--base-path", "PATH")),
+    "generate-node-key": (node_cli.main, ("key", "generate-node-key", "--file", "PATH/key")),
+    "purge-chain": (node_cli.main, ("purge-chain", "-y", "--base-path", "PATH")),
+    "chain-info": (node_cli.main, ("chain-info", "--base-path", "PATH")),
+    "genesis check": (node_cli.main, ("genesis", "check", "--chain", "PATH")),
+    "new": (wallet_cli.main, ("--keyring", "PATH/keys", "--password-file", "PASSWORD", "new", "carol")),
+    "import --file": (wallet_cli.main, ("--password-file", "PASSWORD", "import", "carol", "--file", "PATH/key")),
+    "status of a devnet": (devnet_cli.main, ("--folder", "PATH", "status")),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_path_that_cannot_be_used_is_named(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, words = COMMANDS[command]
+    password = tmp_path / "password"
+    password.write_text("secret")
+    password.chmod(0o600)
+    for kind, path in unusable(tmp_path).items():
+        given = [word.replace("PATH", str(path)).replace("PASSWORD", str(password)) for word in words]
+        monkeypatch.setattr(sys, "argv", ["program", *given])
+        with pytest.raises(SystemExit) as stopped:
+            program()
+        said = capsys.readouterr().err
+        if (command, kind) != ("purge-chain", "no file system for folders"):  # there is nothing to remove
+            assert (stopped.value.code, str(path) in said) == (EXIT_UNUSABLE, True), (kind, said)
+
+
+@pytest.mark.parametrize("kind", ["a file", "a name too long"])
+def test_a_node_without_a_usable_folder_names_it(tmp_path: Path, kind: str) -> None:
+    path = unusable(tmp_path)[kind]
+    words = ("--chain", "local", "--no-rpc", "--no-prometheus", "--port", "0", "--base-path", str(path))
+    code, said = ended("node.cli", *words)
+    assert (code, str(path) in said, "Traceback" in said) == (EXIT_UNUSABLE, True, False)
+
+
+@pytest.mark.parametrize("reason", ["Permission denied", "Read-only file system"])
+def test_a_database_of_another_user_is_not_called_damaged(tmp_path: Path, reason: str) -> None:
+    """Such a file is its lock, which is in use by nobody."""
+    error = _open_error(tmp_path, OSError(f"IO error: {tmp_path}/LOCK: {reason}"))
+    assert isinstance(error, BadInputError)
+    assert "purge-chain" not in str(error)
+    assert reason in str(error)

@@ -1,0 +1,54 @@
+"""Passwords from files.
+
+A password file is a file that only its owner may read, a pipe of one's own, a link to either, or any file below
+`/run/secrets` or `/run/credentials`, where Docker, Kubernetes and systemd put secrets with modes of their choice.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from wallet.errors import KeyFileError, WalletError
+from wallet.private_file import check_private, read_limited
+
+PASSWORD_BYTES_MAX = 1024
+SECRET_FOLDERS = (Path("/run/secrets"), Path("/run/credentials"))
+_MARK = "\ufeff"  # Windows' editors put it before a text
+
+
+def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
+    """The password of a file, and then what earlier programs took for it: a mark at its head, or CR at its end.
+
+    Raises WalletError, with the path.
+    """
+    try:
+        raw = _read(path, limit_bytes)
+    except FileNotFoundError:
+        raise WalletError(f"the password file {path} does not exist") from None
+    except OSError as error:
+        raise WalletError(f"the password file {path} cannot be read: {error.strerror}") from None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise WalletError(f"the password in {path} is not UTF-8") from None
+    return tuple(dict.fromkeys((text.removeprefix(_MARK).rstrip("\r\n"), text.rstrip("\n"))))
+
+
+def _read(path: Path, limit_bytes: int) -> bytes:
+    is_pipe = stat.S_ISFIFO(path.stat().st_mode)
+    # A named pipe is opened when somebody writes to it; nothing else may make the program wait.
+    descriptor = os.open(path, os.O_RDONLY | (0 if is_pipe else os.O_NONBLOCK))
+    with os.fdopen(descriptor, "rb") as file:
+        if not _is_secret(path):
+            check_private(path, os.fstat(descriptor), may_be_pipe=True)
+        raw = read_limited(path, file.read(limit_bytes + 1), limit_bytes)
+    if is_pipe and not raw:
+        raise KeyFileError(f"the pipe {path} ended without a password")
+    return raw
+
+
+def _is_secret(path: Path) -> bool:
+    """Whether a file is where a container or a service gets its secrets: who may go there decides who reads them."""
+    return any(path.resolve().is_relative_to(folder) for folder in SECRET_FOLDERS)
