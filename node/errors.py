@@ -6,7 +6,7 @@ Every message says what happened, why, and what to do next.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -57,14 +57,23 @@ def node_error_first() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        for error in _leaves(group):
-            if isinstance(error, NodeError):
-                raise error from group
-            if isinstance(error, OSError) and error.errno in NO_SPACE:
-                raise DiskSpaceError(
-                    f"a file cannot be written: {error.strerror}; free some space, start again"
-                ) from group
-        raise
+        reason = _reason(list(_leaves(group)))
+        if reason is None:
+            raise
+        raise reason from group
+
+
+def _reason(errors: Sequence[BaseException]) -> NodeError | None:
+    """Why the node ends: a `NodeError`, or else a file that cannot be used; None if neither is there."""
+    for error in errors:
+        if isinstance(error, NodeError):
+            return error
+    for error in errors:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            return DiskSpaceError(f"a file cannot be written: {error.strerror}; free some space, start again")
+        if isinstance(error, OSError) and error.filename is not None:
+            return BadInputError(f"{error.filename} cannot be used: {error.strerror}")
+    return None
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

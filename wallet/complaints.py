@@ -27,6 +27,8 @@ EXIT_PIPE_CLOSED = 1
 EXIT_UNUSABLE = 2
 EXIT_OUTPUT_LOST = 74
 """Standard output took no more (EX_IOERR of sysexits.h): the command itself may have done its work."""
+NO_HOME = "Could not determine home directory."
+"""What `pathlib` says where it should find the home of a user who has none, as in a container."""
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 JSON_COMPLAINTS = "wallet.complaints.json"
 """A mark in a program's context: what it complains of is read by a program."""
@@ -103,6 +105,10 @@ def _files_answered_for(tell: Callable[[str, int], int]) -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
+    except RuntimeError as error:
+        if str(error) != NO_HOME:
+            raise
+        sys.exit(tell("this user has no home folder, in which files lie by default: give their folder", EXIT_UNUSABLE))
     except (OSError, BaseExceptionGroup) as error:
         cause = _file_error(error)
         code = None if cause is None else _code_of(cause, tell)

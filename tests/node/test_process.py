@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import resource
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.errors import BadInputError, DatabaseError, NodeError, as_bad_input, node_error_first
+from node.errors import BadInputError, DatabaseError, DiskSpaceError, NodeError, as_bad_input, node_error_first
 from node.pool.transaction_queue import READY_LIMIT
 from node.process import COLLECTOR_THRESHOLDS, FILES_MAX, raise_file_limit, set_up_process, settle_memory
 
@@ -64,6 +65,25 @@ def test_of_all_that_ends_the_node_error_is_the_reason() -> None:
     assert raised.value is reason
     with pytest.raises(BaseExceptionGroup), node_error_first():
         raise BaseExceptionGroup("all", [KeyError()])
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "preference"), BadInputError),
+        (OSError(errno.ENOSPC, "No space left on device"), DiskSpaceError),
+        (OSError(errno.ENOSPC, "No space left on device", "rounds"), DiskSpaceError),
+    ],
+)
+def test_a_file_is_the_reason_where_no_node_error_is(cause: OSError, kind: type[NodeError]) -> None:
+    """What goes wrong because of it, as the node ends, is none."""
+    with pytest.raises(kind) as raised, node_error_first():
+        raise BaseExceptionGroup("all", [AttributeError(), BaseExceptionGroup("inner", [cause])])
+    assert str(cause.filename or cause.strerror) in str(raised.value)
+    with pytest.raises(DatabaseError), node_error_first():
+        raise BaseExceptionGroup("all", [cause, DatabaseError("damaged")])
+    with pytest.raises(BaseExceptionGroup), node_error_first():
+        raise BaseExceptionGroup("all", [ConnectionError("no file")])
 
 
 def test_only_the_named_causes_are_bad_input() -> None:

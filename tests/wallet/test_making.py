@@ -62,16 +62,16 @@ def test_a10_no_terminal_is_no_person() -> None:
 
 
 FAILURES = {
-    "more than there is": (("send", "//Bob", "2000000"), "spendable balance does not cover"),
+    "more than there is": (("send", "//Alice", "2000000"), "spendable balance does not cover"),
     "less than an account may own": (("send", "0x" + "77" * 32, "0.0001"), "existential deposit"),
-    "all but the fee": (("send", "//Bob", "999999.99999999"), "must live on|does not cover"),
+    "all but the fee": (("send", "//Alice", "999999.99999999"), "must live on|does not cover"),
     "stake below the least": (("stake", "0.5"), "TrustStake."),
     "delegate to nobody": (("delegate", "//Eve", "50"), "TrustStake."),
     "delegate too little": (("delegate", "//Alice", "0.5"), "TrustStake."),
     "unstake what is not there": (("unstake", "10"), "TrustStake."),
     "withdraw too early": (("withdraw",), "TrustStake.NothingToWithdraw: 0 oGPU of yours are on their way out"),
     "chill without an offer": (("chill",), "TrustStake."),
-    "unjail of who is free": (("unjail",), "TrustStake.NotJailed: you are not in jail"),
+    "unjail of who is free": (("unjail",), "TrustStake.NotJailed: you offer nothing"),
     "any other call": (("call", "InferenceMarket.cancel", "0x" + "11" * 32), "InferenceMarket."),
 }
 

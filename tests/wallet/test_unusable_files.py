@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from devnet.launcher import cli as devnet_cli
+from gpu_tasks.provider import cli as provider_cli
 from node import cli as node_cli
 from node.errors import BadInputError
 from node.ledger.storage import _open_error
@@ -142,6 +143,33 @@ def test_a_path_that_cannot_be_used_is_named(
         said = capsys.readouterr().err
         if (command, kind) != ("purge-chain", "no file system for folders"):  # there is nothing to remove
             assert (stopped.value.code, str(path) in said) == (EXIT_UNUSABLE, True), (kind, said)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (node_cli.main, ("chain-info",)),
+        (wallet_cli.main, ("list",)),
+        (wallet_cli.main, ("--json", "list")),
+        (wallet_cli.main, ("--keyring", "~nobody-of-this-name/keys", "list")),
+        (provider_cli.main, ("policy",)),
+    ],
+)
+def test_a_user_without_a_home_is_told(
+    program: Callable[[], Any],
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a container under any number."""
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    for variable in ("OGPU_KEYRING", "OGPU_PROVIDER_BASE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(sys, "argv", ["program", *words])
+    with pytest.raises(SystemExit) as stopped:
+        program()
+    assert stopped.value.code == EXIT_UNUSABLE
+    assert "home" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["a file", "a name too long"])
