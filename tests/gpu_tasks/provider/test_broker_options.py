@@ -57,7 +57,7 @@ def test_an_address_that_they_do_not_reach_is_refused(url: str, public: str | No
 def test_the_login_is_read_from_a_private_file(tmp_path: Path) -> None:
     file = tmp_path / "login"
     options = BrokerOptions(LOCAL, None, file)
-    with pytest.raises(ProviderError, match="there is no file"):
+    with pytest.raises(ProviderError, match="--mqtt-login-file"):
         made(options, private=True)
     file.write_text("me:se:cret\n")
     file.chmod(0o644)
