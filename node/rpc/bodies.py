@@ -10,7 +10,7 @@ import asyncio
 
 from aiohttp import web
 
-from wallet.listening.http_server import pieces_of
+from wallet.listening.http_server import body_of
 
 BODY_SECONDS = 10.0
 BODIES_MAX = 128
@@ -29,7 +29,7 @@ class Bodies:
             oldest = next(iter(self._reading))
             del self._reading[oldest]
             oldest.cancel()
-        task = asyncio.create_task(_whole(request, limit))
+        task = asyncio.create_task(body_of(request, limit))
         self._reading[task] = None
         try:
             await asyncio.wait([task], timeout=BODY_SECONDS)
@@ -40,14 +40,3 @@ class Bodies:
         if task.cancelled() or not task.done():
             raise web.HTTPRequestTimeout(text=f"a body must be here within {BODY_SECONDS:.0f} s")
         return task.result()
-
-
-async def _whole(request: web.Request, limit: int) -> bytes:
-    if (request.content_length or 0) > limit:
-        raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
-    body = bytearray()
-    async for piece in pieces_of(request):
-        body += piece
-        if len(body) > limit:
-            raise web.HTTPRequestEntityTooLarge(limit, len(body))
-    return bytes(body)

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from node.feed.client import RequestRefusedError
 from node.rpc import jsonrpc
@@ -109,6 +108,7 @@ class Server:
             IDLE_SECONDS,
             self.shared.turns,
             self._callers.of,
+            is_busy_by_request=True,
         )
 
     @contextlib.asynccontextmanager
@@ -125,18 +125,13 @@ class Server:
             await self.http.close()
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[self._serve])
+        app = web.Application()
         app.router.add_route("POST", "/", self._on_post)
         app.router.add_route("OPTIONS", "/", self._on_options)
         app.router.add_route("GET", "/", self._on_get)
         app.router.add_route("GET", "/health", self._on_health)
         app.router.add_route("GET", "/health/readiness", self._on_readiness)
         return app
-
-    @web.middleware
-    async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        with self.http.door.serving(request.transport):
-            return await handler(request)
 
     async def _on_post(self, request: web.Request) -> web.StreamResponse:
         # Before anything is done: a web page could else have calls carried out whose answers it may not read.

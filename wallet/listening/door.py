@@ -24,7 +24,10 @@ HEAD_BYTES_MAX = 64 * 1024
 """Of one connection before its request begins, and of what it sends ahead meanwhile."""
 HEAD_READ_BYTES = 4 * 1024
 """Read at once while no request is served: a millisecond of the smallest chunks, or of 32 heads sent ahead."""
-BODY_READ_BYTES = 16 * 1024
+CHUNK_READ_BYTES = 16 * 1024
+"""The same while a request is served, of chunks and of WebSocket frames."""
+BODY_READ_BYTES = 64 * 1024
+"""The same of a body whose length is known: only copied."""
 SHARE_SECONDS = 0.001
 STEP_SECONDS_MIN = 20e-6  # the loop's own time for a read
 REFUSAL = (
@@ -56,7 +59,8 @@ class ConnectionDoor:
         self.limits = limits
         self.turns = turns or Turns()
         self.caller_of = caller_of or KnownCallers().of
-        self.buffer = bytearray(BODY_READ_BYTES)  # for all: what is read is taken out before anything else is
+        # For all: what is read is taken out before anything else is.
+        self.buffer = memoryview(bytearray(BODY_READ_BYTES))
         self._inside: dict[asyncio.BaseTransport, Visitor] = {}
         self.is_closed = False
 
@@ -196,6 +200,7 @@ class Visitor(asyncio.BufferedProtocol):
         self._heard = 0  # bytes since the last request began
         self._may_hear = HEAD_BYTES_MAX
         self._requests = 0  # that are worked on
+        self._read_bytes = HEAD_READ_BYTES
         self._is_deaf = False
         self.served = 0
         self.active_at = 0.0
@@ -232,8 +237,7 @@ class Visitor(asyncio.BufferedProtocol):
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Room for what is read next."""
-        size = BODY_READ_BYTES if self._requests else HEAD_READ_BYTES
-        return memoryview(self._door.buffer)[:size]
+        return self._door.buffer[: self._read_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Pass on what was read, and count it."""
@@ -244,7 +248,7 @@ class Visitor(asyncio.BufferedProtocol):
             self.end()
             return
         before = time.thread_time()
-        self._inner.data_received(bytes(memoryview(self._door.buffer)[:nbytes]))
+        self._inner.data_received(bytes(self._door.buffer[:nbytes]))
         seconds = max(STEP_SECONDS_MIN, time.thread_time() - before)
         self.caller.used += seconds
         self._since_turn += seconds
@@ -266,14 +270,16 @@ class Visitor(asyncio.BufferedProtocol):
         if self._inner is not None:
             self._inner.resume_writing()
 
-    def request_begins(self) -> None:
-        """Its head is here."""
+    def request_begins(self, *, has_length: bool) -> None:
+        """Its head is here, which may say how long its body is."""
         self._requests += 1
         self._heard = 0
+        self._read_bytes = BODY_READ_BYTES if has_length else CHUNK_READ_BYTES
 
     def request_ends(self, unread: int = 0) -> None:
         """It is answered; `unread` bytes of its body, at most, may still come and are thrown away."""
         self._requests -= 1
+        self._read_bytes = HEAD_READ_BYTES
         self._may_hear = HEAD_BYTES_MAX + unread
         if not unread:
             self._heard = 0

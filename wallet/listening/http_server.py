@@ -11,7 +11,7 @@ import asyncio
 import errno
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -44,8 +44,14 @@ class HttpServer:
         keepalive_seconds: float,
         turns: Turns | None = None,
         caller_of: Callable[[asyncio.BaseTransport], Caller] | None = None,
+        *,
+        is_busy_by_request: bool = False,
     ) -> None:
-        """Nothing listens yet; the other arguments are the door's."""
+        """Nothing listens yet; turns and callers are the door's.
+
+        With `is_busy_by_request` every request is `serving`; else the application says which.
+        """
+        self._is_busy_by_request = is_busy_by_request
         app.middlewares.insert(0, self._count)
         app.on_response_prepare.append(_name_no_version)
         self._options: dict[str, Any] = {
@@ -90,9 +96,12 @@ class HttpServer:
         visitor = self.door.visitor(request.transport)
         if visitor is None:  # it was ended meanwhile: aiohttp begins what it has parsed all the same
             raise ConnectionResetError("the connection has ended")
-        visitor.request_begins()
+        visitor.request_begins(has_length=request.content_length is not None)
         try:
-            return await handler(request)
+            if not self._is_busy_by_request:
+                return await handler(request)
+            with self.door.serving(request.transport):
+                return await handler(request)
         finally:
             is_read = request.content.is_eof()
             if not is_read and request.content_length is None:
@@ -136,16 +145,27 @@ class QuietAccepting:
             _LOG.warning("no connection can be accepted: %s; raise the limit of open files", error.strerror)
 
 
-async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """The pieces of a body as they come.  Raises 400 for tiny chunks."""
-    budget = ChunkBudget()
-    try:
-        async for piece, is_end in request.content.iter_chunks():
+async def body_of(request: web.BaseRequest, limit: int, moved: Callable[[int], None] | None = None) -> bytes:
+    """The whole body; `moved` is told how many bytes came.
+
+    Raises 413 for a body that is too long, by its header or in fact, and 400 for tiny chunks.
+    """
+    if (request.content_length or 0) > limit:
+        raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
+    budget, body = ChunkBudget(), bytearray()
+    while True:
+        piece, is_end = await request.content.readchunk()
+        if not piece and not is_end:
+            return bytes(body)
+        try:
             budget.take(len(piece), is_end=is_end)
-            if piece:
-                yield piece
-    except TinyChunksError:
-        raise web.HTTPBadRequest(text="the chunks of the body are too small") from None
+        except TinyChunksError:
+            raise web.HTTPBadRequest(text="the chunks of the body are too small") from None
+        body += piece
+        if moved is not None:
+            moved(len(piece))
+        if len(body) > limit:
+            raise web.HTTPRequestEntityTooLarge(limit, len(body))
 
 
 async def _name_no_version(_request: web.Request, response: web.StreamResponse) -> None:

@@ -31,7 +31,7 @@ from gpu_tasks.provider.blobs.request_slots import (
 from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, NoJudgeError, RefusedResealError
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 from wallet.listening.door import DoorLimits
-from wallet.listening.http_server import HttpServer, pieces_of
+from wallet.listening.http_server import HttpServer, body_of
 from wallet.listening.places import PlaceLimits
 
 DEFAULT_HOST = "127.0.0.1"
@@ -147,7 +147,7 @@ class BlobServer:
         try:
             # The slot is held until the disk has it: else each address could have dozens of blobs before anybody's.
             async with self._slot(self._uploads, request) as slot:
-                blob = await _body(request, BLOB_BYTES_MAX, slot)
+                blob = await body_of(request, BLOB_BYTES_MAX, slot.progress)
                 slot.progress(WRITING_SECONDS * BYTES_PER_SECOND_MIN)
                 async with self._writing:
                     # A megabyte is hashed, written and synced: everybody else would wait for the disk.
@@ -210,7 +210,7 @@ class BlobServer:
             raise web.HTTPTooManyRequests(text="ask again in a moment")
         try:
             async with self._slot(self._arriving, request) as slot:
-                question = await _body(request, RESEAL_BYTES_MAX, slot)
+                question = await body_of(request, RESEAL_BYTES_MAX, slot.progress)
         except web.HTTPRequestTimeout:
             self._waiting.wait(address)
             raise
@@ -245,19 +245,6 @@ def _hexadecimal(text: str, length: int) -> bytes | None:
     except ValueError:
         return None
     return found if len(text) == 2 * length == 2 * len(found) else None
-
-
-async def _body(request: web.Request, limit: int, slot: RequestSlot) -> bytes:
-    """The whole body; refused if it is too long, by its header or in fact."""
-    if (request.content_length or 0) > limit:
-        raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
-    body = bytearray()
-    async for part in pieces_of(request):
-        body += part
-        slot.progress(len(part))
-        if len(body) > limit:
-            raise web.HTTPRequestEntityTooLarge(limit, len(body))
-    return bytes(body)
 
 
 async def _sent(

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from wallet.listening import door as door_module
 from wallet.listening.door import BODY_READ_BYTES, HEAD_BYTES_MAX, HEAD_READ_BYTES, DoorLimits, Visitor
-from wallet.listening.http_server import HttpServer, QuietAccepting, pieces_of
+from wallet.listening.http_server import HttpServer, QuietAccepting, body_of
 from wallet.listening.places import PlaceLimits
 from wallet.listening.turns import Caller, Turns
 
@@ -45,7 +45,7 @@ class Site:
         return web.Response(text="here")
 
     async def _read(self, request: web.Request) -> web.Response:
-        return web.Response(text=str(sum([len(piece) async for piece in pieces_of(request)])))
+        return web.Response(text=str(len(await body_of(request, 10_000_000))))
 
     async def _wait(self, request: web.Request) -> web.Response:
         with self.http.door.serving(request.transport):
