@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -33,6 +34,21 @@ class FixedSealer(Sealer):
         for _ in requests:
             tell()
         return [UnitTerms(unit.price_max, 1, blake2_256(unit.request), bytes(32), 0, 16) for unit in requests]
+
+
+class CountingSealer(FixedSealer):
+    """Seals otherwise each time that it is asked."""
+
+    calls: ClassVar[list[list[bytes]]] = []
+
+    async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> list[UnitTerms]:
+        self.calls.append([unit.request for unit in requests])
+        number = bytes([len(self.calls)])
+        terms = await FixedSealer.terms(self, requests, tell)
+        return [
+            replace(term, input_root=blake2_256(unit.request + number))
+            for term, unit in zip(terms, requests, strict=True)
+        ]
 
 
 class Scene:
@@ -204,11 +220,26 @@ def test_a_refused_post_says_so_and_is_not_looked_for_again(tmp_path: Path) -> N
 def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting_once, "SEAL_MARGIN_BLOCKS", 600)
+    monkeypatch.setattr(posting_once, "SEAL_MARGIN_BLOCKS", 1_000_000)
+    monkeypatch.setattr(CountingSealer, "calls", [])
 
     async def story(scene: Scene) -> None:
-        await scene.attempt()
-        assert "the inputs were sealed a while ago: sealing those that are left anew" in scene.said
+        sealer = CountingSealer(scene.client, cast("Any", None), KEY, 0, 1)
+        units = [UnitWish(prompt.text.encode(), 1, 0, 16, PRICE) for prompt in PROMPTS]
+        progress = Progress(lambda: None, lambda: None, scene.said.append)
+        with PostingRecord.open(scene.folder / "postings", b"these") as record:
+            await PostingRun(sealer, record, PROMPTS, units, progress).run()
+            posted = {
+                place: root for part in record.parts for place, root in zip(part.places, part.input_roots, strict=True)
+            }
+            starts = [part.places[0] for part in record.parts]
+            record.forget()
+        assert len(starts) == 2
+        sealed = [[unit.request for unit in units[start:]] for start in (0, *starts)]
+        assert sealer.calls == sealed, "at first all, then those that are left when each part is posted"
+        for place, unit in enumerate(units):
+            newest = 1 + sum(start <= place for start in starts)
+            assert posted[place] == blake2_256(unit.request + bytes([newest])).hex()
 
     play(tmp_path, story)
 

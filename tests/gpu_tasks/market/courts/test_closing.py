@@ -97,6 +97,46 @@ def test_a_probe_is_doubted_by_the_votes_of_a_court(votes: tuple[int, ...], is_c
     assert closing._convicted(seats, SETTLED) == (((b"judge", 50),) if is_convicted else ())
 
 
+@pytest.mark.parametrize(
+    ("right", "takes_whole"),
+    [
+        ("b", False),  # three tenths of all may be one coalition, whoever else has sat
+        ("cd", False),
+        ("a", True),
+        ("bd", True),
+        ("", False),
+    ],
+)
+def test_where_all_have_sat_a_liar_pays_whole_what_more_than_a_third_say(right: str, *, takes_whole: bool) -> None:
+    seats: Any = [
+        (
+            name.encode(),
+            SimpleNamespace(
+                bench=BenchKind.COURT,
+                statement=SimpleNamespace(opinion=OTHER if name in right else SETTLED, doubted=None),
+                votes=stake // 10,
+                held=1,
+            ),
+        )
+        for name, stake in STAKES.items()
+    ]
+    courts: Any = SimpleNamespace(
+        entrants=lambda: [(name.encode(), stake) for name, stake in STAKES.items()],
+        balances=SimpleNamespace(free_balance=lambda _: 0, existential_deposit=0),
+    )
+    terms = SimpleNamespace(
+        pot_max=0,
+        customer=b"customer",
+        customer_bond=0,
+        customer_price=0,
+        customer_spare=0,
+        claims=(),
+        price=1,
+    )
+    case: Any = SimpleNamespace(terms=terms, fee=1, settled=SETTLED.root, appeal=None, has_court=True)
+    assert closing._money(courts, case, seats, None, OTHER).takes_whole is takes_whole
+
+
 @pytest.mark.parametrize(("spoken", "is_expelling"), [(EXPELLING_COURT_MIN, True), (EXPELLING_COURT_MIN - 1, False)])
 def test_a_court_of_five_who_speak_ends_a_registration(spoken: int, is_expelling: bool) -> None:
     seats: Any = [
