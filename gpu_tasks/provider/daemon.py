@@ -179,8 +179,7 @@ class Daemon:
         self.device_watch = DeviceWatch(self.parts, known, settings.base_path / UTILISATION_FOLDER)
         self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()
-        self._drains = False
-        self._is_drained = False
+        self._drains = self._is_drained = False
         self._exits = contextlib.AsyncExitStack()
 
     def _inventory(self, policy: Callable[[], ClaimedPolicy]) -> ToldInventory:

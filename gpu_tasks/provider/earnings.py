@@ -30,7 +30,7 @@ LOST_SERVICE = "lost bond"
 LOSS_COLUMNS = ("noted", "device", "fault", "grains", "block", "case", "appealable_until_block", "appealable_until")
 
 
-Line = TypeVar("Line", "EarnedPayment", "LostPart")
+BookLine = TypeVar("BookLine", "EarnedPayment", "LostPart")
 
 
 class By(Enum):
@@ -169,7 +169,7 @@ def _append(path: Path, line: dict[str, Any]) -> None:
         LOG.warning("%d grains are not written down in %s: %s", line["grains"], path, error)
 
 
-def _lines(path: Path, kind: type[Line]) -> Iterator[Line]:
+def _lines(path: Path, kind: type[BookLine]) -> Iterator[BookLine]:
     seen: set[str] = set()
     try:
         file = path.open(encoding="utf-8", errors="replace")
@@ -242,7 +242,7 @@ def _day(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
 
 
-def _read(line: str, kind: type[Line]) -> Line | None:
+def _read(line: str, kind: type[BookLine]) -> BookLine | None:
     try:
         given: Any = json.loads(line)
         found = kind(**given) if isinstance(given, dict) else None

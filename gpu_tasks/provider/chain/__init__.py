@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `bond_losses`: what the chain took from devices, and what for
 * `side_pay`: what judging, auditing and standing by paid, read in the block that paid it
+* `bond_losses`: what the chain took from devices, and what for
 * `demand`: what is asked for in services, and whether a provider may be drawn
 * `port`: what a daemon needs of a chain
 * `roll_calls`: the newest roll call, and whose rows are to be looked at

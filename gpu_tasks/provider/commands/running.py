@@ -19,6 +19,7 @@ from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.commands.broadcasting import BrokerOptions, broker_options
 from gpu_tasks.provider.commands.containing import (
+    Containers,
     closing_containers,
     containers_for,
     engine_option,
@@ -108,11 +109,7 @@ def run(
                 log = Telling(LogTelemetry(), lines)
                 for name, problem in _problems(open_base, walls, idle):
                     log.tell(name, problem=problem)
-                offered = policy_of(options)
-                containers = await containers_for(offered, options.base_path, workshop, engine_address)
-                if containers.why_not:
-                    word = "problem" if offers_containers(offered) else "why"
-                    log.tell("no_containers", **{word: containers.why_not})
+                containers = await _containers(options, workshop, engine_address, log)
                 quota = Quota(input_bytes_max=input_mib * MIB)
                 settings = Settings(
                     options.base_path, blob_host, port, quota, keep_paused=keep_paused, engine=containers.engine,
@@ -136,6 +133,16 @@ def run(
                     await _until_stopped(daemon)
 
     explained(lambda: asyncio.run(told(work)))
+
+
+async def _containers(options: ProviderOptions, workshop: Workshop, address: str, log: Telling) -> Containers:
+    """What runs programs of customers; why nothing does is told."""
+    offered = policy_of(options)
+    containers = await containers_for(offered, options.base_path, workshop, address)
+    if containers.why_not:
+        word = "problem" if offers_containers(offered) else "why"
+        log.tell("no_containers", **{word: containers.why_not})
+    return containers
 
 
 def _problems(open_base: str | None, walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
