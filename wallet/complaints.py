@@ -28,7 +28,7 @@ EXIT_UNUSABLE = 2
 EXIT_OUTPUT_LOST = 74
 """Standard output took no more (EX_IOERR of sysexits.h): the command itself may have done its work."""
 NO_HOME = "Could not determine home directory."
-"""What `pathlib` says where it should find the home of a user who has none, as in a container."""
+"""The message of `pathlib` for a user without a home folder, as in a container."""
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 JSON_COMPLAINTS = "wallet.complaints.json"
 """A mark in a program's context: what it complains of is read by a program."""
@@ -108,7 +108,7 @@ def _files_answered_for(tell: Callable[[str, int], int]) -> Iterator[None]:
     except RuntimeError as error:
         if str(error) != NO_HOME:
             raise
-        sys.exit(tell("this user has no home folder, in which files lie by default: give their folder", EXIT_UNUSABLE))
+        sys.exit(tell("this user has no home folder: give the path of the program's files in full", EXIT_UNUSABLE))
     except (OSError, BaseExceptionGroup) as error:
         cause = _file_error(error)
         code = None if cause is None else _code_of(cause, tell)
@@ -129,7 +129,7 @@ def _file_error(error: BaseException) -> OSError | None:
 
 
 def _code_of(error: OSError, tell: Callable[[str, int], int]) -> int | None:
-    """Tell of an error, and the code that the program ends with; None for one that is about no file."""
+    """Tell of an error and return the exit code; None for an error without a file."""
     code: int | None = None
     with suppress(OSError):  # standard error may be as full
         if error.filename is not None:
@@ -148,7 +148,7 @@ def _named(filename: object) -> str:
 
 
 def _discard_output() -> None:
-    """Lose what still waits to be written: Python would fail at it once more as it ends."""
+    """Drop the unwritten output, at which Python would fail again on exit."""
     with suppress(OSError, ValueError):
         lost = os.open(os.devnull, os.O_WRONLY)
         os.dup2(lost, sys.stdout.fileno())

@@ -112,5 +112,6 @@ class Keyring:
 
     def _path(self, name: str) -> Path:
         if _NAME.fullmatch(name) is None:
-            raise KeyringError(f"{name!r} is not a name for a key: use 1 to 32 of a-z, 0-9, _ and -")
+            meant = f"; there is {name.lower()!r}" if name.lower() in self.names() else ""
+            raise KeyringError(f"{name!r} is not a name for a key: use 1 to 32 of a-z, 0-9, _ and -{meant}")
         return self.folder / f"{name}.json"

@@ -19,7 +19,7 @@ _MARK = "\ufeff"  # Windows' editors put it before a text
 
 
 def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
-    """The password of a file, and then what earlier programs took for it: a mark at its head, or CR at its end.
+    """The password of a file; then, for keys of older programs, the text with its mark at the head and its CR at the end.
 
     Raises WalletError, with the path.
     """
@@ -50,5 +50,5 @@ def _read(path: Path, limit_bytes: int) -> bytes:
 
 
 def _is_secret(path: Path) -> bool:
-    """Whether a file is where a container or a service gets its secrets: who may go there decides who reads them."""
+    """Whether a file lies where containers and services get their secrets; the folder's mode protects it."""
     return any(path.resolve().is_relative_to(folder) for folder in SECRET_FOLDERS)

@@ -85,7 +85,7 @@ def test_a_table_without_rows_has_its_names() -> None:
 
 
 class Recorded(FittedTable):
-    """Remembers what it was made of."""
+    """Records its arguments."""
 
     made: list[tuple[str, Any, Any]]
 
@@ -121,8 +121,8 @@ def test_the_tables_of_the_programs_lose_nothing(tmp_path: Path, monkeypatch: py
         assert seen > len(WIDTHS) * 20, "there was something to show"
 
 
-def test_whoever_shows_a_table_goes_through_here() -> None:
-    """But for the devnet's, which has a way of its own to be narrow."""
+def test_every_table_is_drawn_in_one_place() -> None:
+    """The devnet's table alone has its own narrow form."""
     for room in ("wallet", "node", "gpu_tasks"):
         for path in sorted((ROOT / room).rglob("*.py")):
             imported = [

@@ -18,6 +18,8 @@ from node.errors import BadInputError
 from node.ledger.storage import _open_error
 from wallet import cli as wallet_cli
 from wallet.complaints import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE
+from wallet.errors import KeyringError
+from wallet.keyring import Keyring
 
 PROGRAMS = {
     "ogpu-wallet": "wallet.cli",
@@ -92,6 +94,15 @@ def test_a_reader_that_went_away_is_no_fault(tmp_path: Path) -> None:
     options = ("--json", "--keyring", str(tmp_path / "keys"), "list")
     assert ended("wallet.cli", *options, output=writing) == (EXIT_PIPE_CLOSED, "")
     os.close(writing)
+
+
+def test_a_name_in_capitals_leads_to_the_key_that_is_there(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path)
+    (tmp_path / "carol.json").write_text("{}")
+    for name, is_there in (("Carol", True), ("Dave", False)):
+        with pytest.raises(KeyringError) as refused:
+            keyring.get(name)
+        assert ("'carol'" in str(refused.value)) == is_there
 
 
 def test_a_taken_name_is_refused_before_a_password_is_asked_for(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ class BlockReading:
             except RpcError:
                 del self.sources[0]
                 continue
-            # Whom it left in this block it stood behind in those before.
+            # Before this block, the account stood behind the validators that it leaves here.
             self.behind |= {left for record in records for left in left_by(record.event, self.who)}
             found = [self._row(record.event) for record in records if concerns(record.event, self.who, self.behind)]
             return [self._placed(row, height, shown_by) for row in found]

@@ -121,7 +121,7 @@ class ProvedChain:
             self._before = number, block
 
     async def is_made_anew(self, seen: SeenBlock) -> bool:
-        """Whether the node's history has no place for a block that was final before; kept handoffs go then.
+        """Whether the node's history lacks a block that was final before; if so, forget the kept handoffs.
 
         A node that lags behind that block shows a lower block of an earlier slot, another history one of a later slot.
         """

@@ -66,7 +66,7 @@ def test_what_is_about_an_account(event: Any, is_mine: bool) -> None:
 
 @pytest.mark.parametrize("leaving", [ev.Unbonded(ME, SECOND, 5, 9), ev.Redelegated(ME, SECOND, FIRST, 5)])
 def test_a_slash_stays_in_the_history_when_the_stake_has_left(leaving: Any) -> None:
-    """Whoever was slashed is whoever leaves."""
+    """Delegators leave after a slash, and look for it then."""
     slash, held = ev.StakeSlashed(SECOND, STAKES, 5), ev.SlashHeld(0, SECOND, 1, SlashStep(0, 50_000), 2)
     newest_first = {b"later": [slash], b"left": [leaving], b"slashed": [slash], b"held": [held]}
     found, _ = rows(KeepingClient(newest_first), *newest_first)

@@ -49,7 +49,7 @@ def test_a_row_counts_blocks_and_says_what_is_earned() -> None:
     ],
 )  # fmt: skip
 def test_only_addresses_of_the_web_are_shown_as_such(web: bytes, is_shown: bool) -> None:
-    """A page that links what a validator wrote would run a script of it."""
+    """A page with a link to a `javascript:` address would run the validator's script."""
     assert row(replace(SUMMARY, web=web))["web"] == (web.decode() if is_shown else None)
 
 
