@@ -19,7 +19,7 @@ _MARK = "\ufeff"  # Windows' editors put it before a text
 
 
 def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
-    """The password of a file; then, for keys of older programs, the text with its mark at the head and its CR at the end.
+    """The password of a file; then the text with the mark at its head and the CR at its end, as older programs took it.
 
     Raises WalletError, with the path.
     """
