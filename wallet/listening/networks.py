@@ -13,10 +13,11 @@ def network_of(host: str) -> str | None:
 
     Other addresses of 127.0.0.0/8 count as strangers, so floods can be tried on one machine.
     """
+    if host in THIS_MACHINE:
+        return None
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return network_of(str(address.ipv4_mapped))
-        if host not in THIS_MACHINE:
-            return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
-    return None if host in THIS_MACHINE else host
+        return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
+    return host

@@ -17,7 +17,8 @@ from devnet.proofs.flood.websocket_client import WebSocket
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE
 
 PROVING_CLIENTS = 300
-HALF_HEADS = 600
+HALF_HEADS = 1_200
+"""More than the 1,024 files that a process may usually open."""
 CRUMBLING_CLIENTS = 20
 OPENED_PER_SECOND = 2.0
 OPENING_AT_ONCE = 64
@@ -41,7 +42,7 @@ async def proving_crowd(scene: Scene) -> None:
 
 @attack("own", messages_max=200_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
 async def half_heads(scene: Scene) -> None:
-    """600 requests to JSON-RPC whose head never ends, a byte a second, back when they are closed."""
+    """1,200 requests to JSON-RPC whose head never ends, a byte a second, back when they are closed."""
     turn = trio.Semaphore(OPENING_AT_ONCE)
     await scene.begin()
     async with trio.open_nursery() as nursery:
