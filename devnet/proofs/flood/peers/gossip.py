@@ -22,7 +22,7 @@ AHEAD = 60
 FORGED_RULE = "gossip whose signature does not verify"
 
 
-@attack("S68", rule=FORGED_RULE, messages_max=250_000)
+@attack("S68", rule=FORGED_RULE, messages_max=250_000, hogged=True)
 async def forged_heartbeats(scene: Scene) -> None:
     """Heartbeats of real candidates for blocks to come, with random hashes and signatures, by two identities.
 
@@ -38,7 +38,7 @@ async def forged_heartbeats(scene: Scene) -> None:
     await assail(scene, scene.validators, flooding(scene, PER_SECOND, make), IDENTITIES)
 
 
-@attack("S72", rule=FORGED_RULE, messages_max=250_000)
+@attack("S72", rule=FORGED_RULE, messages_max=250_000, hogged=True)
 async def forged_evidence(scene: Scene) -> None:
     """Two ballots of one round in the name of a validator, with random signatures; as many as of heartbeats."""
     keys = [dev_accounts.key(member.name, dev_accounts.SESSION) for member in scene.validators]
