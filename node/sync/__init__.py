@@ -5,8 +5,8 @@ In reading order:
 * `waiting`: blocks that wait, a share for each peer
 * `intake`: a block's header, then its body, no deeper than what was proven
 * `turns`: whom a question goes to next, where some never answer
-* `sets_ahead`: the sets of epochs that this node has not reached, as handoffs of peers prove them
 * `checkpoint_watch`: a checkpoint that the network contradicts
+* `sets_ahead`: the sets of epochs that this node has not reached, as handoffs of peers prove them
 * `sync`: what peers send and ask for; blocks on their way into the tree
 * `proven_keys`: session keys that peers prove while they are connected
 * `standing`: this node's tip and final block, told to peers
