@@ -183,7 +183,6 @@ def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        (["--device-bond", "0.1"], "Devices.register_device: Devices.DeviceBondTooSmall"),
         (["--bond", "1"], "TrustStake.bond: TrustStake.BondTooSmall"),
         (["--bond", "20000000"], "TrustStake.bond: FundsUnavailable"),
         (["--node-keys", "//Alice"], "TrustStake.KeyTaken"),
