@@ -22,6 +22,7 @@ import click
 from wallet.errors import harmless
 
 JSON_WORD = "--json"
+END_WORD = "--"
 EXIT_ABORTED = 1
 EXIT_PIPE_CLOSED = 1
 EXIT_UNUSABLE = 2
@@ -68,11 +69,19 @@ class ProgramGroup(click.Group):
 
 
 class JsonAnywhereGroup(click.Group):
-    """A program that takes `--json` before and behind its commands; what follows a lone `--` is left alone."""
+    """A program that takes `--json` before and behind its commands; what follows a lone `--` is left alone.
+
+    So is what follows the name of a command that takes the words of a program.
+    """
+
+    def __init__(self, *args: Any, program_commands: Sequence[str] = (), **kwargs: Any) -> None:
+        """`program_commands`: those names."""
+        super().__init__(*args, **kwargs)
+        self._ends = (END_WORD, *program_commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As any group, the word moved to where the group's own options stand."""
-        options, rest = _parted(args)
+        options, rest = _parted(args, self._ends)
         if JSON_WORD in options:
             ctx.meta[JSON_COMPLAINTS] = True
             args = [JSON_WORD, *(word for word in options if word != JSON_WORD), *rest]
@@ -82,7 +91,7 @@ class JsonAnywhereGroup(click.Group):
         """As any group; of an error that click would print for people, an object for programs."""
         words = list(sys.argv[1:] if args is None else args)
         main: Callable[..., Any] = super().main  # as click calls it, which has two ways
-        if not named.get("standalone_mode", True) or JSON_WORD not in _parted(words)[0]:
+        if not named.get("standalone_mode", True) or JSON_WORD not in _parted(words, self._ends)[0]:
             with _files_answered_for(complain):
                 return main(args, *given, **named)
         try:
@@ -155,9 +164,9 @@ def _discard_output() -> None:
         os.close(lost)
 
 
-def _parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before a lone `--`, and the rest with it."""
-    place = list(words).index("--") if "--" in words else len(words)
+def _parted(words: Sequence[str], ends: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before the first of `ends`, and the rest with it."""
+    place = next((number for number, word in enumerate(words) if word in ends), len(words))
     return list(words[:place]), list(words[place:])
 
 

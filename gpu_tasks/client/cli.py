@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from wallet.commands.opening import session_options
-from wallet.complaints import ProgramGroup
+from wallet.complaints import JsonAnywhereGroup
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES
 
@@ -157,7 +157,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=ProgramGroup, context_settings=HELP_NAMES)
+@click.group(cls=JsonAnywhereGroup, context_settings=HELP_NAMES, program_commands=("run", "shell"))
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:

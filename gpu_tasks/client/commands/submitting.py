@@ -60,7 +60,7 @@ from wallet.commands import making
 from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.output import Grains, harmless
+from wallet.output import Grains
 from wallet.rpc import RpcError
 from wallet.session import CallFailedError, WalletSession, explained, note
 
@@ -312,7 +312,7 @@ class TaskSubmission:
             before = len(record.parts)
             place = before if self.is_sent else max(0, before - 1)
             is_known = not self.is_sent and bool(before) and record.parts[-1].block is not None
-            progress = Progress(lambda: None, lambda: None, lambda text: click.echo(harmless(text), err=True))
+            progress = Progress(lambda: None, lambda: None, note)
             async with BlobClient(private=market_reads.is_development(client)) as blobs:
                 image = self.loaded.image
                 upload = None if image is None else ImageUpload(image, self.postings, progress.say)

@@ -359,7 +359,7 @@ def test_what_providers_claim_stands_apart_from_the_chain_s_facts(monkeypatch: p
         answers[:] = [BlobError("was too slow")]
         slow = ogpu("--json", "search", "offers", "vram>=1Gi")
         assert as_json(slow) == []
-        assert f"note: {plain['provider']} is left out of what is claimed: it was too slow" in slow.stderr
+        assert f"{plain['provider']} is left out of what is claimed: it was too slow" in slow.stderr
         (offer,) = as_json(ogpu("--json", "search", "offers", "--inventory"))
         assert offer["claimed"] is None
 
@@ -377,7 +377,7 @@ def test_what_is_not_shown_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def story(ogpu: Ogpu) -> None:
         answer = ogpu("--json", "search", "offers", "--limit", "2")
         assert [row["price"]["grains"] for row in as_json(answer)] == ["1", "2"]
-        assert "note: 1 more, dearer ones are not shown" in answer.stderr
+        assert "1 more, dearer ones are not shown" in answer.stderr
 
     on_a_chain(story)
 

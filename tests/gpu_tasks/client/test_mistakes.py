@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,3 +143,23 @@ def test_a_port_that_a_task_does_not_name_is_refused_at_once(
 
         monkeypatch.setattr(entering, "fetch_input", lost)
         assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99")), "its provider says so then"
+
+
+@pytest.mark.parametrize("words", [["--json", "post"], ["post", "--json"]])
+def test_errors_are_json_for_programs_with_their_exit_code(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "prompts").write_text("def f():\n")
+    for more, code in (([str(tmp_path / "prompts"), *OF_BOB, "--yes"], 2), ([*OF_BOB], 2), (["--no-such"], 2)):
+        done = ogpu(tmp_path, "ws://127.0.0.1:1", *words, *more, as_json=False)
+        said = json.loads(done.stderr)
+        assert (done.exit_code, said["exit_code"], done.stdout) == (code, code, "")
+        assert said["error"]
+
+
+def test_the_words_of_a_program_are_its_own(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        path = tmp_path / "task.yaml"
+        words = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2", "--anyway", "--dry-run", "--save", str(path)]
+        done = ogpu(tmp_path, url, *words, "prog", "--json", as_json=False)
+        assert done.exit_code == 0, done.output
+        assert '"--json"' in path.read_text()
+        assert not done.stdout.startswith("{")

@@ -119,6 +119,18 @@ def test_a_picture_is_bought_checked_and_put_together_once(tmp_path: Path, url: 
     assert posted(url) == 8
 
 
+def test_who_interrupts_goes_on_with_the_same_tiles(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_tiles.TileCollector, "run", interrupted)
+        broken = picture(url, tmp_path)
+    assert broken.exit_code == 1
+    assert "same command" in broken.stderr
+    assert len(answer(picture(url, tmp_path))["tiles"]) == posted(url) == 4
+
+
 def test_tiles_are_posted_for_devices_of_a_usual_class(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
 BOB = keypair_from_suri("//Bob")
-NAMED = "error: do not believe the node at "
+NAMED = "do not believe the node at "
 SERVICE = [
     "create-service", "--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "0.01", "--price-max", "1",
     "--ramp", "0", "--lease", "20", "--max-tokens", "100", "--key", "//Bob",
@@ -124,7 +124,7 @@ def test_the_chain_is_pinned_and_the_options_are_the_wallet_s(tmp_path: Path) ->
         again = ogpu(tmp_path, url, "--genesis", GENESIS, "services")
         assert "first use" not in again.stderr
         believed = ogpu(tmp_path, url, "--trust-node", "services")
-        assert f"note: --trust-node: what {url} says is believed without proof" in believed.stderr
+        assert f"--trust-node: what {url} says is believed without proof" in believed.stderr
         assert answer(first) == answer(again) == answer(believed)
         pin = tmp_path / "keys" / PIN_FILE
         pin.write_text(pin.read_text().replace(GENESIS, "0x" + "ab" * 32))

@@ -120,7 +120,7 @@ def test_who_has_no_task_is_told_so(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         said = ogpu(tmp_path, url, "ps", *OF_BOB)
     assert answer(said) == []
-    assert "note: //Bob has submitted no task that this chain still knows" in said.stderr
+    assert "//Bob has submitted no task that this chain still knows" in said.stderr
 
 
 @pytest.mark.usefixtures("stored_nowhere")
@@ -160,7 +160,7 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr("gpu_tasks.client.commands.naming.sells_tasks", lambda _: False)
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "ps", *OF_BOB))
-        assert "note: this chain sells no tasks yet" in ogpu(tmp_path, url, "plan", MINIMAL).stderr
+        assert "this chain sells no tasks yet" in ogpu(tmp_path, url, "plan", MINIMAL).stderr
         assert asyncio.run(count(url)) == 0
 
 

@@ -249,7 +249,7 @@ def test_what_has_ended_is_counted_where_it_is_not_listed(tmp_path: Path, monkey
         listed, every = ogpu(tmp_path, url, "ps", *OF_BOB), ogpu(tmp_path, url, "ps", *OF_BOB, "--all")
         nobody = ogpu(tmp_path, url, "ps", "--key", "//Alice")
     assert [row["task"] for row in answer(listed)] == [planted[1].name]
-    assert "note: open: 1; 2 have ended: --all shows them" in listed.stderr
+    assert "open: 1; 2 have ended: --all shows them" in listed.stderr
     assert [row["task"] for row in answer(every)] == [task.name for task in planted], "the oldest first"
     assert answer(nobody) == []
     assert "have ended" not in every.stderr + nobody.stderr

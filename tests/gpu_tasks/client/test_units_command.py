@@ -104,6 +104,6 @@ def test_who_watches_without_a_terminal_is_told_what_is_waited_for(
         for as_json in (True, False):
             told.clear()
             assert ogpu(tmp_path, url, "watch", *OF_BOB, as_json=as_json).exit_code == 1
-            (said,) = {text for text in told if "is queued" in text}
+            said = next(text for text in told if "is queued" in text)
             assert first[:10] in said
             assert "needs 3 owners" in said

@@ -22,8 +22,8 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.commands import making
 from wallet.keypair import Keypair
-from wallet.output import Grains, Output, harmless
-from wallet.session import explained
+from wallet.output import Grains, Output
+from wallet.session import explained, note
 
 postings_option = click.option(
     "--postings",
@@ -83,7 +83,7 @@ async def post_once(
         progress = Progress(
             lambda: bar.advance(sealing),
             lambda: bar.advance(posting),
-            lambda text: click.echo(harmless(text), err=True),
+            note,
         )
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             sealer = Sealer(client, blobs, key, selling.service, selling.racers, selling.classes)

@@ -87,7 +87,7 @@ class StoppedFile:
             patch.setattr(sys, "argv", ["/bin/ogpu", "--url", "ws://here", "post", "a file", "--out", "x"])
             broken = self.post(ogpu, *more)
         assert broken.exit_code == 1
-        assert re.search(r"error: interrupted: of 2 units \d are posted, 0 more may be, and the answers", broken.stderr)
+        assert re.search(r"interrupted: of 2 units \d are posted, 0 more may be, and the answers", broken.stderr)
         assert "`ogpu --url ws://here post 'a file' --out x`" in broken.stderr
         assert f"`ogpu --url ws://here cancel {self.out} --key //Bob --postings {self.postings[1]}`" in broken.stderr
 
@@ -340,7 +340,7 @@ def test_who_interrupts_is_told_how_to_go_on(
             broken = ogpu(*words)
         assert broken.exit_code == 1
         if is_watched:
-            assert "error: interrupted: all of 2 units are posted; nothing is lost" in broken.stderr
+            assert "interrupted: all of 2 units are posted; nothing is lost" in broken.stderr
             assert "Go on with `ogpu --url ws://here watch --key //Bob`" in broken.stderr
             monkeypatch.setattr(where, ended)
             monkeypatch.setattr(Sealer, "terms", sealed_at_genesis)
@@ -352,7 +352,7 @@ def test_who_interrupts_is_told_how_to_go_on(
             assert len(others) == 2
             assert not set(begun) & set(others), "once their end was told, the same command posts others"
             return
-        assert "error: interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
+        assert "interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
         assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
 
     on_a_chain(story)
@@ -378,9 +378,9 @@ def test_a_signal_ends_what_follows_with_the_command_to_go_on(tmp_path: Path) ->
             assert watching.stdout is not None
             assert json.loads(watching.stdout.readline())["state"] == "queued"
             watching.send_signal(signal.SIGINT)
-            said = watching.communicate(timeout=60)[1].splitlines()[-1]
+            said = json.loads(watching.communicate(timeout=60)[1].splitlines()[-1])["error"]
         assert watching.returncode == 1
-        assert said.startswith("error: interrupted: nothing is lost: what is posted stays posted")
+        assert said.startswith("interrupted: nothing is lost: what is posted stays posted")
         assert said.endswith(f"Go on with `ogpu --url {url} --json watch --key //Bob`")
 
     on_a_chain_at(story)
