@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ SUBMIT = ["submit", MINIMAL, *OF_BOB, "--yes"]
 RUN = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2 oGPU", "--anyway", "--yes"]
 PROGRAM = ["--", "true"]
 KILLED = """
-import os, signal, sys
+import asyncio, os, signal, sys
 from gpu_tasks.client import posting_once
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import submitting
@@ -49,12 +50,18 @@ async def killed_behind(client, extrinsic, send=ChainClient.send):
     await send(client, extrinsic)
     await killed()
 
+async def interrupted(*given, **named):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(600)
+
 BlobClient.put = put
 moment = sys.argv.pop(1)
 if moment == "before it is sent":
     posting_once.PostingRun._sent = killed
 elif moment == "before it is known to be final":
     posting_once.ChainClient.send = killed_behind
+elif moment == "by a signal":
+    submitting.follow_task = interrupted
 else:
     submitting.follow_task = killed
 main()
@@ -215,16 +222,40 @@ def test_a_task_that_the_chain_has_forgotten_is_not_bought_again(
         assert len(bought(url)) == 1
 
 
+def bought_by_a_process(folder: Path, url: str, moment: str) -> subprocess.CompletedProcess[str]:
+    """The command as a program of its own, to which something happens then."""
+    options = ["--url", url, "--keyring", str(folder / "keys"), *SUBMIT, "--watch"]
+    command = [sys.executable, "-c", KILLED, moment, *options, "--postings", str(folder / "postings")]
+    # a shell has what it starts in the background ignore the signal, and so what that starts
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=heeding,  # it does nothing else
+    )
+
+
+def test_a_signal_leaves_the_task_running_and_names_it(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        done = bought_by_a_process(tmp_path, url, "by a signal")
+        assert done.returncode == 1, done.stderr
+        (task,) = bought(url)
+        assert task.outcome is None
+        said = done.stderr.splitlines()[-1]
+        assert re.search("ogpu .*watch 0x[0-9a-f]{64}", said), done.stderr
+        assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("moment", ["before it is sent", "before it is known to be final", "while it is followed"])
 def test_after_a_kill_the_same_command_goes_on_with_the_same_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     follower = Follower(monkeypatch, TaskOutcome.ON_TIME)
     with chain(tmp_path) as url:
-        options = ["--url", url, "--keyring", str(tmp_path / "keys"), *SUBMIT, "--watch"]
-        where = ["--postings", str(tmp_path / "postings")]
-        command = [sys.executable, "-c", KILLED, moment, *options, *where]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = bought_by_a_process(tmp_path, url, moment)
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert ogpu(tmp_path, url, *SUBMIT, "--watch").exit_code == 0
         assert len(bought(url)) == 1
