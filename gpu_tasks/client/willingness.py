@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_tasks.client.inventories import heard_inventories
+from gpu_tasks.client.training.stages import counted
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.inventory import CONTAINER_KIND, ClaimedPolicy, ClaimedPrograms, claim_text, image_mark
@@ -53,20 +54,23 @@ class Willingness:
         """Why so many devices will hardly bid; empty where they may."""
         if self.able < slots or self.may_bid >= slots:
             return ""
-        return f"too few run this: it takes {slots}, and {self.sentence}"
+        return f"it takes {counted(slots, 'device')}, and too few run it: of {self.able} that could bid, {self.said}"
 
     @property
     def sentence(self) -> str:
         """Who could bid, and what they say."""
-        if not self.able:
-            return "0"
+        return f"{self.able}, of which {self.said}" if self.able else "0"
+
+    @property
+    def said(self) -> str:
+        """What they say, those that run it first."""
         parts = [f"{self.willing} say that they run this"] if self.willing or not self.unheard else []
         shown = list(self.unwilling.items())[:REASONS_SHOWN]
         parts += [f"{count} {'does' if count == 1 else 'do'} not: {why}" for why, count in shown]
         more = sum(self.unwilling.values()) - sum(count for _, count in shown)
         parts += [f"{more} do not for other reasons"] if more else []
         parts += [f"{self.unheard} did not answer"] if self.unheard else []
-        return f"{self.able}, of which " + "; ".join(parts)
+        return "; ".join(parts)
 
     def facts(self) -> dict[str, Any]:
         """For programs."""
