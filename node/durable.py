@@ -43,6 +43,8 @@ def write_durably(path: Path, data: bytes) -> None:
     try:
         _write_all(descriptor, data)
         os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # of a descriptor, it would name no file
     finally:
         os.close(descriptor)
     draft.replace(path)

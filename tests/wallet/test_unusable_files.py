@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from devnet.launcher import cli as devnet_cli
@@ -17,7 +19,7 @@ from node import cli as node_cli
 from node.errors import BadInputError
 from node.ledger.storage import _open_error
 from wallet import cli as wallet_cli
-from wallet.complaints import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE
+from wallet.complaints import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE, ProgramGroup
 from wallet.errors import KeyringError
 from wallet.keyring import Keyring
 
@@ -86,6 +88,24 @@ def test_a_key_that_could_not_be_shown_is_not_stored(tmp_path: Path, command: st
         assert (code, "Traceback" in said) == (EXIT_OUTPUT_LOST, False), said
         assert [path.name for path in (tmp_path / "keys").iterdir()] == ["exported.json"]
     assert ended("wallet.cli", *options, *make)[0] == 0
+
+
+def test_a_full_disk_elsewhere_is_not_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    @click.group(cls=ProgramGroup)
+    def program() -> None:
+        pass
+
+    @program.command()
+    @click.argument("number", type=int)
+    @click.argument("names", nargs=-1)
+    def fail(number: int, names: tuple[str, ...]) -> None:
+        raise ExceptionGroup("all", [OSError(number, "No space", *names)])
+
+    with pytest.raises(SystemExit) as stopped:
+        program(["fail", str(errno.ENOSPC), "journal"])
+    assert (stopped.value.code, "journal" in capsys.readouterr().err) == (EXIT_UNUSABLE, True)
+    with pytest.raises(ExceptionGroup):  # a connection's error is no matter of files
+        program(["fail", str(errno.ECONNRESET)])
 
 
 def test_a_reader_that_went_away_is_no_fault(tmp_path: Path) -> None:
