@@ -34,7 +34,7 @@ IMAGES = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class UnitPrice:
     """Of a service: what is asked for a thousand of its cost units, and how many a request may cost."""
 
     ask: int
@@ -42,9 +42,9 @@ class Terms:
 
 
 TERMS = {
-    "train-int8": Terms(GRAINS_PER_OGPU // 100, 10_000),
-    "matmul-hash": Terms(GRAINS_PER_OGPU // 100, 10_000),
-    "render-tile": Terms(GRAINS_PER_OGPU // 1_000, 4_000_000_000),
+    "train-int8": UnitPrice(GRAINS_PER_OGPU // 100, 10_000),
+    "matmul-hash": UnitPrice(GRAINS_PER_OGPU // 100, 10_000),
+    "render-tile": UnitPrice(GRAINS_PER_OGPU // 1_000, 4_000_000_000),
 }
 
 
@@ -73,7 +73,7 @@ def _others() -> tuple[WorkloadForm, ...]:
     return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
 
 
-def _service(form: WorkloadForm, owner: str, terms: Terms) -> dict[str, Any]:
+def _service(form: WorkloadForm, owner: str, terms: UnitPrice) -> dict[str, Any]:
     return {
         "owner": ss58(dev_accounts.stash(owner)),
         "name": form.name,

@@ -18,7 +18,6 @@ In reading order:
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken
-* `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `watching`: following units: a table that changes with the chain, or JSON lines
 * `picture_record`: which units are the tiles of a picture, on the disk
 * `picture_tiles`: the tiles of a picture: waited for, fetched, checked
@@ -30,6 +29,7 @@ In reading order:
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
 * `file_runs`: a file of many requests on its way: from lines to units on the chain, from their ends to answers
+* `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `training`: tasks at auction as their customer sees them
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs

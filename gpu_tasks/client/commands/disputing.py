@@ -6,7 +6,7 @@ import click
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.commands.disputing_leaves import leaf_dispute
-from gpu_tasks.client.commands.naming import Named, TaskError, known_task, named_id
+from gpu_tasks.client.commands.naming import NamedKind, TaskError, known_task, named_id
 from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.commands.task_calls import facts, require_customer, require_result
 from gpu_tasks.client.training.recomputing import first_wrong, right_digests
@@ -84,7 +84,7 @@ def dispute(
         raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
-        named = await named_id(session, client, task, key_text, (Named.TASK, Named.UNIT))
+        named = await named_id(session, client, task, key_text, (NamedKind.TASK, NamedKind.UNIT))
         final = await client.finalized()
         unit = await market_reads.unit(client, named, final)
         if unit is not None:

@@ -33,7 +33,7 @@ class TaskError(WalletError):
     """A task is not there, or cannot be dealt with as asked; the text says why and what to do."""
 
 
-class Named(Enum):
+class NamedKind(Enum):
     """What an id may be of."""
 
     UNIT = "unit"
@@ -42,17 +42,17 @@ class Named(Enum):
 
 async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
     """The id of the task that a person typed; TaskError for what is none."""
-    return await named_id(session, client, text, key_text, (Named.TASK,))
+    return await named_id(session, client, text, key_text, (NamedKind.TASK,))
 
 
 async def named_unit(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
     """The id of the unit that a person typed; TaskError for what is none."""
-    return await named_id(session, client, text, key_text, (Named.UNIT,))
+    return await named_id(session, client, text, key_text, (NamedKind.UNIT,))
 
 
 async def named_id(
     session: WalletSession, client: ChainClient, text: str, key_text: str | None = None,
-    kinds: Sequence[Named] = (Named.UNIT, Named.TASK),
+    kinds: Sequence[NamedKind] = (NamedKind.UNIT, NamedKind.TASK),
 ) -> bytes:  # fmt: skip
     """The id that a person typed, whole or its beginning; TaskError for what is none, or the beginning of several.
 
@@ -95,13 +95,13 @@ def _accounts(session: WalletSession, client: ChainClient, key_text: str | None)
 
 
 async def _beginning_so(
-    client: ChainClient, kind: Named, accounts: Sequence[bytes], digits: str, at: bytes
+    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], digits: str, at: bytes
 ) -> list[bytes]:
     """The ids with these first digits that the chain knows."""
-    if kind is Named.TASK and not sells_tasks(client):
+    if kind is NamedKind.TASK and not sells_tasks(client):
         return []
     counter, id_of = (
-        (InferenceMarket.posted, unit_id_of) if kind is Named.UNIT else (TrainingMarket.submitted, task_id_of)
+        (InferenceMarket.posted, unit_id_of) if kind is NamedKind.UNIT else (TrainingMarket.submitted, task_id_of)
     )
     counts = await client.read_many(counter, accounts, at=at)
     ids = [
@@ -114,7 +114,7 @@ async def _beginning_so(
         return []
     units_or_tasks = (
         await market_reads.units(client, ids, at)
-        if kind is Named.UNIT
+        if kind is NamedKind.UNIT
         else await client.read_many(TrainingMarket.tasks, ids, at=at)
     )
     return [each for each, found in zip(ids, units_or_tasks, strict=True) if found is not None]

@@ -86,12 +86,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         assert dry["comes_back_later"]["ogpu"] == "1"
         back = answer(ogpu(tmp_path, url, "cancel", task, *OF_BOB, "--yes"))
         assert (back["task"], back["gone"], back["sent"]) == (task, dry["gone"], True)
-        (row,) = answer(ogpu(tmp_path, url, "history", *OF_BOB))
-        cost = prepaid + int(dry["gone"]["grains"])
-        assert (row["state"], row["price"], int(row["cost_before_fees"]["grains"])) == ("cancelled", None, cost)
-        shown = answer(ogpu(tmp_path, url, "describe", task))
-        assert shown["deadline_of_this_state"] is None
-        assert shown["record_kept_up_to_block"] > row["submitted"]
+        check_ended(tmp_path, url, task, cost=prepaid + int(dry["gone"]["grains"]))
         assert answer(ogpu(tmp_path, url, "ps", *OF_BOB)) == []
         (ended,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB, "--all"))
         assert ended["state"] == "ended, cancelled before award"
@@ -108,6 +103,15 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         ):
             yes = [] if words[0] == "result" else ["--yes"]
             assert says in refusal(ogpu(tmp_path, url, words[0], task, *words[1:], *OF_BOB, *yes)), words
+
+
+def check_ended(folder: Path, url: str, task: str, *, cost: int) -> None:
+    """What is shown of a task that was taken back: its cost, and until when its record is kept."""
+    (row,) = answer(ogpu(folder, url, "history", *OF_BOB))
+    assert (row["state"], row["price"], int(row["cost_before_fees"]["grains"])) == ("cancelled", None, cost)
+    shown = answer(ogpu(folder, url, "describe", task))
+    assert shown["deadline_of_this_state"] is None
+    assert shown["record_kept_up_to_block"] > row["submitted"]
 
 
 async def input_is(url: str, task_id: bytes, commitment: bytes) -> None:
