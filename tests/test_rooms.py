@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-HOUSE = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "node", "devnet", "scripts/house")
+HOUSE = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet", "scripts/house")
 ROOMS = sorted(path.parent for package in HOUSE for path in (ROOT / package).rglob("__init__.py"))
 # "* `name`: what it is for", several names where they are one idea; or a table, "name    what it is for".
 BULLET = re.compile(r"\* ((?:`\w+`, )*`\w+`): \S")

@@ -9,7 +9,7 @@ import pytest
 from scripts.house.style import bound_names
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "node", "devnet")
+PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet")
 FOLDERS = (*PACKAGES, "scripts", "benchmarks", "tests")
 LINES_OF_A_FILE_MAX = 600
 LINES_OF_A_FUNCTION_MAX = 60

@@ -4,7 +4,6 @@ In reading order:
 
 * `deferred`, `program_options`: what a command line says by itself, and imports when it is called
 * `errors`: what a person can set right
-* `listening`: what the servers of node and provider share
 * `complaints`: what is said on standard error, for people or for programs
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text

@@ -10,7 +10,7 @@ import asyncio
 
 from aiohttp import web
 
-from wallet.listening.http_server import body_of
+from http_server.server import body_of
 
 BODY_SECONDS = 10.0
 BODIES_MAX = 128

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+from http_server.known_callers import KnownCallers
+from http_server.turns import Caller
 from node.rpc.jsonrpc import RATE_LIMITED, JsonRpcError
-from wallet.listening.known_callers import KnownCallers
-from wallet.listening.turns import Caller
 
 
 class Callers:

@@ -20,6 +20,7 @@ from typing import Any
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from http_server.turns import Caller, Turns
 from node.rpc import jsonrpc
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import Json, JsonRpcError
@@ -30,7 +31,6 @@ from node.rpc.subscriptions.long_items import LongItem
 from node.rpc.subscriptions.shared_items import SharedItems
 from node.rpc.subscriptions.shares import SubscriptionShares, kept_bytes
 from node.rpc.work import Work
-from wallet.listening.turns import Caller, Turns
 
 SILENT_SECONDS = 60.0  # after which a WebSocket without subscriptions yields to a new one when there are too many
 UNUSED_SECONDS = 5.0  # the same, of one that has never asked anything

@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
+from http_server.turns import Caller
 from node.feed.client import RequestRefusedError
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
-from wallet.listening.turns import Caller
 
 UNDER_WAY_MAX = 8
 """More would stand in the node's own line, where nobody tells callers apart."""

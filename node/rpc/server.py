@@ -16,6 +16,10 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from http_server.door import DoorLimits
+from http_server.places import NoPlaceError, PlaceLimits, who_yields
+from http_server.server import HttpServer
+from http_server.turns import Caller
 from node.feed.client import RequestRefusedError
 from node.rpc import jsonrpc
 from node.rpc.access import DEFAULT_ORIGINS, Access
@@ -38,10 +42,6 @@ from node.rpc.registry import Registry
 from node.rpc.runs import PIECE, answers, runs
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, SubscriptionShares
 from node.rpc.work import Work
-from wallet.listening.door import DoorLimits
-from wallet.listening.http_server import HttpServer
-from wallet.listening.places import NoPlaceError, PlaceLimits, who_yields
-from wallet.listening.turns import Caller
 
 log = logging.getLogger(__name__)
 

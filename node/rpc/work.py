@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Generator, Iterator
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from http_server.turns import Caller, Turns
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
-from wallet.listening.turns import Caller, Turns
 
 T = TypeVar("T")
 

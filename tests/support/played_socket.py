@@ -7,9 +7,9 @@ from weakref import ref
 
 from aiohttp import WSMsgType, web
 
+from http_server.turns import Caller
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.registry import RpcMethod
-from wallet.listening.turns import Caller
 
 
 class Message(SimpleNamespace):

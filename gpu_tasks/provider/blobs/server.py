@@ -30,9 +30,9 @@ from gpu_tasks.provider.blobs.request_slots import (
 )
 from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, NoJudgeError, RefusedResealError
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
-from wallet.listening.door import DoorLimits
-from wallet.listening.http_server import HttpServer, body_of
-from wallet.listening.places import PlaceLimits
+from http_server.door import DoorLimits
+from http_server.places import PlaceLimits
+from http_server.server import HttpServer, body_of
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9750

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from http_server.turns import Caller, Turns
 from node.rpc import jsonrpc
 from node.rpc.subscriptions.broadcast import QUEUE_ITEMS
 from node.rpc.subscriptions.shared_items import SharedItems
 from node.rpc.work import Work
-from wallet.listening.turns import Caller, Turns
 
 T = TypeVar("T")
 

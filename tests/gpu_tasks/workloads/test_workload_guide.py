@@ -41,7 +41,17 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        for name in ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "node", "devnet", "tests"):
+        for name in (
+            "runtime",
+            "consensus",
+            "gpu_tasks",
+            "genesis",
+            "wallet",
+            "http_server",
+            "node",
+            "devnet",
+            "tests",
+        ):
             (folder / name).symlink_to(ROOT / name)
         (folder / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
+from http_server.turns import Caller, Turns
 from node.rpc.registry import Registry, method, subscription
 from node.rpc.server import Server, ServerOptions
-from wallet.listening.turns import Caller, Turns
 from wallet.rpc import NodeRefusesError, RpcConnection
 
 HOST = "127.0.0.1"

@@ -10,6 +10,7 @@ import pytest
 
 from certified_blocks import DevAlice
 from genesis.chain import apis_for
+from http_server.turns import Caller
 from node.rpc.long_calls import LONG_BYTES, LONG_CALLS, LongCalls
 from node.rpc.questions import ASKING
 from played_node import DevChain
@@ -19,7 +20,6 @@ from runtime.encoding.types import Weight
 from runtime.frame.holds import Hold
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
-from wallet.listening.turns import Caller
 
 FUNCTION = "TransactionPaymentApi_query_info"
 APIS = apis_for("devnet", is_development=True)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from http_server.turns import Caller
 from node.feed.client import RequestRefusedError
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.questions import (
@@ -14,7 +15,6 @@ from node.rpc.questions import (
     WAITING_MAX,
     Questions,
 )
-from wallet.listening.turns import Caller
 
 
 class PlayedNode:

@@ -11,13 +11,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from http_server.turns import Caller, Turns
 from node.rpc.jsonrpc import MAX_BATCH, JsonRpcError, RpcRequest
 from node.rpc.registry import Hex, Registry, method
 from node.rpc.runs import PIECE, answers, runs
 from node.rpc.server import Server, ServerOptions
 from node.rpc.work import Work
 from played_node import served
-from wallet.listening.turns import Caller, Turns
 
 
 class Doubling:
@@ -107,7 +107,7 @@ def test_a_long_run_lets_others_in_before_it_asks_and_while_it_is_written(monkey
     async def scenario() -> list[int]:
         server = Server(Registry([owner]), ServerOptions())
 
-        monkeypatch.setattr("wallet.listening.turns.SLICE_SECONDS", 0.0)  # as if each step took longer
+        monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.0)  # as if each step took longer
         batch: list[RpcRequest | JsonRpcError] = [call("double", number, "0x01") for number in range(MAX_BATCH)]
 
         async def look_around() -> None:

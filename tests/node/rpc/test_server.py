@@ -12,6 +12,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from http_server.server import ACCEPTED_AT_ONCE
+from http_server.turns import Caller, Turns
 from node.rpc import connection as connection_module
 from node.rpc import jsonrpc
 from node.rpc.callers import Callers
@@ -22,8 +24,6 @@ from node.rpc.registry import Registry, method, subscription
 from node.rpc.server import Server, ServerOptions
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.work import Work
-from wallet.listening.http_server import ACCEPTED_AT_ONCE
-from wallet.listening.turns import Caller, Turns
 
 MEBIBYTE = 1024 * 1024
 PAGE = {"Origin": "http://127.0.0.1:3000"}

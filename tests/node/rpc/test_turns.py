@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from http_server.turns import SLICE_SECONDS, Caller, Turns
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.work import MESSAGE_SECONDS, Work
-from wallet.listening.turns import SLICE_SECONDS, Caller, Turns
 
 
 def caller() -> Caller:
@@ -31,7 +31,7 @@ class Busy:
 
 def test_who_used_little_overtakes_who_used_much(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr("wallet.listening.turns.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.0)
         busy, turns, greedy = Busy(monkeypatch), Turns(), caller()
         tasks = [asyncio.create_task(Work(turns, greedy).run(busy.steps("greedy", 5, 0.1))) for _ in range(50)]
         while busy.done.count("greedy") < 20:
@@ -49,7 +49,7 @@ def test_who_used_little_overtakes_who_used_much(monkeypatch: pytest.MonkeyPatch
 
 def test_two_that_use_the_same_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr("wallet.listening.turns.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.0)
         busy, turns = Busy(monkeypatch), Turns()
         first, second = caller(), caller()
         many = [Work(turns, first).run(busy.steps("first", 10, 0.01)) for _ in range(10)]
@@ -62,7 +62,7 @@ def test_two_that_use_the_same_take_turns(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_who_asks_for_dear_things_has_fewer_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr("wallet.listening.turns.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.0)
         busy, turns = Busy(monkeypatch), Turns()
         first, second = caller(), caller()
         dear = [Work(turns, first).run(busy.steps("dear", 5, 0.1)) for _ in range(20)]
@@ -76,7 +76,7 @@ def test_who_asks_for_dear_things_has_fewer_turns(monkeypatch: pytest.MonkeyPatc
 
 def test_who_was_away_has_saved_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr("wallet.listening.turns.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.0)
         busy, turns = Busy(monkeypatch), Turns()
         first, second = caller(), caller()
         tasks = [asyncio.create_task(Work(turns, first).run(busy.steps("here", 9, 0.1))) for _ in range(20)]

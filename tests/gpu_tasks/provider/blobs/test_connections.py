@@ -13,7 +13,7 @@ from gpu_tasks.data.sealing import address_of
 from gpu_tasks.provider.blobs import server
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
-from wallet.listening.places import PlaceLimits
+from http_server.places import PlaceLimits
 
 Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
 PIPELINED = b"GET /nothing/here HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from http_server.turns import Caller
 from node.feed import messages as feed
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.questions import ASKING, WAITING_MAX
 from played_node import PlayedNode, served
-from wallet.listening.turns import Caller
 
 STRANGER = "127.0.0.66"
 STRANGERS_CONNECTIONS = 100

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from http_server.turns import Caller, Turns
 from node.rpc import jsonrpc
 from node.rpc.subscriptions.broadcast import QUEUE_ITEMS, Publisher
 from node.rpc.subscriptions.feeder import PIECE_BYTES, PIECE_ITEMS, Feeder
 from node.rpc.subscriptions.shared_items import SharedItems
-from wallet.listening.turns import Caller, Turns
 
 
 class News:
@@ -79,7 +79,7 @@ def test_an_item_is_written_out_once_for_all_who_subscribed_to_it() -> None:
 
 
 def test_one_turn_writes_no_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wallet.listening.turns.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.0)
 
     async def scenario(padding: int, most: int) -> None:
         news = News(padding)

@@ -8,11 +8,11 @@ from typing import cast
 
 from aiohttp import web
 
+from http_server.turns import Caller
 from node.rpc.connection import ENDED_AT_ONCE, ClientConnection, SharedLimits
 from node.rpc.registry import Registry, subscription
 from node.rpc.subscriptions.shares import SubscriptionShares
 from played_socket import PlayedSocket, subscribing
-from wallet.listening.turns import Caller
 
 SUBSCRIPTIONS = 5 * ENDED_AT_ONCE
 

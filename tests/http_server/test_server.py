@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from wallet.listening import door as door_module
-from wallet.listening.door import BODY_READ_BYTES, HEAD_BYTES_MAX, HEAD_READ_BYTES, DoorLimits, Visitor
-from wallet.listening.http_server import HttpServer, QuietAccepting, body_of
-from wallet.listening.places import PlaceLimits
-from wallet.listening.turns import Caller, Turns
+from http_server import door as door_module
+from http_server.door import BODY_READ_BYTES, HEAD_BYTES_MAX, HEAD_READ_BYTES, DoorLimits, Visitor
+from http_server.places import PlaceLimits
+from http_server.server import HttpServer, QuietAccepting, body_of
+from http_server.turns import Caller, Turns
 
 HOST = "127.0.0.1"
 STRANGER, OTHER = "127.0.0.66", "127.0.0.67"
@@ -165,7 +165,7 @@ def test_requests_one_after_the_other_are_not_one_long_head() -> None:
 
 @pytest.mark.parametrize(("path", "status"), [(b"/body", b"400"), (b"/unread", b"200"), (b"/nowhere", b"404")])
 def test_chunks_of_a_byte_cost_their_connection(path: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wallet.listening.http_server.LINGERING_SECONDS", 0.1)
+    monkeypatch.setattr("http_server.server.LINGERING_SECONDS", 0.1)
     heard = sizes_read(monkeypatch)
 
     async def body(site: Site) -> None:
@@ -327,9 +327,9 @@ def test_a_request_of_a_connection_that_was_just_ended_is_not_begun(
 FULL = """
 import asyncio, resource, socket
 from aiohttp import web
-from wallet.listening.door import DoorLimits
-from wallet.listening.http_server import HttpServer
-from wallet.listening.places import PlaceLimits
+from http_server.door import DoorLimits
+from http_server.server import HttpServer
+from http_server.places import PlaceLimits
 
 async def main():
     server = HttpServer(web.Application(), DoorLimits(PlaceLimits(500, 500), 20.0), 20.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wallet.listening.networks import network_of
+from http_server.networks import network_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wallet.listening.chunks import CHUNK_BYTES_MIN, FREE_CHUNKS, ChunkBudget, TinyChunksError
+from http_server.chunks import CHUNK_BYTES_MIN, FREE_CHUNKS, ChunkBudget, TinyChunksError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from wallet.listening.places import NoPlaceError, PlaceLimits, who_yields
+from http_server.places import NoPlaceError, PlaceLimits, who_yields
 
 HERE = None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from wallet.listening.networks import network_of
-from wallet.listening.turns import Caller
+from http_server.networks import network_of
+from http_server.turns import Caller
 
 CALLERS_MAX = 4096
 

@@ -19,9 +19,9 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from wallet.listening.chunks import ChunkBudget, TinyChunksError
-from wallet.listening.door import ConnectionDoor, DoorLimits
-from wallet.listening.turns import Caller, Turns
+from http_server.chunks import ChunkBudget, TinyChunksError
+from http_server.door import ConnectionDoor, DoorLimits
+from http_server.turns import Caller, Turns
 
 SERVER_NAME = "ogpu"
 QUEUE = 1024  # connections that the system holds until they are accepted

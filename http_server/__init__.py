@@ -1,4 +1,4 @@
-"""Servers for strangers: who has a place, whose bytes are read next, and how much of it there may be.
+"""HTTP servers that strangers reach: limits of connections and bodies, and fair turns between callers.
 
 In reading order:
 
@@ -8,5 +8,5 @@ In reading order:
 * `places`: who yields when there is no room
 * `chunks`: bodies in pieces of a few bytes
 * `door`: the connections of a server
-* `http_server`: aiohttp behind a door
+* `server`: aiohttp behind a door
 """

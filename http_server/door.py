@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wallet.listening.known_callers import KnownCallers
-from wallet.listening.networks import network_of
-from wallet.listening.places import NoPlaceError, PlaceLimits, who_yields
-from wallet.listening.turns import Caller, Turns
+from http_server.known_callers import KnownCallers
+from http_server.networks import network_of
+from http_server.places import NoPlaceError, PlaceLimits, who_yields
+from http_server.turns import Caller, Turns
 
 HEAD_BYTES_MAX = 64 * 1024
 """Of one connection before its request begins, and of what it sends ahead meanwhile."""
