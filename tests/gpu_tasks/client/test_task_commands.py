@@ -67,10 +67,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         assert {check["what"]: check["is_right"] for check in answer(ogpu(tmp_path, url, "verify", task))} == {
             "id": True, "auction 1": None, "milestones": None, "result": None, "statements": None,
         }  # fmt: skip
-        ((blob, content),) = [(blob, SealKey.of(BOB_KEY).open(blob)) for blob in blobs.values()]
-        assert SealKey.of(BOB_KEY).public == decode_input(content).reply_key
-        assert len(blob) > len(content)
-        asyncio.run(input_is(url, bytes.fromhex(task[2:]), commitment_of(content)))
+        check_sealed(url, task, blobs)
 
         same = refusal(ogpu(tmp_path, url, "amend", task, *OF_BOB, "--raise", "2.5", "--yes"))
         assert "the task pays at most 2.5 oGPU now: a price is only raised" in same
@@ -101,6 +98,14 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         ):
             yes = [] if words[0] == "result" else ["--yes"]
             assert says in refusal(ogpu(tmp_path, url, words[0], task, *words[1:], *OF_BOB, *yes)), words
+
+
+def check_sealed(url: str, task: str, blobs: dict[bytes, bytes]) -> None:
+    """Its input is stored sealed, also to its customer, and is the one that the chain names."""
+    ((blob, content),) = [(blob, SealKey.of(BOB_KEY).open(blob)) for blob in blobs.values()]
+    assert SealKey.of(BOB_KEY).public == decode_input(content).reply_key
+    assert len(blob) > len(content)
+    asyncio.run(input_is(url, bytes.fromhex(task[2:]), commitment_of(content)))
 
 
 def check_ended(folder: Path, url: str, task: str, *, cost: int) -> None:
