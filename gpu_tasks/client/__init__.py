@@ -23,7 +23,6 @@ In reading order:
 * `picture_tiles`: the tiles of a picture: waited for, fetched, checked
 * `picture_plan`: what of a picture is left to buy, and what that costs
 * `inventories`: what providers say that their machines have, and how reliable they were
-* `willingness`: whether those who could bid for a task say that they run it
 * `market_view`: offers and late payments at one final block
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
@@ -31,6 +30,7 @@ In reading order:
 * `file_runs`: a file of many requests on its way: from lines to units on the chain, from their ends to answers
 * `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `training`: tasks at auction as their customer sees them
+* `willingness`: the policies of the providers that could bid for a task
 * `telemetry`: what is heard of tasks while they run
 * `tunnel`: its customer in a container that runs
 * `events`: the market's events as they become final, in sentences and as rows; what became of a check that is over
