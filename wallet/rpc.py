@@ -31,7 +31,7 @@ GOODBYE_SECONDS = 1.0
 SUBSCRIPTION_ITEMS = 4096
 TOO_MANY = frozenset({429, 503})
 """Statuses of HTTP with which a full server turns clients away."""
-WEB_SCHEMES = ("http", "https")
+WEB_SCHEMES = {"http": "ws", "https": "wss"}
 
 
 class NodeUnreachableError(ConnectionError):
@@ -81,7 +81,12 @@ class RpcConnection:
 
     @classmethod
     async def open(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
-        """Connect; `NodeUnreachableError` says where nobody answered, here and after `patience` seconds of a call."""
+        """Connect, also to an address with `http://`: one port serves both.
+
+        `NodeUnreachableError` says where nobody answered, here and after `patience` seconds of a call.
+        """
+        scheme, colon, rest = url.partition("://")
+        url = WEB_SCHEMES.get(scheme.lower(), scheme) + colon + rest
         try:
             socket = await websockets.connect(
                 url,
@@ -94,8 +99,6 @@ class RpcConnection:
             raise NodeRefusesError(url, error.response.status_code) from error
         except (OSError, websockets.WebSocketException, ValueError) as error:
             text = f"no node answers at {url} ({error}); start one, or give another --url"
-            if url.partition("://")[0].lower() in WEB_SCHEMES:
-                text = f"{url} is no address for a WebSocket: give --url ws{url[len('http') :]}"
             raise NodeUnreachableError(text) from error
         return cls(url, socket, patience)
 
