@@ -153,10 +153,8 @@ async def body_of(request: web.BaseRequest, limit: int, moved: Callable[[int], N
     if (request.content_length or 0) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
     budget, body = ChunkBudget(), bytearray()
-    while True:
+    while not request.content.at_eof():  # aiohttp's empty body never says that it ends when it is read a second time
         piece, is_end = await request.content.readchunk()
-        if not piece and not is_end:
-            return bytes(body)
         try:
             budget.take(len(piece), is_end=is_end)
         except TinyChunksError:
@@ -166,6 +164,7 @@ async def body_of(request: web.BaseRequest, limit: int, moved: Callable[[int], N
             moved(len(piece))
         if len(body) > limit:
             raise web.HTTPRequestEntityTooLarge(limit, len(body))
+    return bytes(body)
 
 
 async def _name_no_version(_request: web.Request, response: web.StreamResponse) -> None:

@@ -112,8 +112,14 @@ def test_a_command_of_another_place_is_an_error_of_ours() -> None:
     )
 
 
-@pytest.mark.parametrize("option", ["--json", "--url"])
-@pytest.mark.parametrize(("program", "command"), [("ogpu", "services"), ("ogpu-provider", "status")])
+@pytest.mark.parametrize(
+    ("program", "command", "option"),
+    [
+        ("ogpu", "services", "--url"),
+        ("ogpu-provider", "status", "--url"),
+        ("ogpu-provider", "status", "--json"),
+    ],
+)
 def test_an_option_of_the_program_behind_its_command_is_shown_its_place(
     program: str, command: str, option: str
 ) -> None:

@@ -6,7 +6,6 @@ Always: every form of the package has a service; service 0 is the preset's, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import write_policy
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, SaleTerms
 from runtime.cryptography.ss58 import encode as ss58
-from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.private_file import make_folder
 
 SELLERS = 3
@@ -33,27 +31,12 @@ IMAGES = tuple(
 """Repositories whose images run, beside every image that comes as an archive."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitPrice:
-    """Of a service: what is asked for a thousand of its cost units, and how many a request may cost."""
-
-    ask: int
-    tokens_max: int
-
-
-TERMS = {
-    "train-int8": UnitPrice(GRAINS_PER_OGPU // 100, 10_000),
-    "matmul-hash": UnitPrice(GRAINS_PER_OGPU // 100, 10_000),
-    "render-tile": UnitPrice(GRAINS_PER_OGPU // 1_000, 4_000_000_000),
-}
-
-
 def add_services(patch: dict[str, Any], owner: str) -> None:
     """Put a service of each other workload into a preset, offered by its first devices."""
     market = patch["inferenceMarket"]
     devices = [offer["device"] for offer in market["offers"]][:SELLERS]
     for form in _others():
-        number, terms = len(market["services"]), TERMS[form.name]
+        number, terms = len(market["services"]), SALE_TERMS.get(form.name, USUAL_TERMS)
         market["services"].append(_service(form, owner, terms))
         market["offers"] += [{"service": number, "device": device, "ask": terms.ask} for device in devices]
 
@@ -73,7 +56,7 @@ def _others() -> tuple[WorkloadForm, ...]:
     return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
 
 
-def _service(form: WorkloadForm, owner: str, terms: UnitPrice) -> dict[str, Any]:
+def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:
     return {
         "owner": ss58(dev_accounts.stash(owner)),
         "name": form.name,
@@ -83,5 +66,5 @@ def _service(form: WorkloadForm, owner: str, terms: UnitPrice) -> dict[str, Any]
         "price_max": RATE_MAX,
         "ramp": RAMP_BLOCKS,
         "lease": LEASE_BLOCKS,
-        "tokens_max": terms.tokens_max,
+        "tokens_max": terms.cost_max,
     }

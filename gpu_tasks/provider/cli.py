@@ -78,7 +78,7 @@ COMMANDS = {
     ),
     "earnings": (
         "earning:earnings",
-        "Show what units, tasks, judging, auditing and standing by have paid, after fees.",
+        "Show what units, tasks, judging, auditing and standing by have paid, after fees, and what bonds have lost.",
     ),
     "utilisation": (
         "utilising:utilisation",

@@ -187,6 +187,17 @@ def test_bodies_in_chunks_that_are_large_enough_are_read_whole() -> None:
     play(body)
 
 
+def test_each_empty_body_is_read_as_one() -> None:
+    async def body(site: Site) -> None:
+        sent = HEAD.replace(b"GET /", b"POST /body") + b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+        for _ in range(3):  # aiohttp has a single object for all of them, which remembers that it was read
+            answer = await site.ask(STRANGER, sent)
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert answer.endswith(b"\r\n\r\n0")
+
+    play(body)
+
+
 def test_who_sends_a_body_that_nobody_reads_still_hears_the_answer() -> None:
     async def body(site: Site) -> None:
         size = 5_000_000
