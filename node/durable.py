@@ -20,7 +20,7 @@ def require_folder(path: Path) -> None:
     except OSError as error:
         is_ours, reason = False, error.strerror or type(error).__name__
     if not is_ours:
-        raise BadInputError(f"the folder {path} cannot be used: {reason}. Give another --base-path, or set that right")
+        raise BadInputError(f"the folder {path} cannot be used: {reason}. Give another --base-path, or correct that")
 
 
 def is_there(path: Path) -> bool:

@@ -77,7 +77,7 @@ def _listen_host(flags: dict[str, Any]) -> str:
     if not flags["dev"]:
         return EVERYWHERE if host is None else host
     if host not in {None, THIS_MACHINE}:
-        raise BadInputError(f"--dev listens at {THIS_MACHINE} alone: leave out --listen-host, or give a --chain")
+        raise BadInputError(f"--dev listens only at {THIS_MACHINE}: leave out --listen-host, or give a --chain")
     return THIS_MACHINE
 
 

@@ -148,7 +148,7 @@ def _code_of(error: OSError, tell: Callable[[str, int], int]) -> int | None:
             code = EXIT_PIPE_CLOSED
         elif error.errno in OUTPUT_LOST:
             code = EXIT_OUTPUT_LOST
-            tell(f"the output cannot be written: {error.strerror}; what was shown is not all", code)
+            tell(f"the output cannot be written: {error.strerror}; it is incomplete", code)
     return code
 
 

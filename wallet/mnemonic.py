@@ -36,8 +36,8 @@ def entropy_of(phrase: str) -> bytes:
     words = phrase.lower().split()
     if len(words) not in WORD_COUNTS:
         raise PhraseError(
-            f"a phrase has 12, 15, 18, 21 or 24 words in one line, and this line has {len(words)}: write them one "
-            "behind the other"
+            f"a phrase has 12, 15, 18, 21 or 24 words in one line, but this line has {len(words)}: write all words "
+            "in one line"
         )
     for position, word in enumerate(words, start=1):
         if word not in _ENGLISH.wordlist:

@@ -104,8 +104,8 @@ class VerifiedClient(ChainClient):
         self._seen = read_seen(trust.folder, self.genesis_hash)
         if self._seen is not None and is_development and await proved.is_made_anew(self._seen):
             self._tell(
-                f"this development chain was made anew: it does not hold block {self._seen.number}, which was final "
-                f"here before. That is forgotten in {trust.folder}"
+                f"this development chain was reset: it lacks block {self._seen.number}, which was final here. The "
+                f"wallet forgets the old chain in {trust.folder}"
             )
             forget(trust.folder)
             self._seen = None

@@ -26,7 +26,7 @@ def show(net: Devnet, tell: Narrator) -> dict[str, Any] | None:
         return None
     poll: dict[str, Any] = whole[0]
     tell.line(
-        f"{node.name} draws {poll['votes']} units of stake, and asks who holds them which block they prefer at height "
+        f"{node.name} draws {poll['votes']} units of stake, and asks their holders for the preferred block at height "
         f"{poll['height']}"
     )
     tell.console.print(_table(poll, node.name))

@@ -58,9 +58,9 @@ NODE = click.argument("node", shell_complete=_names)
     "--sample",
     type=click.IntRange(SAMPLE_UNITS_MIN, VALIDATORS_MAX),
     metavar="K",
-    help="Each poll asks K units of stake.  [default: every validator]",
+    help="Poll K units of stake each time.  [default: every validator]",
 )
-@click.option("--providers", is_flag=True, help="With a provider of every workload beside each validator.")
+@click.option("--providers", is_flag=True, help="Start a provider of every workload beside each validator.")
 @click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
 @click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
 @click.pass_obj

@@ -59,7 +59,7 @@ COMMANDS = {
     "ps": ("auctions:ps", "List the tasks of a key, the oldest first: how far each is, and what it waits for."),
     "history": (
         "auctions:history",
-        "List the tasks of a key with what became of them: exit code, time, cost; as long as the chain keeps them.",
+        "List the tasks of a key that the chain still keeps: state, exit code, time, cost.",
     ),
     "describe": (
         "auctions:describe",
@@ -112,7 +112,7 @@ COMMANDS = {
     ),
     "stop": (
         "deciding:stop",
-        "Stop TASK (0x..), which runs: you pay what has elapsed, and 5 % of the price out of your bond.",
+        "Stop a running TASK (0x..): you pay for the elapsed time, and 5 % of the price out of your bond.",
     ),
     "close": (
         "deciding:close",

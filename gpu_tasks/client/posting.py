@@ -193,7 +193,7 @@ def _require_no_json(lines: Sequence[tuple[int, bytes]]) -> None:
         if fault is None and (line.lstrip().startswith(b"{") if not place else later_line_fault(line) is not None):
             fault = "is a request in JSON: add --out RESULTS, which answers files of such lines"
         if fault is not None:
-            raise PostError(f"line {number} {fault}, or say --form lines if it is a prompt")
+            raise PostError(f"line {number} {fault}, or give --form lines if it is a prompt")
 
 
 def requests_of(prompts: Sequence[Prompt], form: WorkloadForm, wish: Wish) -> list[bytes]:

@@ -79,9 +79,7 @@ class PostingRecord:
             parts = _parts(path)
         except BlockingIOError:
             os.close(lock)
-            raise RecordBusyError(
-                "the same is being posted by another `ogpu post` or `ogpu submit`: wait for it"
-            ) from None
+            raise RecordBusyError("another `ogpu post` or `ogpu submit` is posting the same: wait for it") from None
         except (OSError, ValueError, TypeError) as error:
             os.close(lock)
             raise _unreadable(path, error) from None

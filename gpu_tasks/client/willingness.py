@@ -54,7 +54,7 @@ class Willingness:
         """Why so many devices will hardly bid; empty where they may."""
         if self.able < slots or self.may_bid >= slots:
             return ""
-        return f"it takes {counted(slots, 'device')}, and too few run it: of {self.able} that could bid, {self.said}"
+        return f"it takes {counted(slots, 'device')}, and too few run it: of {self.able} eligible devices, {self.said}"
 
     @property
     def sentence(self) -> str:

@@ -76,14 +76,14 @@ from wallet.amounts import format_amount
 
 ENDINGS_EVERY_BLOCKS = 4
 LEFT = (
-    "this stash is a provider no more, and nothing is left to do, so the daemon ends. {stays}: `ogpu-wallet send` "
-    "moves them"
+    "this stash is not a provider any more, and no work is left, so the daemon ends. {stays}: move them with "
+    "`ogpu-wallet send`"
 )
 EXPELLED = (
-    "the registration of this stash has ended, since a court found a result of it wrong for the third time. Its "
-    "devices get no work: run `ogpu-provider unregister`, or `ogpu-provider register` once the chain allows that"
+    "a court found a result of this stash wrong for the third time, so its registration has ended. Its devices get "
+    "no work: run `ogpu-provider unregister`, or `ogpu-provider register` once the chain allows that"
 )
-DRAINING = "nothing new is taken: `ogpu-provider drain`"
+DRAINING = "the daemon takes no new work: `ogpu-provider drain`"
 JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"
 ROLL_CALLS_FOLDER = "roll-calls"
@@ -260,7 +260,7 @@ class Daemon:
                 return False
             devices, grains = await chain.own_devices(), await chain.key_balance()
         except ChainError as error:
-            LOG.info("whether the provider has left is looked at later: %s", error)
+            LOG.info("cannot check whether the provider has left, so this is tried again: %s", error)
             return False
         if devices:
             raise StandingError(EXPELLED)

@@ -125,7 +125,7 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, h
     if config.init_sign_state:
         # Copied keys are what this option is most often used with: two machines then seal in one slot within seconds.
         _LOG.info(
-            "this node signs nothing with the key 0x%s for an epoch: it listens whether another machine uses the key",
+            "this node signs nothing with the key 0x%s for an epoch: it listens for another machine with the key",
             session.hex(),
         )
         return None

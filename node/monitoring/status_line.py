@@ -44,8 +44,8 @@ class StatusLine:
         )  # fmt: skip
         if behind_ms > parameters.skew_ms:
             _LOG.warning(
-                "this machine's clock is %s behind the last final block: until it gets there, this node makes no "
-                "block and takes none. Set the clock, and keep it by NTP; if it is right, wait: the chain goes on then",
+                "this machine's clock is %s behind the last final block: until it catches up, this node makes no block "
+                "and takes none. Set the clock, and synchronise it by NTP. If the clock is right, wait",
                 _seconds(behind_ms),
             )
         proven = view.sync.sets_ahead.proven_height

@@ -55,8 +55,8 @@ def load_or_create(path: Path) -> NodeIdentity:
         raise IdentityError(f"{path} does not hold a hex node key") from error
     if len(seed) != SEED_BYTES:
         raise IdentityError(
-            f"{path} holds {len(seed)} bytes, and a node key has {SEED_BYTES}: restore it, or remove it, and the node "
-            "takes a new name"
+            f"{path} holds {len(seed)} bytes, but a node key has {SEED_BYTES}: restore the file, or remove it to give "
+            "the node a new identity"
         )
     return identity_from_seed(seed)
 

@@ -77,7 +77,7 @@ def test_a_failure_without_a_pallet_is_explained_too(tmp_path: Path) -> None:
         (("send", "0x" + RESERVE.hex(), "1", "--from", "//Alice", "--yes"), "the chain's reserve"),
         (("send", "//Bob", "-5", "--from", "//Alice", "--yes"), "-5 begins with a minus"),
         (("send", "5GrwvaEF5zXb26Fz9", "5", "--from", "//Alice", "--yes"), "characters are missing"),
-        (("profile", "Alice", "javascript:alert(1)", "--from", "//Alice", "--yes"), "is no web address"),
+        (("profile", "Alice", "javascript:alert(1)", "--from", "//Alice", "--yes"), "is not a web address"),
         (("why", "0x12"), "is not the hash of an extrinsic"),
         (("why", "0x" + "00" * 32), "no extrinsic 0x00"),
         (("rewards", "//Bob", "--claim"), "there is nothing to claim"),

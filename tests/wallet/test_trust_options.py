@@ -89,9 +89,9 @@ def test_a_development_chain_that_was_made_anew_is_known_again(tmp_path: Path) -
             seen.write_text(json.dumps(fields))
             asked = wallet(tmp_path, url, "balance", "//Alice")
             answer(asked)
-            assert any("made anew" in note for note in said(asked, "note")) == is_other
+            assert any("this development chain was reset" in note for note in said(asked, "note")) == is_other
             assert (json.loads(seen.read_text())["block"] == block) != is_other if seen.exists() else is_other
-            assert "made anew" not in wallet(tmp_path, url, "balance", "//Alice").stderr
+            assert "this development chain was reset" not in wallet(tmp_path, url, "balance", "//Alice").stderr
 
 
 @pytest.mark.parametrize("command", [("balance", "//Alice"), ("stakes", "//Alice"), ("rewards", "//Alice")])

@@ -211,7 +211,7 @@ def _commission_now(bound: Bound, who: bytes) -> tuple[int | None, int, int]:
 
 def _check_web(web: str) -> None:
     if web and web_text(web.encode()) is None:
-        raise WalletError(f"{web!r} is no web address: it begins with http:// or https://, and nobody is shown another")
+        raise WalletError(f"{web!r} is not a web address: begin it with http:// or https://")
 
 
 def _check_length(what: str, text: str, most: int) -> None:

@@ -17,7 +17,7 @@ WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 OPENAI_NAMES = ("method", "url", "body")
 REQUEST_NAMES = (*OPENAI_NAMES, "prompt", "messages", "custom_id")
 """A field of one of these names makes an object a request, and no prompt."""
-_BROKEN = "begins as JSON, but {}; mend it"
+_BROKEN = "begins as JSON, but {}; correct it"
 _LIST = "is a JSON list: write one object a line, as `jq -c '.[]'` prints them"
 _AMONG_PROMPTS = "is a request in JSON, and the first line of the file is a prompt: write all lines in one form"
 

@@ -115,7 +115,7 @@ class BatchReader:
             if self.form is FileForm.OPENAI and self.endpoint is None:
                 self.endpoint = endpoint_of(_content(raw.data, raw.start).strip())
             if self.form is FileForm.LINES and not self._is_told and (fault := later_line_fault(raw.data)):
-                raise BatchFileError(f"line {number} {fault}, or say --form lines if it is a prompt")
+                raise BatchFileError(f"line {number} {fault}, or give --form lines if it is a prompt")
             yield _parsed(raw.data, self.place, self.form, self.endpoint, self._terms)
 
     def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
@@ -215,7 +215,7 @@ def _form_of(first: _Raw) -> FileForm:
         return FileForm.LINES
     line = _content(first.data, first.start).strip()
     if (fault := first_line_fault(line)) is not None:
-        raise BatchFileError(f"the first line {fault}, or say --form lines if it is a prompt")
+        raise BatchFileError(f"the first line {fault}, or give --form lines if it is a prompt")
     if not line.startswith(b"{"):
         return FileForm.LINES
     return FileForm.OPENAI if any(name in json_object(line) for name in OPENAI_NAMES) else FileForm.OBJECTS

@@ -80,9 +80,9 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
 @click.option("--state", "states", multiple=True, type=click.Choice(HISTORY_STATES), help="Of this state; repeatable.")
 @click.pass_obj
 def history(session: WalletSession, key_text: str, since: int, states: tuple[str, ...]) -> None:
-    """List the tasks of a key with what became of them: exit code, time, cost; as long as the chain keeps them.
+    """List the tasks of a key that the chain still keeps: state, exit code, time, cost.
 
-    The cost leaves out the fee of the transaction; it is blank where only `ogpu describe` can tell it.
+    The cost excludes the transaction fee. It is blank if only `ogpu describe` can find it.
     """
 
     async def body(client: ChainClient) -> None:

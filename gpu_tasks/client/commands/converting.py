@@ -35,10 +35,10 @@ _OPTIONS = (
     click.option(
         "--archive",
         type=click.Path(path_type=Path),
-        help="The image, as `docker save` wrote it, beside the task file; --image is its id then.",
+        help="The image's `docker save` archive, beside the task file; --image is then its id.",
     ),
     click.option(
-        "--max-price", type=TASK_PRICE, required=True, help="The most that all of the time may cost, such as `2 oGPU`."
+        "--max-price", type=TASK_PRICE, required=True, help="Maximum cost of the whole time, such as `2 oGPU`."
     ),
     click.option("--class", "classes", multiple=True, type=click.Choice(list(CLASS_NAMES)), help="Devices that suit."),
     click.option(
@@ -48,11 +48,11 @@ _OPTIONS = (
         metavar="NAME[=VALUE]",
         help="A variable more, which bidders can read; NAME alone is your environment's. Repeatable.",
     ),
-    click.option("--time", default="", help="What is bought, such as `2h`.  [default: the file's, or 1h]"),
+    click.option("--time", default="", help="Time to buy, such as `2h`.  [default: the file's, or 1h]"),
     click.option("--cpu", default="", help="Cores.  [default: the file's, or 1]"),
-    click.option("--memory", default="", help="Such as `2Gi`.  [default: the file's, or 512Mi]"),
-    click.option("--disk", default="", help="Of /workspace.  [default: the file's, or 64Mi]"),
-    click.option("--processes", default="", help="With threads.  [default: the file's, or 128]"),
+    click.option("--memory", default="", help="Memory, such as `2Gi`.  [default: the file's, or 512Mi]"),
+    click.option("--disk", default="", help="Size of /workspace.  [default: the file's, or 64Mi]"),
+    click.option("--processes", default="", help="Processes and threads.  [default: the file's, or 128]"),
     click.option("--network", type=click.Choice(list(NETWORKS)), default="none", help="What it may reach."),
     click.option("--strict", is_flag=True, help="Write nothing if the program would run differently."),
     click.option("-o", "--out", type=click.Path(path_type=Path), help="The task file.  [default: standard output]"),
@@ -228,7 +228,7 @@ def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, 
     """Note the defaults that were filled in: elsewhere there is no limit, or another one."""
     for name in LIMITS:
         if not getattr(draft, name) and name not in unnoted:
-            carrying.leave(f"no {name}", f"the file sets none, so it is {DEFAULTS[name]}: give --{name}")
+            carrying.leave(f"no {name}", f"the file sets none, so the default is {DEFAULTS[name]}: give --{name}")
 
 
 def _named_variables(given: dict[str, Any]) -> dict[str, str]:

@@ -56,7 +56,7 @@ def accept(session: WalletSession, task: str, key_text: str, sending: SendingOpt
     "--extend", "blocks", type=click.IntRange(1, BLOCKS_MAX), help="So many more blocks for everybody who works on it."
 )  # fmt: skip
 @click.option(
-    "--stop", "is_stop", is_flag=True, help="End it while it runs, for what has elapsed and 5 % of the price."
+    "--stop", "is_stop", is_flag=True, help="Stop the running task; pay its elapsed time and 5 % of the price."
 )
 @sending_options
 @click.pass_obj
@@ -86,7 +86,7 @@ def amend(
 @sending_options
 @click.pass_obj
 def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
-    """Stop TASK (0x..), which runs: you pay what has elapsed, and 5 % of the price out of your bond.
+    """Stop a running TASK (0x..): you pay for the elapsed time, and 5 % of the price out of your bond.
 
     The container of a job or a lease goes at once, with its files.
     """

@@ -145,7 +145,7 @@ async def _require_declared(client: ChainClient, key: Keypair, task: Task, final
         try:
             declared = REQUEST.decode(await fetch_input(blobs, key, task, providers)).ports
         except (RunBlobError, DecodeError) as error:
-            note(f"which ports the task names is not known: {error}")
+            note(f"cannot check which ports the task names: {error}")
             return
     others = [port for port in ports if port not in declared]
     if others:

@@ -19,7 +19,7 @@ from wallet.commands import making
 from wallet.complaints import EXIT_ABORTED, complain
 from wallet.session import WalletSession, note
 
-GOES_ON = "it goes on, and is paid for, without this program"
+GOES_ON = "it goes on without this program, and you pay for it"
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _how_it_stands(part: PostedPart | None, key_text: str) -> str:
     name = f"0x{part.units[0]}"
     if part.block is None:
         return (
-            f"task {name} may be submitted. Nothing is lost: go on with the same command, which buys nothing twice: "
+            f"task {name} may be submitted. Nothing is lost: repeat the same command, which buys nothing twice: "
             f"`{this_command()}`"
         )
     keyed = ("--key", key_text)

@@ -75,10 +75,10 @@ async def named_id(
         return found[0]
     if found:
         shown = ", ".join(f"0x{each.hex()}" for each in found[:MATCHES_SHOWN])
-        raise TaskError(f"{text!r} is the beginning of {len(found)}: {shown}; type more digits")
+        raise TaskError(f"{text!r} is the beginning of {len(found)} ids: {shown}. Type more digits")
     raise TaskError(
-        f"no {what} of your keys that the chain knows begins with {text!r}: `ogpu units` and `ogpu ps` list them; one "
-        "of somebody else is named by all 64 digits"
+        f"the chain knows no {what} of your keys that begins with {text!r}. `ogpu units` and `ogpu ps` list them. For "
+        f"another account's {what}, type all 64 digits"
     )
 
 

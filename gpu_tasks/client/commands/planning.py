@@ -54,7 +54,7 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         if not planning.sells_tasks(client):
             note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
         elif answer.is_served:
-            note("these devices could bid; whether they will is for their owners, and what they say binds nobody")
+            note("these devices could bid. Their owners decide whether they do; their answers are not binding")
         if not answer.is_served:
             raise CallFailedError(f"nobody could serve the task now: {answer.why_not}; see `why_not` for each device")
         if why := says.why_too_few(answer.terms.slots):

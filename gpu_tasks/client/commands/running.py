@@ -71,9 +71,7 @@ GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 @click.option(
     "--archive", type=click.Path(path_type=Path), help="The image, as `docker save` wrote it; --image is its id then."
 )
-@click.option(
-    "--max-price", type=TASK_PRICE, required=True, help="The most that all of the time may cost, such as `2 oGPU`."
-)
+@click.option("--max-price", type=TASK_PRICE, required=True, help="Maximum cost of the whole time, such as `2 oGPU`.")
 @click.option(
     "--gpu", type=click.Choice([*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]), help="With a GPU."
 )

@@ -72,7 +72,7 @@ SUBMITTED_MAX = 4
 ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 
 
-again_option = click.option("--again", is_flag=True, help="Buy it once more, whatever the same command bought.")
+again_option = click.option("--again", is_flag=True, help="Buy once more, even if the same command bought it already.")
 
 
 @click.command()
@@ -251,7 +251,7 @@ class TaskSubmission:
             )
         says = await willingness_of(client, asked, numbers.rules, plan, slot_ms, final)
         if (why := says.why_too_few(terms.slots)) and not (is_anyway or is_begun):
-            raise CallFailedError(f"{why}. What they say binds nobody: --anyway submits it all the same")
+            raise CallFailedError(f"{why}. Their answers are not binding: --anyway submits the task all the same")
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
         self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         self.available = available = await spendable(client, payer.account)
@@ -276,13 +276,13 @@ class TaskSubmission:
         task = await training_reads.task(client, bytes.fromhex(last.units[0]), final)
         if task is None or task.order.input_root.hex() not in last.input_roots:  # or another has its id: a new chain
             raise TaskError(
-                f"the same command submitted this as task {name} in block {last.block}, and the chain knows that task "
-                "no more: it ended long ago, or a development chain was begun anew. --again buys another"
+                f"the same command submitted this as task {name} in block {last.block}, and the chain has forgotten "
+                "it: the task ended long ago, or a development chain was reset. --again buys another"
             )
         if last.told and until in {last.told, SUBMITTED}:
             raise TaskError(
                 f"the same command bought this already, as task {name}, which is {stages.progress(task)}: "
-                f"`ogpu describe {name}` and `ogpu result {name}` show it. Nothing was sent; --again buys another"
+                f"`ogpu describe {name}` and `ogpu result {name}` show it. Nothing was sent. --again buys another"
             )
 
     def ask(self, *, is_asked: bool) -> None:
@@ -415,10 +415,10 @@ class ArraySubmission:
         tasks = [f"0x{task}" for _, task in sorted(self.members.items())]
         cancelling = other_command("cancel", *tasks, "--key", self.file.key_text)
         said = (
-            f"of {len(self.asked.indices)} tasks {len(tasks)} are submitted, and one more may be. They go on, and are "
-            f"paid for, without this program. Go on with the same command, which buys none twice: `{this_command()}`"
+            f"of {len(self.asked.indices)} tasks {len(tasks)} are submitted, and one more may be. They go on without "
+            f"this program, and you pay for them. Repeat the same command, which buys none twice: `{this_command()}`"
         )
-        return f"{said}; or take them back, as long as they do not run, with `{cancelling}`" if tasks else said
+        return f"{said}. Or take back the tasks that do not run yet, with `{cancelling}`" if tasks else said
 
     def _member(self, index: int, *, is_again: bool = False) -> TaskSubmission:
         file = self.file

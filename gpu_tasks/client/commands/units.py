@@ -80,7 +80,7 @@ def watch(
         final = await client.finalized()
         tasks = [each for each in ids if await task_if_known(client, each, final) is not None]
         if tasks and len(ids) > 1:
-            raise TaskError(f"0x{tasks[0].hex()} is a task: a task is followed by itself, for its checkpoints are held")
+            raise TaskError(f"0x{tasks[0].hex()} is a task: watch each task by itself, to hold its checkpoints")
         if tasks:
             await follow_task(session, client, key, tasks[0], checkpoints, accepts=accepts, secrets=secrets)
             return
@@ -88,7 +88,7 @@ def watch(
             raise ResultError(NOT_KNOWN)  # it would be waited for without end
         ids = ids or await open_units(client, key.account)
         if not ids:
-            note("the account has no open unit: nothing is waited for; `ogpu units` lists those that have ended")
+            note("the account has no open unit, so there is nothing to watch; `ogpu units` lists ended units")
             return
         await show_until_ended(session, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
 

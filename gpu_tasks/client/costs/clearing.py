@@ -30,9 +30,9 @@ TASKS_READ_MAX = 1_000
 SUGGESTED_TIMES = 2
 """A greatest price leaves room for bids of twice the median, and for the highest that was paid."""
 UNSEALED = StoredInput(bytes(32), bytes(32), 0)
-NOBODY_COMPETES = "the greatest price: nobody is left to set a lower one"
+NOBODY_COMPETES = "the greatest price: no rival can set a lower one"
 OF_RECENT = "the median of the recent prices"
-OF_NOTHING = "no recent task of this kind and class: nothing to go by"
+OF_NOTHING = "no recent task of this kind and class, so no estimate"
 
 
 @dataclass(frozen=True, slots=True)

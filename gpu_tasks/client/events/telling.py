@@ -72,7 +72,7 @@ class UntoldBlocks:
     def says(self) -> str:
         """For people."""
         blocks = f"block {self.first}" if self.first == self.last else f"blocks {self.first} to {self.last}"
-        return f"{blocks}: the node shows no events of these any more: no node keeps states for so long"
+        return f"{blocks}: the node cannot show these events, because no node keeps states for so long"
 
 
 def is_of_market(event: Any) -> bool:

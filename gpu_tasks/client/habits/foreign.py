@@ -94,7 +94,7 @@ class Carrying:
             elif is_loader_variable(name):
                 self.leave(f"{where} {name}", "loaders act on it, and no provider sets it: set it in the program")
             elif VARIABLE_FORM.fullmatch(name) is None:
-                self.leave(f"{where} {name}", "its name has more than letters, digits and _: set it in the program")
+                self.leave(f"{where} {name}", "use only letters, digits and _ in its name, or set it in the program")
             else:
                 kept[name] = value
                 self.origins[variable_key(name)] = DraftOrigin(f"{where}.{name}", lines.get(name))

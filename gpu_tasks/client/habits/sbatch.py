@@ -95,7 +95,7 @@ def from_sbatch(
     except UnicodeDecodeError:
         raise ForeignFileError("the script is not UTF-8") from None
     if text.startswith("\ufeff"):
-        raise ForeignFileError("the script begins with a byte order mark, which no shell understands: save it without")
+        raise ForeignFileError("the script begins with a byte order mark, which no shell understands: remove it")
     if "\r" in text:
         raise ForeignFileError(
             "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"

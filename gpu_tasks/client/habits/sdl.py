@@ -139,11 +139,11 @@ def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
         reader = table_at(item, "expose.to")
         service = text_at(reader.get("service"), "expose.to.service")
         if text_at(reader.get("global"), "expose.to.global").lower() in YES:
-            carrying.leave(f"port {port} to the world", "it is reached by `ogpu port-forward`, by you alone")
+            carrying.leave(f"port {port} to the world", "only you reach it, by `ogpu port-forward`")
         if service:
             carrying.leave(f"port {port} to service {service}", "there is no network between tasks")
         for key in sorted(reader.keys() - {"global", "service"}):
-            carrying.leave(f"port {port} to {key}", "it is reached by `ogpu port-forward`, by you alone")
+            carrying.leave(f"port {port} to {key}", "only you reach it, by `ogpu port-forward`")
 
 
 def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:
@@ -219,7 +219,7 @@ def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
         is_memory = kind == "ram"
         found.append(_Volume(name, _mebibytes(volume, "storage.size"), is_memory))
         if not is_memory and kind not in {"", "default"}:
-            carrying.leave(f"storage {name} of class {kind}", "a provider has the disks that it has", matters=False)
+            carrying.leave(f"storage {name} of class {kind}", "providers offer no choice of disks", matters=False)
         if is_memory:
             carrying.leave(f"storage {name} of class ram", SMALL_SHM)
         elif text_at(attributes.get("persistent"), "persistent").lower() in YES:

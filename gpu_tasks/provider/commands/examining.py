@@ -43,7 +43,7 @@ COLUMNS = ("check", "grade", "says", "todo")
 
 
 @click.command()
-@backend_option("What `run` is to compute with, tried on each device")
+@backend_option("The backend of `run`, tried on each device")
 @sandbox_option
 @engine_option
 @click.option("--offline", is_flag=True, help="Look at this machine alone.")

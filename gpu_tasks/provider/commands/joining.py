@@ -158,7 +158,7 @@ async def check_service(client: ChainClient, number: int, ask: int | None) -> Se
             f"for {most} oGPU at most"
         )
     if ask is not None and ask < terms.price_min:
-        note(f"a unit of service {number} pays {_prices(terms)}: never less than its least, whatever you ask")
+        note(f"a unit of service {number} pays {_prices(terms)}: never less than its minimum, whatever you ask")
     return terms
 
 

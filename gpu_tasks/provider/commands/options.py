@@ -134,7 +134,7 @@ def _known_backend(_context: click.Context, _option: click.Parameter, wish: str 
 def idle_gpu_problem(hardware: Hardware) -> str:
     """Why a GPU that computes in NumPy is a problem."""
     why = "NumPy was asked for" if has_torch() else "PyTorch is not installed"
-    return f"{hardware.name} would compute in NumPy, on the processor, and earn what that earns: {why}"
+    return f"{hardware.name} would compute in NumPy, on the processor, and earn only as a processor: {why}"
 
 
 async def told(body: Body) -> None:
@@ -166,7 +166,7 @@ def why_open(base_path: Path) -> str | None:
         if not (base_path / JOURNAL_FILE).exists() or private_file.close_folder(base_path):
             return None
     except OSError as error:
-        return f"whether others can read {base_path} is not known: {error.strerror}"
+        return f"cannot check whether others can read {base_path}: {error.strerror}"
     return f"others can read {base_path}: give a folder of your own with --base-path"
 
 

@@ -37,7 +37,7 @@ LEAST = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_
 
 
 @click.command()
-@backend_option("What `run` is to compute with")
+@backend_option("The backend of `run`")
 @click.option("--slot-ms", type=click.IntRange(100, 60_000), default=2_000, show_default=True, help="Of the chain.")
 @click.pass_obj
 def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:

@@ -23,7 +23,7 @@ WORDS = {
     PartyFault.MISSED: "it missed a race, or opened its result too late",
     PartyFault.DECLINED: "it declined an input that a court found good",
 }
-UNKNOWN = "the final blocks of late do not say what for"
+UNKNOWN = "recent final blocks do not show the cause"
 
 
 class LossNotes:

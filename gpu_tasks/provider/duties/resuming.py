@@ -27,8 +27,8 @@ KEPT = "it missed a race: a part of its bond is gone; it stays paused (--keep-pa
 REFUTED = "its result was refuted, so it is not resumed by itself: `ogpu-provider resume` once it computes right"
 BY_OPERATOR = "the operator paused it: `ogpu-provider resume` ends that"
 UNKNOWN = (
-    "it was paused before this base path knew it, so the reason is not known here: `ogpu-provider resume` once you "
-    "know why"
+    "it was paused before this base path knew it, so the cause is unknown here: run `ogpu-provider resume` once you "
+    "know it"
 )
 STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseCause.UNKNOWN: UNKNOWN}
 """Pauses that only the operator ends."""

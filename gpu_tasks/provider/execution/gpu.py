@@ -26,7 +26,7 @@ SAMPLE_SECONDS = 0.05
 DATACENTER_MIB = 40_000
 """From this memory on a GPU counts as one for data centers."""
 MIB = 1024 * 1024
-UNTOLD_MEMORY = "the driver does not tell its memory ({why}), so it counts as class consumer"
+UNTOLD_MEMORY = "the driver does not report its memory ({why}), so it counts as class consumer"
 MIG = "MIG mode is on: a worker computes on one slice of the card, so it counts as class consumer"
 U8_MAX, U32_MAX, U64_MAX = 2**8 - 1, 2**32 - 1, 2**64 - 1
 

@@ -139,7 +139,7 @@ def _noted(fields: dict[str, Any]) -> NotedDevice:
     note = NotedDevice(**{**fields, "cause": None if cause is None else PauseCause(cause)})
     numbers = [note.bond, note.misses, note.losses, *([] if note.resumes_at is None else [note.resumes_at])]
     if not all(type(number) is int and 0 <= number < NUMBER_MAX for number in numbers):
-        raise ValueError("a note has a number that is none")
+        raise ValueError("a note has an invalid number")
     if not isinstance(fields.get("is_paused", False), bool) or not isinstance(fields.get("why", ""), str):
         raise TypeError("a note has a field of another type")
     return note

@@ -401,7 +401,7 @@ def test_a_plan_says_who_could_serve_a_task_and_what_it_costs(tmp_path: Path) ->
         assert int(answer["spendable"]["grains"]) > locked
         plain = ogpu("plan", str(task)).stderr
         assert "sells no tasks" not in plain
-        assert "these devices could bid; whether they will" in plain
+        assert "these devices could bid. Their owners decide" in plain
         assert as_json(ogpu("--json", "plan", str(task)))["spendable"] is None
 
     on_a_chain(story)

@@ -75,7 +75,7 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     assert "there is no auction 2: the task went to 1 of 2" in refusal(
         ogpu(tmp_path, url, "bids", planted.name, "--auction", "2")
     )
-    assert "is a task: a task is followed by itself" in refusal(
+    assert "is a task: watch each task by itself" in refusal(
         ogpu(tmp_path, url, "watch", planted.name, UNKNOWN, *OF_BOB)
     )
     assert "the chain knows no such unit or task" in refusal(ogpu(tmp_path, url, "watch", UNKNOWN, *OF_BOB))

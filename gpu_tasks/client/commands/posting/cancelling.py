@@ -46,9 +46,9 @@ def cancel(
     """
     runs = [text for text in named if not is_id(text)]
     if runs and len(named) > 1:
-        raise click.UsageError(f"{runs[0]!r} is a run, or nothing: a run is cancelled by itself")
+        raise click.UsageError(f"{runs[0]!r} is a run, or unknown: cancel a run by itself")
     if len(named) > CANCELS_PER_CALL:
-        raise click.UsageError(f"at most {CANCELS_PER_CALL} are taken back at once")
+        raise click.UsageError(f"give at most {CANCELS_PER_CALL} units and tasks at once")
     if runs:
         cancel_run(session, runs[0], key_text, sending, postings)
         return

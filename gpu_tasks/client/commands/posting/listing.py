@@ -50,8 +50,8 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
 
 
 @click.command()
-@click.option("--key", "key_text", required=True, metavar="KEY", help="Whose units: a key, or any account's address.")
-@click.option("--open", "is_open_only", is_flag=True, help="Those that have not ended alone.")
+@click.option("--key", "key_text", required=True, metavar="KEY", help="A key, or any account's address.")
+@click.option("--open", "is_open_only", is_flag=True, help="Show only units that have not ended.")
 @postings_option
 @click.pass_obj
 def units(session: WalletSession, key_text: str, is_open_only: bool, postings: Path) -> None:
@@ -71,7 +71,7 @@ def units(session: WalletSession, key_text: str, is_open_only: bool, postings: P
         if not rows:
             note(f"{key_text} has no {'open ' if is_open_only else ''}unit that this chain still knows")
         if found.left_out:
-            note(f"the newest {UNITS_LISTED_MAX} are looked up: {found.left_out:,} older ones are left out")
+            note(f"the list has the newest {UNITS_LISTED_MAX}: {found.left_out:,} older ones are left out")
 
     session.run(body)
 

@@ -31,7 +31,7 @@ postings_option = click.option(
     default=DEFAULT_FOLDER,
     show_default=True,
     envvar="OGPU_POSTINGS",
-    help="Where purchases are written down, so that none is made twice.",
+    help="The folder of purchase records, so that none is made twice.",
 )
 
 

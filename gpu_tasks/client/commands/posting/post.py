@@ -122,7 +122,7 @@ class Setting(click.ParamType[tuple[str, str]]):
 @click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
 @click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")
 @click.option("--errors", type=FILE, help="Lines without an answer, with --out.  [default: RESULTS.errors]")
-@click.option("--form", type=FORM, help="Of FILE; jsonl and openai with --out.  [default: as its first line has it]")
+@click.option("--form", type=FORM, help="Form of FILE; jsonl and openai need --out.  [default: by its first line]")
 @click.option(
     "--completion-window",
     "window",
@@ -159,8 +159,7 @@ def post(
         return
     if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
         raise click.UsageError(
-            "--errors, --form jsonl or openai, and --completion-window are of a file that is answered into another: "
-            "add --out RESULTS"
+            "--errors, --form jsonl or openai, and --completion-window need a file of results: add --out RESULTS"
         )
     _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
                 is_watched=is_watched, is_told=form is not None)  # fmt: skip
@@ -241,9 +240,9 @@ async def _watch(
     PostError where the chain has forgotten some.
     """
     if not is_new:
-        note("an earlier try posted all of it: this goes on with its units, and --again posts the same once more")
+        note("an earlier try posted all of it: this command follows its units. --again posts the same once more")
     if None in await market_reads.units(client, [unit.unit for unit in posted]):  # it would be waited for without end
-        raise PostError("an earlier try posted this, and the chain has forgotten its units: --again posts it anew")
+        raise PostError("an earlier try posted this, and the chain has forgotten its units. --again posts it once more")
     try:
         await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
     except CallFailedError:  # they have ended, some without a result

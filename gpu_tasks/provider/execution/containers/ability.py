@@ -250,7 +250,7 @@ def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> Abil
     known = [way for way, is_known in ways.items() if is_known]
     if known:
         return _good("GPUs", f"{toolkit}; the engine knows it by {known[0]}")
-    says = f"{toolkit}, but the engine has neither the runtime nvidia nor a CDI device {CDI_DEVICES}..: no GPU is given"
+    says = f"{toolkit}, but the engine has neither the runtime nvidia nor a CDI device {CDI_DEVICES}..: it gives no GPU"
     return _limited("GPUs", says, "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker")
 
 

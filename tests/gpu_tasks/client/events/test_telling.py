@@ -120,5 +120,5 @@ def test_all_accounts_of_an_event_are_its() -> None:
 
 
 def test_a_gap_is_told() -> None:
-    assert UntoldBlocks(3, 3).says().startswith("block 3: the node shows no events")
+    assert UntoldBlocks(3, 3).says().startswith("block 3: the node cannot show these events")
     assert UntoldBlocks(3, 9).row() == {"kind": "gap", "from": 3, "to": 9, "says": UntoldBlocks(3, 9).says()}

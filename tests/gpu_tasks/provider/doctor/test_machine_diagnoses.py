@@ -86,7 +86,7 @@ def test_gpus_are_listed_and_their_lack_is_warned() -> None:
     assert card.grade is Grade.GOOD
     assert card.says == "Some GPU, 81,920 MiB, driver 560.1"
     unknown, sliced = machine.hardware_diagnoses(
-        [replace(CARD, memory_mib=0, limits="the driver does not tell its memory"), replace(CARD, limits=MIG)]
+        [replace(CARD, memory_mib=0, limits="the driver does not report its memory"), replace(CARD, limits=MIG)]
     )
     assert unknown.grade is sliced.grade is Grade.WEAK
     assert "memory unknown" in unknown.says
