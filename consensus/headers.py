@@ -33,7 +33,7 @@ class InvalidHeaderError(InvalidBlock):
 
 
 class OtherCheckpointError(InvalidHeaderError):
-    """The header stands at the checkpoint's height, and is not the checkpoint."""
+    """Another header than the checkpoint, at the checkpoint's height."""
 
 
 class NotYetError(Exception):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 FULL_POLL_VALIDATORS_MAX = 25
 ACTIVE_VALIDATORS_MAX = 128
 SAMPLE_UNITS_MIN = 3
-"""In a smaller sample a majority is everybody."""
+"""In a smaller sample only all votes are a majority."""
 SAMPLE_UNITS_MAX = 256
 CHANCE_BITS = 20
 """An evenly split network passes each condition of a small sample with a chance of at most 2^-20."""
@@ -69,9 +69,9 @@ def sampled_thresholds(units: int) -> Thresholds:
 
 
 def polls_in_a_row(units: int, alpha: int) -> int:
-    """The fewest polls in a row that outweigh chance: of a full poll two say all, of a sample of three hardly anything.
+    """Return the fewest polls in a row that outweigh chance: two full polls, and many more of a small sample.
 
-    Each poll draws `units` voters from a network split in halves; `alpha` or more of them are of one half.
+    The model draws `units` voters in each poll from a network split in halves; `alpha` or more are of one half.
     """
     passing = sum(comb(units, votes) for votes in range(alpha, units + 1))
     polls = 1

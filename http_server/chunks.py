@@ -1,4 +1,4 @@
-"""Bodies in HTTP chunks: a chunk of one byte takes as long to parse as one of a kilobyte.
+"""Limits of HTTP chunks: a chunk of one byte takes as long to parse as one of a kilobyte.
 
 Pure. What always holds: a body beyond its first `FREE_CHUNKS` has at least `CHUNK_BYTES_MIN` bytes in a chunk on
 average.
@@ -18,7 +18,7 @@ class ChunkBudget:
     """The chunks of one body."""
 
     def __init__(self) -> None:
-        """Nothing has come."""
+        """Start a body."""
         self._chunks = 0
         self._size = 0
 

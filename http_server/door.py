@@ -1,9 +1,9 @@
-"""The connections of a server: how many there are, how long each may idle, and how their bytes are read.
+"""The connections of a server: their number, their idle time, and the pace of reading them.
 
 A connection costs a descriptor and some memory before it asks for anything, and bytes cost time to parse before any
-request is known. What always holds: `who_yields` decides who is inside; a connection without a request ends after
-`idle_seconds`, however slowly it sends one; it sends `HEAD_BYTES_MAX` at most before a request begins; after
-`SHARE_SECONDS` of parsing nothing more is read of it before its caller's turn has come.
+request is known. Always: `who_yields` decides which connections stay. A connection without a request ends after
+`idle_seconds`, however slowly it sends one. It sends `HEAD_BYTES_MAX` at most before a request begins. After
+`SHARE_SECONDS` of parsing, the server reads no more of it before its caller's turn has come.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from http_server.places import NoPlaceError, PlaceLimits, who_yields
 from http_server.turns import Caller, Turns
 
 HEAD_BYTES_MAX = 64 * 1024
-"""Of one connection before its request begins, and of what it sends ahead meanwhile."""
+"""The most bytes of one connection before its request begins, and sent ahead during a request."""
 HEAD_READ_BYTES = 4 * 1024
-"""Read at once while no request is served: a millisecond of the smallest chunks, or of 32 heads sent ahead."""
+"""Bytes of one read while no request is served: a millisecond of the smallest chunks, or of 32 heads sent ahead."""
 CHUNK_READ_BYTES = 16 * 1024
 """The same while a request is served, of chunks and of WebSocket frames."""
 BODY_READ_BYTES = 64 * 1024
@@ -65,20 +65,20 @@ class ConnectionDoor:
         self.is_closed = False
 
     def __len__(self) -> int:
-        """How many connections there are."""
+        """Return the number of connections."""
         return len(self._inside)
 
     def __call__(self) -> asyncio.BaseProtocol:
-        """A protocol for a connection that is just made."""
+        """Return a protocol for a new connection."""
         return Visitor(self)
 
     def visitor(self, transport: asyncio.BaseTransport | None) -> Visitor | None:
-        """The connection behind a transport, while it is inside."""
+        """Return the connection behind a transport, while it is inside."""
         return None if transport is None else self._inside.get(transport)
 
     @contextlib.contextmanager
     def serving(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
-        """A request of this connection is being served: it does not yield to a newcomer as an idle one would."""
+        """Mark a connection as serving a request: it does not yield to a newcomer as an idle one would."""
         visitor = self.visitor(transport)
         if visitor is None:
             yield
@@ -91,11 +91,11 @@ class ConnectionDoor:
             visitor.active_at = asyncio.get_running_loop().time()
 
     def close(self) -> None:
-        """Let nobody in any more: asyncio hands over what it has accepted after its listener is closed too."""
+        """Refuse all newcomers: asyncio hands over accepted connections even after its listener is closed."""
         self.is_closed = True
 
     def enter(self, visitor: Visitor) -> bool:
-        """Take a connection in, for another one if need be; False where no other yields, or once closed."""
+        """Take a connection in, in place of another if full; False if no other yields, or once closed."""
         if self.is_closed:
             return False
         try:
@@ -113,26 +113,26 @@ class ConnectionDoor:
 
 
 class PacedTransport(asyncio.Transport):
-    """A connection that is read only while both its protocol and its door let it be."""
+    """A transport that reads only while both its protocol and its door allow it."""
 
     def __init__(self, real: asyncio.Transport) -> None:
-        """Both do."""
+        """Start with both allowing it."""
         super().__init__()
         self._real = real
         self._is_held_by_protocol = self._is_held_by_door = False
 
     def hold(self, *, is_held: bool) -> None:
-        """Read nothing, or go on, as far as the door goes."""
+        """Pause or resume reading on the door's behalf."""
         self._is_held_by_door = is_held
         self._apply()
 
     def pause_reading(self) -> None:
-        """Read nothing: the protocol has enough."""
+        """Pause reading on the protocol's behalf."""
         self._is_held_by_protocol = True
         self._apply()
 
     def resume_reading(self) -> None:
-        """Go on, as far as the protocol goes."""
+        """Resume reading on the protocol's behalf."""
         self._is_held_by_protocol = False
         self._apply()
 
@@ -143,15 +143,15 @@ class PacedTransport(asyncio.Transport):
             self._real.resume_reading()
 
     def is_reading(self) -> bool:
-        """Whether it is read now."""
+        """Tell whether it reads."""
         return self._real.is_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As the connection has it."""
+        """Return the connection's extra information."""
         return self._real.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """Tell whether it is closed, or about to be."""
         return self._real.is_closing()
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class PacedTransport(asyncio.Transport):
         self._real.write(data)
 
     def can_write_eof(self) -> bool:
-        """Whether `write_eof` may be called."""
+        """Tell whether `write_eof` may be called."""
         return self._real.can_write_eof()
 
     def write_eof(self) -> None:
@@ -175,16 +175,16 @@ class PacedTransport(asyncio.Transport):
         self._real.write_eof()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait to be sent."""
+        """Return the number of bytes that wait to be sent."""
         return self._real.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When writing is paused, and when it goes on."""
+        """Set the levels at which writing pauses and resumes."""
         self._real.set_write_buffer_limits(high, low)
 
 
 class Visitor(asyncio.BufferedProtocol):
-    """A connection: passes on what happens to it, once the door has let it in."""
+    """A connection that passes its events on, once the door has let it in."""
 
     transport: PacedTransport
     network: str | None
@@ -207,7 +207,7 @@ class Visitor(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it may be ended for another connection."""
+        """Whether it may end in favour of another connection."""
         return not self.served
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -227,7 +227,7 @@ class Visitor(asyncio.BufferedProtocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Leave the door, and pass the loss on."""
         self._door.leave(self)
         for pending in (self._timer, self._turn):
             if pending is not None:
@@ -236,11 +236,11 @@ class Visitor(asyncio.BufferedProtocol):
             self._inner.connection_lost(exc)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Room for what is read next."""
+        """Return a buffer for the next read."""
         return self._door.buffer[: self._read_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Pass on what was read, and count it."""
+        """Pass the read bytes on, and count them."""
         if self._inner is None:
             return
         self._heard += nbytes
@@ -272,13 +272,13 @@ class Visitor(asyncio.BufferedProtocol):
             self._inner.resume_writing()
 
     def request_begins(self, *, has_length: bool) -> None:
-        """Its head is here, which may say how long its body is."""
+        """Note that a request's head has arrived, perhaps with the length of its body."""
         self._requests += 1
         self._heard = 0
         self._read_bytes = BODY_READ_BYTES if has_length else CHUNK_READ_BYTES
 
     def request_ends(self, unread: int = 0) -> None:
-        """It is answered; `unread` bytes of its body, at most, may still come and are thrown away."""
+        """Note that the request is answered; at most `unread` bytes of its body may still come, and are dropped."""
         self._requests -= 1
         self._read_bytes = HEAD_READ_BYTES
         self._may_hear = HEAD_BYTES_MAX + unread
@@ -291,7 +291,7 @@ class Visitor(asyncio.BufferedProtocol):
         self.transport.hold(is_held=True)
 
     def end(self) -> None:
-        """Close it at once, and give its place away before the loop says that it is closed."""
+        """Close it at once, and free its place before the loop reports the end."""
         self._door.leave(self)
         self.transport.abort()
 

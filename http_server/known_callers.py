@@ -1,6 +1,6 @@
-"""Whose connection it is: strangers of one network are one caller, and each connection of this machine is one.
+"""The callers behind connections: strangers of one network are one caller, and each connection of this machine is one.
 
-What always holds: a new connection of a stranger brings no new allowance; what is remembered is bounded.
+Always: a new connection of a stranger brings no new allowance. The memory is bounded.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ CALLERS_MAX = 4096
 
 
 class KnownCallers:
-    """Everybody who came lately."""
+    """The recent callers."""
 
     def __init__(self, calls: float = 0.0) -> None:
-        """Nobody; each begins with so many calls."""
+        """Start empty; each caller begins with so many calls."""
         self._calls = calls
         self._known: OrderedDict[str, Caller] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return the number of remembered callers."""
         return len(self._known)
 
     def of(self, transport: asyncio.BaseTransport | None) -> Caller:
-        """The caller behind a connection."""
+        """Return the caller behind a connection."""
         peer = transport.get_extra_info("peername") if transport is not None else None
         if not peer:
             return Caller(self._calls)

@@ -1,8 +1,8 @@
-"""Who yields when a server has no room: pure, over what is known of each guest.
+"""Eviction when a server is full. Pure.
 
-What always holds: strangers never have the places that are kept for this machine; one network has a part of them; an
-idle guest yields first. Where all are busy, the network with the most guests loses one, so that a few networks cannot
-keep out another.
+Always: strangers never get the places reserved for this machine. One network gets only a part of the others. An idle
+guest yields first. If all are busy, the network with the most guests loses one, so that a few networks cannot keep out
+another.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ class NoPlaceError(Exception):
 
 
 class Occupant(Protocol):
-    """Whoever has a place."""
+    """The holder of a place."""
 
     @property
     def network(self) -> str | None:
-        """As `network_of` gives it."""
+        """The guest's network, from `network_of`."""
         ...
 
     @property
     def is_idle(self) -> bool:
-        """Whether it may be ended at once."""
+        """Whether the server may end it at once."""
         ...
 
     @property
     def active_at(self) -> float:
-        """When it last did something; of several, the smallest yields."""
+        """The time of its last activity; the smallest yields."""
         ...
 
 

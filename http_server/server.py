@@ -1,8 +1,8 @@
 """aiohttp behind a `ConnectionDoor`, for every HTTP server of ours.
 
-What always holds: a connection's requests are counted by its door; a body in tiny chunks, or one in chunks that nobody
-reads, ends its connection; an answer names no version and repeats nothing of a request that is no HTTP; bytes that are
-no HTTP, and a system without files, leave no stack trace.
+Always: a connection's door counts its requests. A body in tiny chunks, or in chunks that nobody reads, ends its
+connection. An answer names no version, and repeats nothing of a malformed request. Malformed HTTP, and a system without
+free file descriptors, leave no stack trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SERVER_NAME = "ogpu"
 QUEUE = 1024  # connections that the system holds until they are accepted
 ACCEPTED_AT_ONCE = 4  # before those inside are heard: each takes about a millisecond with its first request
 LINGERING_SECONDS = 2.0
-"""For the rest of a body that was refused: a client that is closed at once may never read why."""
+"""The time for the rest of a refused body: a client that is closed at once may never read the reason."""
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 LOG_SECONDS = 10.0
 OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -47,7 +47,7 @@ class HttpServer:
         *,
         is_busy_by_request: bool = False,
     ) -> None:
-        """Nothing listens yet; turns and callers are the door's.
+        """Prepare a server that does not listen yet; turns and callers are the door's.
 
         With `is_busy_by_request` every request is `serving`; else the application says which.
         """
@@ -64,7 +64,7 @@ class HttpServer:
         self.door = ConnectionDoor(self._handler, limits, turns, caller_of)
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen; gives the port.  Raises `OSError` for a port in use."""
+        """Listen, and return the port.  Raises `OSError` for a port in use."""
         loop = asyncio.get_running_loop()
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
         loop.set_exception_handler(QuietAccepting().handle)
@@ -110,7 +110,7 @@ class HttpServer:
 
 
 class PlainHandler(web.RequestHandler):
-    """Answers what is no HTTP with a status, and not with the client's own bytes."""
+    """Answers malformed HTTP with a status, without repeating the client's bytes."""
 
     __slots__ = ()
 
@@ -121,7 +121,7 @@ class PlainHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to bytes that are no HTTP, or to a request with which we failed."""
+        """Return the answer to malformed HTTP, or to a request that failed here."""
         plain = None if message is None else HTTPStatus(status).phrase
         response = super().handle_error(request, status, exc, plain)
         response.headers[hdrs.SERVER] = SERVER_NAME
@@ -129,14 +129,14 @@ class PlainHandler(web.RequestHandler):
 
 
 class QuietAccepting:
-    """Says that the system has no more files in one line, once in a while; asyncio tells each time with a stack."""
+    """Logs a lack of file descriptors in one line, at intervals; asyncio logs a stack trace each time."""
 
     def __init__(self) -> None:
-        """It was not said yet."""
+        """Start with nothing logged."""
         self._said_at = float("-inf")
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop does with an error that nobody waits for."""
+        """Handle a loop error that no task awaits."""
         error = context.get("exception")
         if not (isinstance(error, OSError) and error.errno in OUT_OF_FILES and "socket" in context):
             loop.default_exception_handler(context)
@@ -146,7 +146,7 @@ class QuietAccepting:
 
 
 async def body_of(request: web.BaseRequest, limit: int, moved: Callable[[int], None] | None = None) -> bytes:
-    """The whole body; `moved` is told how many bytes came.
+    """Return the whole body; `moved` receives the count of each part's bytes.
 
     Raises 413 for a body that is too long, by its header or in fact, and 400 for tiny chunks.
     """
@@ -172,5 +172,5 @@ async def _name_no_version(_request: web.Request, response: web.StreamResponse) 
 
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP, and clients that leave, leave no stack trace: else a stranger could fill the disk."""
+    """Tell whether a log record is about our own fault: traces of strangers' faults could fill the disk."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))

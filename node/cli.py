@@ -105,7 +105,7 @@ add_deferred(ogpu_node, "node", COMMANDS)
 
 
 def _refuse_lists(words: Sequence[str]) -> None:
-    """BadInputError for several addresses behind one option: the second would be taken for a subcommand."""
+    """Raise BadInputError for several addresses behind one option: click takes the second for a subcommand."""
     for option, first, second in zip(words, words[1:], words[2:], strict=False):
         if option in ADDRESS_OPTIONS and second.startswith("/"):
             raise BadInputError(

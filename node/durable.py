@@ -24,7 +24,7 @@ def require_folder(path: Path) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists; OSError, with the path, where that cannot be known, as below a file."""
+    """Tell whether a path exists; OSError, with the path, if that is impossible to know, as below a file."""
     try:
         path.stat()
     except FileNotFoundError:

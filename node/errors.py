@@ -64,7 +64,7 @@ def node_error_first() -> Iterator[None]:
 
 
 def _reason(errors: Sequence[BaseException]) -> NodeError | None:
-    """Why the node ends: a `NodeError`, or else a file that cannot be used; None if neither is there."""
+    """Return the reason for the node's end: a `NodeError`, or else an unusable file; None if neither is there."""
     for error in errors:
         if isinstance(error, NodeError):
             return error

@@ -149,7 +149,7 @@ def genesis_of(spec: ChainSpec) -> bytes:
 
 
 def _owner(text: str, keyring: Path) -> bytes:
-    """The stash, by whatever `--stash` of `ogpu-provider` names it."""
+    """Return the stash, named as for `--stash` of `ogpu-provider`."""
     from wallet.session import account_named  # noqa: PLC0415  # other commands need no wallet
 
     try:

@@ -263,7 +263,7 @@ class Loop:
             self._peers.penalise(peer, "a forged vote of this node", now_ms)
 
     def _look_at_author(self, facts: ev.BlockFacts) -> None:
-        """Own blocks by another machine: what this node makes is not imported."""
+        """Detect another machine with this node's keys by its blocks; own blocks never arrive as imports."""
         key = None if self.duty is None else self.duty.keys.sessions.get(facts.author)
         if key is not None:
             payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[facts.id].stored.header))

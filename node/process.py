@@ -48,7 +48,7 @@ def set_up_process(log: str) -> None:
 
 
 def _level(text: str) -> int:
-    """What a level's name stands for. Raises `BadInputError`."""
+    """Return the level of a name. Raises `BadInputError`."""
     level = logging.getLevelNamesMapping().get(text.upper())
     if level is None:
         raise BadInputError(f"--log: {text!r} is no level: give {', '.join(LEVELS)}, alone or as target=level")

@@ -72,7 +72,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
 
 
 def _listen_host(flags: dict[str, Any]) -> str:
-    """The keys of a development chain are known to everybody, so no other machine is let in."""
+    """Return the RPC host; a development chain's keys are public, so it never serves another machine."""
     host: str | None = flags["listen_host"]
     if not flags["dev"]:
         return EVERYWHERE if host is None else host

@@ -27,7 +27,7 @@ EXIT_ABORTED = 1
 EXIT_PIPE_CLOSED = 1
 EXIT_UNUSABLE = 2
 EXIT_OUTPUT_LOST = 74
-"""Standard output took no more (EX_IOERR of sysexits.h): the command itself may have done its work."""
+"""Standard output could not be written (EX_IOERR of sysexits.h); the command itself may have done its work."""
 NO_HOME = "Could not determine home directory."
 """The message of `pathlib` for a user without a home folder, as in a container."""
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
@@ -59,7 +59,7 @@ def as_json(kind: str, text: str, **more: Any) -> str:
 
 
 class ProgramGroup(click.Group):
-    """The commands of a program; an unusable file ends it in a sentence and an exit code."""
+    """The commands of a program; an unusable file ends it with an error message and an exit code."""
 
     def main(self, *given: Any, **named: Any) -> Any:
         """Run the program."""
@@ -75,7 +75,7 @@ class JsonAnywhereGroup(click.Group):
     """
 
     def __init__(self, *args: Any, program_commands: Sequence[str] = (), **kwargs: Any) -> None:
-        """`program_commands`: those names."""
+        """`program_commands`: the names of the commands that take the words of a program."""
         super().__init__(*args, **kwargs)
         self._ends = (END_WORD, *program_commands)
 
@@ -106,7 +106,7 @@ class JsonAnywhereGroup(click.Group):
 
 @contextmanager
 def _files_answered_for(tell: Callable[[str, int], int]) -> Iterator[None]:
-    """End the program with `tell` where a path cannot be used, or standard output takes no more."""
+    """End the program with `tell` for an unusable path, or if standard output cannot be written."""
     if sys.stdout is None:  # it was closed: a program that shows nothing runs, any other one must notice
         sys.stdout = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115  # as long as the program
     try:
@@ -128,7 +128,7 @@ def _files_answered_for(tell: Callable[[str, int], int]) -> Iterator[None]:
 
 
 def _file_error(error: BaseException) -> OSError | None:
-    """The OSError, also of a group that holds nothing else."""
+    """Return the OSError, also from a group with nothing else."""
     while isinstance(error, BaseExceptionGroup):
         matched, rest = error.split(OSError)
         if matched is None or rest is not None:
@@ -138,7 +138,7 @@ def _file_error(error: BaseException) -> OSError | None:
 
 
 def _code_of(error: OSError, tell: Callable[[str, int], int]) -> int | None:
-    """Tell of an error and return the exit code; None for an error without a file."""
+    """Report an error and return the exit code; None for an error without a file."""
     code: int | None = None
     with suppress(OSError):  # standard error may be as full
         if error.filename is not None:
@@ -165,7 +165,7 @@ def _discard_output() -> None:
 
 
 def _parted(words: Sequence[str], ends: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before the first of `ends`, and the rest with it."""
+    """Split words at the first of `ends`, which belongs to the rest."""
     place = next((number for number, word in enumerate(words) if word in ends), len(words))
     return list(words[:place]), list(words[place:])
 

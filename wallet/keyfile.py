@@ -83,7 +83,7 @@ def lock(
 
 
 def unlock(file: KeyFile, password: str, *others: str) -> Keypair:
-    """The key inside, with the first of the passwords that opens it.
+    """Return the key inside, unlocked with the first password that fits.
 
     Raises CannotUnlockError with one message for a wrong password and for damage.
     """
@@ -144,7 +144,7 @@ def load(data: bytes) -> KeyFile:
 
 
 def _other_kind(fields: dict[str, Any]) -> str | None:
-    """The kind of a key file of polkadot.js that is not read here, and what to do about it; None for one that is."""
+    """Return the kind of an unsupported polkadot.js key file, and the remedy; None for a supported one."""
     encoding = fields["encoding"]
     content, wrapping = encoding["content"], encoding["type"]
     if "batch-pkcs8" in content:

@@ -34,7 +34,7 @@ class Keyring:
         return found
 
     def require_free(self, name: str) -> None:
-        """KeyringError if a name is taken, or none for a key: before anybody is asked for a password."""
+        """Raise KeyringError if a name is taken or invalid, before the user is asked for a password."""
         if self._path(name).exists():
             raise self._taken(name)
 
@@ -49,7 +49,7 @@ class Keyring:
     ) -> KeyFile:
         """Lock a key and store it under a free name.
 
-        `before_stored` runs when nothing is left to do but that: if it raises, the key is not stored.
+        `before_stored` runs last, just before the key is stored: if it raises, the key is not stored.
         """
         meta = {"name": name, "whenCreated": time.time_ns() // 1_000_000}
         file = keyfile.lock(keypair, password, meta, entropy=secrets.token_bytes(_ENTROPY_BYTES), cost=cost)
@@ -83,7 +83,7 @@ class Keyring:
             raise self._missing(name) from None
 
     def unlock(self, name: str, *passwords: str) -> Keypair:
-        """The key of a name, with the first password that opens it."""
+        """Return the key of a name, unlocked with the first password that fits."""
         return keyfile.unlock(self.get(name), *passwords)
 
     def remove(self, name: str) -> None:

@@ -27,9 +27,9 @@ def generate(words: int = 12) -> str:
 
 
 def entropy_of(phrase: str) -> bytes:
-    """The 16 to 32 bytes that the words stand for, in capitals or not.
+    """Return the 16 to 32 bytes of the words, in capitals or not.
 
-    PhraseError says which word is none, or that the checksum is wrong.
+    PhraseError names an unknown word, or a wrong checksum.
     """
     if len(phrase) > MAX_PHRASE_CHARACTERS:
         raise PhraseError("the phrase is too long: it has at most 24 words")

@@ -61,7 +61,7 @@ class Account(bytes):
 
 
 def _is_number(values: Iterable[Any]) -> bool:
-    """Whether a column holds numbers, by the first of its values."""
+    """Tell whether a column holds numbers, by the first of its values."""
     first = next((value for value in values if value is not None), None)
     return isinstance(first, int) and not isinstance(first, bool)
 

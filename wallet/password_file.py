@@ -19,7 +19,7 @@ _MARK = "\ufeff"  # Windows' editors put it before a text
 
 
 def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
-    """The password of a file; then the text with the mark at its head and the CR at its end, as older programs took it.
+    """Return a file's password, then the same text with a byte order mark and final CR, as older programs took it.
 
     Raises WalletError, with the path.
     """
@@ -50,5 +50,5 @@ def _read(path: Path, limit_bytes: int) -> bytes:
 
 
 def _is_secret(path: Path) -> bool:
-    """Whether a file lies where containers and services get their secrets; the folder's mode protects it."""
+    """Tell whether a file lies in a folder for containers' or services' secrets; the folder's mode protects it."""
     return any(path.resolve().is_relative_to(folder) for folder in SECRET_FOLDERS)

@@ -82,7 +82,7 @@ def read_limited(path: Path, data: bytes, limit_bytes: int) -> bytes:
 
 
 def check_private(path: Path, found: os.stat_result, *, may_be_pipe: bool = False) -> None:
-    """KeyFileError unless an open file is a plain one of ours that nobody else may read."""
+    """Raise KeyFileError unless an open file is a regular file of ours that nobody else may read."""
     if not (stat.S_ISREG(found.st_mode) or (may_be_pipe and stat.S_ISFIFO(found.st_mode))):
         raise KeyFileError(f"{path} is not a plain file")
     if found.st_uid != os.geteuid():
@@ -99,17 +99,17 @@ def make_folder(folder: Path) -> None:
 
 
 def own_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=own_opener)`: a file that is made is readable by its owner alone."""
+    """Open a file for `open(…, opener=own_opener)`: a new file is readable only by its owner."""
     return os.open(path, flags, OWNER_ONLY)
 
 
 def forbid_core_dumps() -> None:
-    """Have this process and its children never write a core dump, which would hold keys; nothing undoes it."""
+    """Disable core dumps, which would hold keys, for this process and its children; nothing undoes it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def close_folder(folder: Path) -> bool:
-    """Close a folder to other users; False for one of somebody else's, or that all share, such as /tmp."""
+    """Close a folder to other users; False for another user's folder, or a shared one such as /tmp."""
     found = folder.stat()
     if not stat.S_IMODE(found.st_mode) & 0o077:
         return True

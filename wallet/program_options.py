@@ -13,12 +13,12 @@ WEB_SOCKETS = {"http": "ws", "https": "wss"}
 
 
 class NodeUrl(click.ParamType[str]):
-    """The address of a node's JSON-RPC, as a WebSocket's: it is the same port as that of HTTP."""
+    """The address of a node's JSON-RPC, as a WebSocket address: HTTP has the same port."""
 
     name = "URL"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The address with `ws://` or `wss://` before it, whatever a person writes there."""
+        """Return the address with `ws://` or `wss://`, from an HTTP or a WebSocket address."""
         scheme, is_parted, rest = value.partition("://")
         return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{value}"
 

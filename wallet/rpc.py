@@ -39,10 +39,10 @@ class NodeUnreachableError(ConnectionError):
 
 
 class NodeRefusesError(NodeUnreachableError):
-    """A node runs there, and takes no connection of ours."""
+    """A node that refuses our connection."""
 
     def __init__(self, url: str, status: int) -> None:
-        """`status` is of HTTP."""
+        """`status` is the HTTP status."""
         reason = "has too many connections" if status in TOO_MANY else f"refuses the connection (HTTP {status})"
         super().__init__(f"the node at {url} {reason}; try again in a moment, or give another --url")
         self.status = status
@@ -83,7 +83,7 @@ class RpcConnection:
     async def open(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
         """Connect, also to an address with `http://`: one port serves both.
 
-        `NodeUnreachableError` says where nobody answered, here and after `patience` seconds of a call.
+        `NodeUnreachableError` names the silent address, here and after `patience` seconds of a call.
         """
         scheme, colon, rest = url.partition("://")
         url = WEB_SCHEMES.get(scheme.lower(), scheme) + colon + rest

@@ -50,7 +50,7 @@ class CallFailedError(WalletError):
 
 
 def account_named(keyring: Keyring, text: str) -> bytes:
-    """An account by address, 0x key, name in the keyring, or development path like `//Alice`. WalletError."""
+    """Return an account by address, 0x key, name in the keyring, or development path like `//Alice`. WalletError."""
     if text.startswith("//"):
         return keypair_from_suri(text).account
     if text in keyring.names():
@@ -139,7 +139,7 @@ class WalletSession:
         return await VerifiedClient.connect_by(self.url, self.trust, note)
 
     def account(self, text: str) -> bytes:
-        """As `account_named`, of this keyring."""
+        """Return an account as `account_named` does, with this keyring."""
         if text.startswith("//"):
             self._note_typo(text)
         return account_named(self.keyring, text)
@@ -162,7 +162,7 @@ class WalletSession:
         return self.keyring.get(text)
 
     def _require_name(self, text: str) -> None:
-        """WalletError for an address, which is not enough to sign with."""
+        """Raise WalletError for an address, which is not enough to sign with."""
         if is_address(text):
             raise WalletError(
                 f"{text} is an address, which signs nothing: give the name of its key in the keyring, as "
@@ -186,7 +186,7 @@ class WalletSession:
         return password
 
     def passwords(self, prompt: str, *, confirm: bool = False) -> tuple[str, ...]:
-        """The password from `--password-file`, and what else the file may mean; else typed."""
+        """Return the password from `--password-file`, with its other readings, or the typed one."""
         if self.password_file is None:
             return (typed_secret(prompt, "give --password-file", confirm=confirm),)
         return read_passwords(self.password_file)
@@ -218,7 +218,7 @@ class WalletSession:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is the address of an account."""
+    """Tell whether a text is the address of an account."""
     try:
         ss58.account_from_text(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Tables that fit where they are shown.
+"""Tables that fit the terminal.
 
-Columns stand side by side while every word of theirs has room; else records stand one below the other. Always: no cell
-is left out or cut, no header is broken, and a word is broken only where it is longer than a line.
+Columns stand side by side while every word has room; otherwise records stand one below the other. Always: no cell is
+left out or cut, no header is broken, and a word is broken only if it is longer than a line.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FittedTable:
         return table
 
     def _widths(self, line: int) -> list[int] | None:
-        """A width for each column, least what its longest word takes; None where a line has no room for those."""
+        """Return a width for each column, at least that of its longest word; None if a line has no room for those."""
         columns = list(zip_longest(*self._rows, fillvalue="")) or [()] * len(self._columns)
         cells = [(name, *column) for name, column in zip(self._columns, columns, strict=True)]
         widths = [max(map(_word_width, column)) for column in cells]
@@ -67,7 +67,7 @@ class FittedTable:
 
 
 class Record:
-    """Names and values of one thing, a pair in a line; values stand below their names where they need the line."""
+    """Names and values of one record, a pair on each line; a value that needs the whole line stands below its name."""
 
     def __init__(self, names: Sequence[str], values: Sequence[str]) -> None:
         self._names = names
@@ -95,7 +95,7 @@ class Record:
 
 
 def _trimmed(text: str) -> str:
-    """A text whose lines begin and end with words."""
+    """Strip the blanks at the ends of a text's lines."""
     return "\n".join(line.strip() for line in text.splitlines())
 
 

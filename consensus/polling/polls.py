@@ -86,7 +86,7 @@ class Polls:
             self._rtt_ms += (now_ms - poll.started_ms - self._rtt_ms) // RTT_WEIGHT
 
     def weights(self, request: int) -> Mapping[bytes, int]:
-        """Votes by session key in an open poll; nothing of one that ended."""
+        """Return the votes by session key in an open poll; empty once it has ended."""
         poll = self._open.get(request)
         return {} if poll is None else poll.weights
 

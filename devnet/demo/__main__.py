@@ -34,7 +34,7 @@ STEPS = 10
 SEATS = 4
 """Of five validators: the last one waits for the election."""
 SAMPLE = 3
-"""Units of stake in each poll: at least one who sits is not asked."""
+"""Units of stake in each poll: at least one validator is not asked."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

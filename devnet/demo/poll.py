@@ -1,4 +1,4 @@
-"""One Snowflake poll of a node, shown: who was drawn and asked, what they answered, how sure the node became."""
+"""Show one Snowflake poll of a node: the validators drawn, their answers, and the node's confidence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(net: Devnet, tell: Narrator) -> dict[str, Any] | None:
 
 
 def _table(poll: dict[str, Any], asker: str) -> Table:
-    """Each validator that was drawn, by its stake, with its answer."""
+    """The drawn validators by stake, with their answers."""
     table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
     answers = {answer["validator"]: answer for answer in poll["answers"]}
     for drawn in poll["drawn"]:

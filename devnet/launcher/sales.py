@@ -1,4 +1,4 @@
-"""What a devnet sells whose customers need nothing of its providers: a service of every workload, and tasks.
+"""The services and policies of a devnet: a service of every workload, and bids for every kind of task.
 
 Always: every form of the package has a service; service 0 is the preset's, and stays what it is.
 """
@@ -28,7 +28,7 @@ IMAGES = tuple(
     for name in ("library/alpine", "library/busybox", "library/debian", "library/python", "library/ubuntu",
                  "pytorch/pytorch")
 )  # fmt: skip
-"""Repositories whose images run, beside every image that comes as an archive."""
+"""Repositories with permitted images; every image sent as an archive is permitted too."""
 
 
 def add_services(patch: dict[str, Any], owner: str) -> None:
@@ -52,7 +52,7 @@ def write_policies(homes: Sequence[Path]) -> None:
 
 
 def _others() -> tuple[WorkloadForm, ...]:
-    """The workloads that no preset sells."""
+    """Return the workloads that no preset sells."""
     return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
 
 

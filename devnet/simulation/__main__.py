@@ -34,7 +34,7 @@ from devnet.simulation.scenario import (
 HANDOFFS_LEAST = 200
 """Of who joins by them alone: epochs that it was not there."""
 SAMPLED_ONE_IN = 3
-"""Seeds whose small networks poll a sample, of the least size; the others poll everybody."""
+"""Seeds whose small networks poll a sample of the minimum size; the others poll all validators."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

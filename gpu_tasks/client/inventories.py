@@ -37,7 +37,7 @@ class HeardInventories:
 
     claims: dict[bytes, dict[bytes, DeviceClaims]] = field(default_factory=dict)
     policies: dict[bytes, ClaimedPolicy] = field(default_factory=dict)
-    """By provider what it says that it bids for."""
+    """The claimed policies by provider."""
     processors: dict[bytes, DeviceClaims] = field(default_factory=dict)
     """By provider what it says of its CPU."""
     left_out: dict[bytes, str] = field(default_factory=dict)

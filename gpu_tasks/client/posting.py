@@ -187,7 +187,7 @@ def read_prompts(data: bytes, *, is_told: bool = False) -> list[Prompt]:
 
 
 def _require_no_json(lines: Sequence[tuple[int, bytes]]) -> None:
-    """PostError where a line is JSON: files of requests are answered into others."""
+    """Raise PostError if a line is JSON: files of requests need a file of results."""
     for place, (number, line) in enumerate(lines):
         fault = first_line_fault(line) if not place else None
         if fault is None and (line.lstrip().startswith(b"{") if not place else later_line_fault(line) is not None):

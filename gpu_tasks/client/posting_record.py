@@ -1,8 +1,8 @@
 """What is about to be posted, written down before it is sent, so that a retry never posts twice.
 
-One file for each set of prompts, or each task, that an account posts on a chain. That of units is gone once all of them
-are in final blocks; that of a task stays, so that the same command never buys it again. It holds no prompt: only what
-finds the units again. Always: a part's extrinsic is on the disk before any node sees it.
+One file for each set of prompts, or each task, that an account posts on a chain. A units' record is removed once all of
+them are in final blocks. A task's record stays, so that the same command never buys it again. It holds no prompt, only
+the means to find the units. Always: a part's extrinsic is on the disk before any node sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecordError(WalletError):
 
 
 class RecordBusyError(RecordError):
-    """Another process is at it."""
+    """Another process holds the record."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class PostedPart:
     block: int | None = None
     """Where they are, once that is final."""
     told: str = ""
-    """Of a task: how much of it a command has told its customer to the end, `SUBMITTED` or `ENDED`."""
+    """For a task: the last state that a command has shown its customer, `SUBMITTED` or `ENDED`."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class PostingRecord:
 
     @staticmethod
     def look(folder: Path, *identity: bytes) -> list[PostedPart]:
-        """The parts that earlier tries sent, or were about to send; nothing is made or kept. RecordError."""
+        """Return the parts that earlier tries sent, or were about to send; write nothing. RecordError."""
         path = folder.expanduser() / f"{_name_of(identity)}.json"
         try:
             return _parts(path)

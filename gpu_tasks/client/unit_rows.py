@@ -1,4 +1,4 @@
-"""The units of an account as rows: what the chain knows of them, and what the records of this machine add.
+"""The units of an account as rows, from the chain and from this machine's records.
 
 Always: one row for each unit that the chain knows, and for each that a file's run here posted and the chain has
 forgotten; times are reckoned back from the final block by slots, so a chain that stood still makes them too late.
@@ -26,7 +26,7 @@ from wallet.client import ChainClient
 from wallet.output import Grains
 
 UNITS_LISTED_MAX = 500
-"""Of an account, the newest: what the chain looks up for one list."""
+"""The most units of an account in one list, the newest first."""
 COLUMNS = (
     "unit", "state", "service", "requests", "cost_before_fees", "posted_in_block", "posted_at", "ended_in_block",
     "ended_at", "run",
@@ -39,7 +39,7 @@ FORGOTTEN = "forgotten by the chain"
 
 @dataclass(frozen=True, slots=True)
 class UnitList:
-    """The rows, the oldest first, and how many older units were not looked at."""
+    """The rows, the oldest first, and the number of older units that are left out."""
 
     rows: list[dict[str, Any]]
     left_out: int
@@ -54,7 +54,7 @@ class _Clock:
     slot_ms: int
 
     def about(self, height: int) -> str | None:
-        """When a block was made, at the latest; None for no block."""
+        """Return the latest possible time of a block; None for no block."""
         if not height:
             return None
         at_ms = self.now_ms - (self.height - height) * self.slot_ms
@@ -70,7 +70,7 @@ class _Posted:
 
 
 async def list_units(client: ChainClient, account: bytes, records: Path) -> UnitList:
-    """The account's units at the final block; `records` is where runs of files are written down."""
+    """List the account's units at the final block; `records` is the folder of file runs."""
     at = await client.finalized()
     count = await client.read(InferenceMarket.posted, account, at=at)
     first = max(0, count - UNITS_LISTED_MAX)
@@ -89,7 +89,7 @@ async def list_units(client: ChainClient, account: bytes, records: Path) -> Unit
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """For people: of an id the beginning, which every command takes."""
+    """Shorten ids for people, to beginnings that every command takes."""
     return row | {"unit": row["unit"][:ID_BYTES_SHOWN]}
 
 

@@ -62,7 +62,7 @@ Row = dict[str, Any]
 async def follow(
     client: ChainClient, key: Keypair, rows: dict[bytes, Row], output: Output, prompts: dict[bytes, str]
 ) -> dict[bytes, Row]:
-    """Show the units of `rows` until all have ended; the last row of each, which stands there meanwhile."""
+    """Show the units of `rows` until all have ended, and keep the last row of each there. Return these rows."""
     ended: dict[bytes, UnitSums] = {}
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         changes = _changes(client, blobs, key, rows, prompts, ended)
@@ -82,12 +82,12 @@ async def follow(
 
 
 def rows_of(units: Sequence[bytes]) -> dict[bytes, Row]:
-    """The rows of units of which nothing is known yet."""
+    """Return empty rows for units."""
     return {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
 
 
 def standing(rows: Mapping[bytes, Row]) -> str:
-    """A sentence: how many units have ended, and what the first that has not waits for."""
+    """Say in a sentence how many units have ended, and why the first open one waits."""
     waiting = [row for row in rows.values() if row["ended_in_block"] is None]
     said = f"{len(rows) - len(waiting)} of {len(rows)} units have ended"
     if not waiting:
@@ -197,7 +197,7 @@ async def _completion(
 
 
 def whole_ids(rows: Sequence[Row]) -> str:
-    """The ids that the table shortens, a line each: on another machine their first digits stand for nothing."""
+    """List the ids that the table shortens, one a line: on another machine their first digits match nothing."""
     more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
     return "\n".join(["for `ogpu result` and `ogpu show`:", *(row["unit"] for row in rows[:WHOLE_IDS_SHOWN]), *more])
 

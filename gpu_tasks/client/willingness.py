@@ -1,7 +1,7 @@
-"""Whether those who could bid for a task say that they run it: their policies, as they tell them at their doors.
+"""The policies of eligible providers: how many say that they run a task.
 
-Always: each owner is asked once, side by side, within the limits of `inventories`; what it says is a claim and binds
-nobody; who says nothing that can be read counts neither for nor against the task.
+Always: each owner is asked once, side by side, within the limits of `inventories`. An answer is a claim and not
+binding. An owner without a readable answer counts neither for nor against the task.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ PPM = 1_000_000
 MIB = 1 << 20
 RUNS_IT = "says that it runs this"
 REASONS_SHOWN = 4
-"""Of the reasons why providers do not run a task."""
+"""The most reasons shown for providers that do not run a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Willingness:
-    """What owners of the devices that could bid say of a task."""
+    """The answers of eligible devices' owners about a task."""
 
     able: int
-    """Devices that could bid, of which all that follows is said."""
+    """The number of eligible devices; the other fields are about them."""
     willing: int
     unwilling: Mapping[str, int]
-    """Devices by why their owners do not run it."""
+    """Counts of devices by their owners' reason against the task."""
     unheard: int
     answers: Mapping[bytes, str]
-    """By owner, for people."""
+    """The answers by owner, for people."""
 
     @property
     def may_bid(self) -> int:
-        """Devices of owners who run it, or have not said that they do not."""
+        """The number of devices whose owners run the task, or have not refused it."""
         return self.willing + self.unheard
 
     def why_too_few(self, slots: int) -> str:
-        """Why so many devices will hardly bid; empty where they may."""
+        """Return the reason why too few devices will bid; empty if enough may."""
         if self.able < slots or self.may_bid >= slots:
             return ""
         return f"it takes {counted(slots, 'device')}, and too few run it: of {self.able} eligible devices, {self.said}"
 
     @property
     def sentence(self) -> str:
-        """Who could bid, and what they say."""
-        return f"{self.able}, of which {self.said}" if self.able else "0"
+        """The eligible devices, and their owners' answers."""
+        return f"{self.able} ({self.said})" if self.able else "0"
 
     @property
     def said(self) -> str:
-        """What they say, those that run it first."""
+        """The owners' answers, the willing first."""
         parts = [f"{self.willing} say that they run this"] if self.willing or not self.unheard else []
         shown = list(self.unwilling.items())[:REASONS_SHOWN]
         parts += [f"{count} {'does' if count == 1 else 'do'} not: {why}" for why, count in shown]
@@ -84,7 +84,7 @@ class Willingness:
 async def willingness_of(
     client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, at: bytes
 ) -> Willingness:
-    """Ask the owners of all devices that could bid."""
+    """Ask the owners of all eligible devices."""
     able = [each for each in plan.devices if each.hindrance is None]
     owners = list(dict.fromkeys(each.device.owner for each in able))
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
@@ -94,7 +94,7 @@ async def willingness_of(
 
 
 def willingness(able: list[PlannedDevice], reasons: Mapping[bytes, str], left_out: Mapping[bytes, str]) -> Willingness:
-    """Of devices that could bid: `reasons` are empty where the owner runs the task, `left_out` why it is not known."""
+    """Count eligible devices: `reasons` are empty if the owner runs the task, `left_out` explains missing answers."""
     owners = [each.device.owner for each in able]
     unwilling = Counter(reasons[owner] for owner in owners if reasons.get(owner))
     answers = {owner: f"not known: it {left_out.get(owner, 'did not answer')}" for owner in owners}
@@ -109,7 +109,7 @@ def willingness(able: list[PlannedDevice], reasons: Mapping[bytes, str], left_ou
 
 
 def why_unfit(policy: ClaimedPolicy, asked: AskedTask, terms: TaskTerms, rules: TaskRules, slot_ms: int) -> str:
-    """Why a provider of this policy would not bid; empty if nothing that it says stands against it."""
+    """Return the reason why a provider with this policy would not bid; empty if its policy allows the task."""
     kind = asked.file.task.workload if isinstance(asked, AskedTraining) else CONTAINER_KIND
     if kind not in policy.kinds:
         return f"no policy for {kind}"
@@ -123,7 +123,7 @@ def why_unfit(policy: ClaimedPolicy, asked: AskedTask, terms: TaskTerms, rules: 
 
 
 def _why_no_program(means: ClaimedPrograms, request: ContainerRequest, slot_ms: int) -> str:
-    """Why a provider does not run this program; empty if it does."""
+    """Return the reason why a provider does not run this program; empty if it does."""
     limits, keep = request.limits, request.keep_blocks * slot_ms // 1_000
     reasons = (
         (limits.memory_bytes > means.memory_bytes, f"{_size(means.memory_bytes)} of memory at most"),
@@ -147,7 +147,7 @@ def _has_image(means: ClaimedPrograms, request: ContainerRequest) -> bool:
 
 
 def _least_price(policy: ClaimedPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
-    """What so many blocks have to bring, with the fee on top, as providers reckon it."""
+    """Return the least price of so many blocks, with the fee on top, by the providers' rule."""
     time, unit = (blocks, policy.price_blocks) if policy.price_blocks else (blocks * slot_ms, policy.price_ms)
     return -(-policy.price * time * PPM // (max(1, unit) * (PPM - fee_ppm)))
 

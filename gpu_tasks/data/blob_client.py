@@ -148,7 +148,7 @@ class BlobClient:
         return await self._request("GET", endpoint, INVENTORY_PATH, None, most=most, slots=slots)
 
     async def presence_of(self, endpoint: str, nonce: bytes) -> bytes:
-        """What a daemon answers to a nonce, unverified; BlobError."""
+        """Fetch a daemon's answer to a nonce, unverified; BlobError."""
         path = PRESENCE_PATH.format(nonce=nonce.hex())
         return await self._request("GET", endpoint, path, None, most=PRESENCE_BYTES)
 

@@ -73,12 +73,12 @@ class ClaimedMachine:
 
 @struct
 class ClaimedPrograms:
-    """What programs in containers may use of a provider, each at most."""
+    """The limits of a provider for one program in a container."""
 
     why_not: ClaimText = "it runs no containers"
-    """Why none runs; empty where one may."""
+    """The reason why no program runs; empty if programs may."""
     images: Annotated[tuple[Hash, ...], Bounded(IMAGES_MAX)] = ()
-    """Hashes of what its list names: whoever has an image can look, and nobody reads the list."""
+    """Hashes of the listed images: customers can look up their image, but cannot read the list."""
     any_archive: bool = False
     outbound: bool = False
     cpu_thousandths: U32 = 0
@@ -90,13 +90,13 @@ class ClaimedPrograms:
 
 @struct
 class ClaimedPolicy:
-    """What a provider says that it bids for."""
+    """A provider's claim about its bids."""
 
     kinds: Annotated[tuple[ClaimText, ...], Bounded(KINDS_MAX)] = ()
     """Workloads by name, and `container`."""
     gangs: bool = False
     price: Balance = 0
-    """Grains that a device's time has to bring at least, after the fee: for `price_ms`, or for so many blocks."""
+    """The lowest price of a device's time in grains, after the fee: for `price_ms`, or for so many blocks."""
     price_ms: U64 = 3_600_000
     price_blocks: U32 = 0
     """0: the price is for milliseconds."""
@@ -128,7 +128,7 @@ _SIGNED = codec(SignedInventory)
 
 
 def image_mark(image: str) -> bytes:
-    """What stands in a claim for an image as a policy names it: a repository, one with a digest, an archive's id."""
+    """Return a claim's mark for an image of a policy: a repository, one with a digest, or an archive's id."""
     return blake2_256(b"ogpu/image" + image.encode())
 
 

@@ -1,4 +1,4 @@
-"""Proof that a daemon with a provider key runs: it signs a nonce that the asker chose.
+"""Proof of a running daemon: it signs a nonce of the asker with the provider key.
 
     answer = SCALE(instance, ed25519 signature of the provider key over domain("presence", genesis, nonce || instance))
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
     "inventory": (
         "inventorying:inventory",
-        "Show what the daemon tells at its door: devices, drivers, processor, memory, disk, policy.",
+        "Show what the daemon publishes: devices, drivers, processor, memory, disk, policy.",
     ),
     "status": (
         "showing:status",

@@ -183,7 +183,7 @@ class Daemon:
         self._exits = contextlib.AsyncExitStack()
 
     def _inventory(self, policy: Callable[[], ClaimedPolicy]) -> ToldInventory:
-        """What is told at the door."""
+        """Return the inventory for the endpoint."""
         hardware, rates = list(self.parts.workshop.hardware), self.parts.blobs.rates
         return ToldInventory(self.parts.identity, hardware, self.settings.base_path, rates, policy)
 
@@ -250,7 +250,7 @@ class Daemon:
                     return
 
     async def _has_left(self, view: View) -> bool:
-        """Whether the stash is a provider no more and nothing is left to do; tell what stays on the provider key."""
+        """Tell whether the provider has left and no work is left; report the balance of the provider key."""
         is_busy = view.duties or view.seats or view.checks or view.disputes
         if is_busy or view.height % ENDINGS_EVERY_BLOCKS:
             return False

@@ -1,4 +1,4 @@
-"""What a provider has earned and lost, one line for each payment and each loss, in two files of the base path.
+"""A provider's earnings and losses, one line for each, in two files of the base path.
 
 Always: a payment is written before the journal forgets that it was awaited, so that none is lost; one that a crash had
 written twice counts once; amounts are grains after fees.
@@ -75,7 +75,7 @@ class EarnedSum:
     """What of it was for those units."""
     losses: int = 0
     lost: int = 0
-    """What of device bonds is gone, in grains."""
+    """Losses of device bonds, in grains."""
 
     @property
     def per_thousand(self) -> int | None:
@@ -85,12 +85,12 @@ class EarnedSum:
 
 @dataclass(frozen=True, slots=True)
 class LostPart:
-    """A part of a device's bond that is gone."""
+    """A loss of a device's bond."""
 
     at_ms: int
     """When it was noted, in milliseconds since 1970."""
     name: str
-    """Of the unit and the block, or of the device and the number of its loss."""
+    """The key of the loss: its unit and block, or its device and number."""
     device: str
     grains: int
     fault: str
@@ -99,9 +99,9 @@ class LostPart:
     case: str = ""
     """The case that found the fault; empty for a missed race."""
     appealable_until: int = 0
-    """The last block in which the verdict could be appealed; 0 where it could not be."""
+    """The last block in which the verdict could be appealed; 0 without an appeal."""
     until_ms: int = 0
-    """About when that block was, in milliseconds since 1970."""
+    """The approximate time of that block, in milliseconds since 1970."""
 
     @property
     def day(self) -> str:
@@ -118,11 +118,11 @@ class LossBook:
     """Appends to the file of a base path. A full disk costs the line, not the work."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is opened yet."""
+        """Open nothing yet."""
         self.path = path
 
     def note(self, part: LostPart) -> None:
-        """Write a loss down; one that is there already counts once when it is read."""
+        """Write a loss; a duplicate counts once when it is read."""
         _append(self.path, asdict(part))
 
 
@@ -157,7 +157,7 @@ def payments(path: Path) -> Iterator[EarnedPayment]:
 
 
 def losses(path: Path) -> Iterator[LostPart]:
-    """All losses, as `payments`."""
+    """Return all losses, in the order of `payments`."""
     return _lines(path, LostPart)
 
 
@@ -184,7 +184,7 @@ def _lines(path: Path, kind: type[BookLine]) -> Iterator[BookLine]:
 
 
 def sums(found: Iterable[EarnedPayment], by: By, lost: Iterable[LostPart] = ()) -> list[EarnedSum]:
-    """Payments and losses added up, by ascending name. Of no service is known what a loss was for."""
+    """Sum payments and losses, by ascending name. Losses have no service."""
     totals: dict[str, EarnedSum] = {}
     for payment in found:
         name = {By.DEVICE: payment.device, By.SERVICE: payment.service, By.DAY: payment.day}[by]
@@ -216,7 +216,7 @@ def as_csv(found: Iterable[EarnedSum], by: By) -> str:
 
 
 def losses_as_csv(found: Iterable[LostPart]) -> str:
-    """For a spreadsheet: a head, then a line for each loss."""
+    """Return CSV for a spreadsheet: a head, then a line for each loss."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(LOSS_COLUMNS)
@@ -225,7 +225,7 @@ def losses_as_csv(found: Iterable[LostPart]) -> str:
 
 
 def loss_row(part: LostPart) -> dict[str, Any]:
-    """A loss as it is shown: times in UTC, the amount in grains."""
+    """Return a loss for display: times in UTC, the amount in grains."""
     values = (
         utc_text(part.at_ms), part.device, part.fault, part.grains, part.block, part.case,
         part.appealable_until, part.until_text,
@@ -234,7 +234,7 @@ def loss_row(part: LostPart) -> dict[str, Any]:
 
 
 def utc_text(at_ms: int) -> str:
-    """A time to the minute."""
+    """Format a time to the minute."""
     return f"{datetime.fromtimestamp(at_ms // 1_000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -252,7 +252,7 @@ def _read(line: str, kind: type[BookLine]) -> BookLine | None:
 
 
 def _is_sound(found: EarnedPayment | LostPart) -> bool:
-    """Whether what a file says can be shown and added."""
+    """Tell whether a line's values can be shown and added."""
     values: dict[str, Any] = asdict(found)
     whole = [value for name, value in values.items() if name not in TEXTS]
     is_of_form = all(type(value) is int and value >= 0 for value in whole)

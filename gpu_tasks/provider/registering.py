@@ -109,7 +109,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
 
 
 async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -> None:
-    """WalletError for a bond below the least of a device's class, as the chain has it now."""
+    """Raise WalletError for a bond below the minimum of a device's class, at the chain's current value."""
     minima = (Devices.cpu_bond_min, Devices.consumer_bond_min, Devices.datacenter_bond_min)
     least = await client.read(minima[kind].item)
     if bond < least:
@@ -209,7 +209,7 @@ async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
 
 
 async def key_balance_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
-    """What lies on a candidate's provider key, which leaving does not move."""
+    """Return the balance of a candidate's provider key; leaving does not move it."""
     candidate = await client.read(TrustStake.candidates, stash)
     if candidate is None:
         return {}

@@ -1,6 +1,6 @@
-"""The inventory as it is served at the provider's door: read once a minute, signed with the provider key.
+"""The inventory that a provider's endpoint serves: read once a minute, signed with the provider key.
 
-The policy that it tells is the one that bids go by now: a daemon that drains tells one that bids for nothing.
+Its policy is the one in force for bids: a draining daemon publishes one that bids for nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ToldInventory:
 def inventory_of(
     provider_key: bytes, hardware: list[Hardware], work: Path, rates: TransferRates, policy: ClaimedPolicy
 ) -> MachineInventory:
-    """What this machine has now, and what it is bid with for."""
+    """Return this machine's inventory and the policy in force."""
     made_at_ms = time.time_ns() // 1_000_000
     return MachineInventory(
         VERSION, provider_key, made_at_ms, claimed_machine(work, rates), claimed_devices(hardware), policy

@@ -144,7 +144,7 @@ REQUEST = codec(ContainerRequest)
 
 
 def is_loader_variable(name: str) -> bool:
-    """Whether a variable changes what runs before, or instead of, the program."""
+    """Tell whether a variable makes other code run before, or instead of, the program."""
     return name.upper().startswith(LOADER_PREFIXES) or name.upper() in LOADER_NAMES
 
 

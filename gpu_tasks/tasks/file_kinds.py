@@ -10,7 +10,7 @@ _OWN = b"ogpu/"
 
 
 class OtherFile(Enum):
-    """A kind of file, and what to do with it."""
+    """A kind of file, and the remedy."""
 
     KUBERNETES = "a Kubernetes file, and no command converts it: write its container as a job (docs/tasks.md)"
     COMPOSE = "a Compose file: `ogpu from-compose` makes a task file of it"

@@ -99,7 +99,7 @@ def whole(text: str) -> int:
 
 
 def written_span(milliseconds: int) -> str:
-    """Whole seconds of a time as a file has them: `1h 30m`; QuantityError below a second."""
+    """Write whole seconds as a file has them: `1h 30m`; QuantityError below a second."""
     parts, left = [], milliseconds // 1_000 * 1_000
     for unit, of_unit in UNITS_MS.items():
         count, left = divmod(left, of_unit)

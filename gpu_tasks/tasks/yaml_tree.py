@@ -52,7 +52,7 @@ FileNode = Scalar | Listing | Table
 
 
 def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX, unanchored: str = UNANCHORED) -> FileNode:
-    """The one document of a file; TaskFileError, with its line, for whatever is no such thing.
+    """Parse the one document of a file; TaskFileError, with the line, for anything else.
 
     `unanchored` says how to write a file without anchors.
     """

@@ -21,7 +21,7 @@ from node.ledger.listener import Listener
 from runtime.pallets.staking.trust_stake import TrustStake
 
 LISTEN_STEP_MS = 5_000
-"""Of listening at most counts between two looks: a machine that slept has heard nothing."""
+"""The most listening time that counts between two looks: a machine that slept has heard nothing."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -40,7 +40,7 @@ class SeatWatch(Listener):
         self._looked_ms: int | None = None
 
     def listen(self, *, has_peers: bool) -> None:
-        """Count the time in which other machines could be heard; after an epoch of it begin what was asked for."""
+        """Count the time in which other machines could be heard; after an epoch of it, begin the sign-states."""
         now_ms, last_ms = self._clock.now_ms(), self._looked_ms
         self._looked_ms = now_ms
         keys = [key for key in self._keys.sessions.values() if key.is_listening and not key.is_copied]
@@ -100,7 +100,7 @@ class SeatWatch(Listener):
         _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
 
     def _is_alone(self) -> bool:
-        """Whether the set in office has one member, which waits for nobody."""
+        """Tell whether the set in office has one member, which waits for nobody."""
         epoch = self._chain.epochs(self._epoch())
         return epoch is not None and len(epoch.validators.members) == 1
 

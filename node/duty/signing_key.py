@@ -23,7 +23,7 @@ class SigningKey:
     """A session key at work, or waiting for its sign-state to be begun."""
 
     def __init__(self, pair: KeyPair, file: SignStateFile | None, *, is_listening: bool = False) -> None:
-        """`is_listening`: its file is begun once no other machine was heard to sign with it for an epoch."""
+        """`is_listening`: the key's file begins after an epoch without signatures of another machine."""
         self.pair = pair
         self.file = file
         self.is_copied = False
@@ -70,10 +70,10 @@ class SigningKey:
             self._stop(f"epoch {ballot.epoch}, round {ballot.round}")
 
     def notice_header(self, header: HeaderRecord, since_slot: int) -> None:
-        """A block with this key's valid seal came from the network; see whether another machine sealed it.
+        """Detect another machine by a block from the network with this key's valid seal.
 
-        The file remembers the newest header alone. So of older slots, and of those before `since_slot`, in which this
-        node began to run, nothing is concluded: they may be this machine's own past.
+        The file remembers only the newest header. Headers of older slots prove nothing, nor do those before
+        `since_slot`, the start of this node: they may be this machine's own past.
         """
         sealed = None if self.file is None else self.file.state.header
         if sealed is not None and header.slot == sealed.slot:

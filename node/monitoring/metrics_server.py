@@ -2,9 +2,9 @@
 
 What always holds: at most `CONNECTIONS_MAX` connections are open, each for `REQUEST_SECONDS` and `REQUEST_BYTES_MAX` of
 request; when one more comes, the oldest one of the address that has most is closed, so who opens them and says nothing
-is in nobody else's way. `ANSWERS_PER_SECOND` are worked out at most, for addresses in turn. A connection that asks
-nothing costs three system calls: while the node computes, this thread may wait five milliseconds for the interpreter
-after each, and everybody behind it in the queue waits with it.
+is in nobody else's way. The server computes at most `ANSWERS_PER_SECOND`, for addresses in turn. A silent connection
+costs three system calls: while the node computes, this thread may wait five milliseconds for the interpreter after
+each, and the whole queue waits with it.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class MetricsServer:
         self._go_on(request)
 
     def _answered(self, request: _Request, answer: bytes) -> bool:
-        """Whether an answer is sent whole."""
+        """Tell whether an answer was sent whole."""
         if request in self._due:
             del self._due[request]
         else:
@@ -205,12 +205,12 @@ class MetricsServer:
         return not request.unsent
 
     def _figures(self) -> bytes:
-        """The whole response to a request for them."""
+        """Return the whole response to a request for the metrics."""
         return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
 
 
 def _refusal(head: bytes) -> bytes | None:
-    """The whole response to a request for anything else, by its first line."""
+    """Return the whole response to any other request, by its first line."""
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if method != b"GET":

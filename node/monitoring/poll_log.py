@@ -21,7 +21,7 @@ ConditionsMet = tuple[tuple[Condition, int], ...]
 """Each condition of acceptance (`beta` polls in a row with `alpha` of the weight), and the polls that met it."""
 
 Electorate = Callable[[int], tuple[ValidatorSet, Mapping[bytes, int]]]
-"""The set that an open poll asks, and the votes by session key of those that it drew from it."""
+"""Looks up the set of an open poll, and the drawn validators' votes by session key."""
 
 
 @dataclass(slots=True)
@@ -42,12 +42,12 @@ class PollLog:
     """What was asked and answered lately."""
 
     def __init__(self, stashes: Callable[[ValidatorSet], dict[bytes, bytes]]) -> None:
-        """`stashes` says which validators of a set the peers of now are."""
+        """`stashes` maps the current peers to validators of a set."""
         self._stashes = stashes
         self._polls: OrderedDict[int, _Poll] = OrderedDict()
 
     def on_query(self, peer: bytes, query: PullQuery, now_ms: int, electorate: Electorate) -> None:
-        """This node asks a peer in a poll that is open."""
+        """Record a question of this node to a peer in an open poll."""
         poll = self._polls.get(query.request)
         if poll is None:
             poll = self._polls[query.request] = _Poll(query.tip, query.height, now_ms, *electorate(query.request))
@@ -74,7 +74,7 @@ class PollLog:
 
 
 def _drawn(poll: _Poll) -> list[Value]:
-    """The voters of a poll, the asker among them if it drew itself: stake in grains, and votes."""
+    """Return the voters of a poll, the asker among them if it drew itself: stake in grains, and votes."""
     return [
         {"validator": member.stash, "stake": member.weight, "votes": poll.votes[member.session]}
         for member in poll.members.members

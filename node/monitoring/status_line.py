@@ -1,7 +1,7 @@
 """One line in the log every few seconds: what an operator asks first, and what is not as it should be.
 
-What always holds: a warning comes with every line, as long as its cause lasts: no peers, no new final block, a clock
-behind the final block.
+Always: a warning comes with every line, as long as its cause lasts: no peers, no new final block, a clock behind the
+final block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The clock by which peers pay for CPU: seconds of a core that this process had, or left unused.
 
-What always holds: while the process is busy, the clock goes on only as fast as the process gets CPU. A share of its
-seconds is so a share of the CPU that the process really has, also where others use the same cores; a node that was
-given a fifth of a core left strangers all of it, when their share was one of wall time.
+Always: while the process is busy, the clock advances only as fast as the process gets CPU. So a share of its seconds is
+a share of the CPU that the process really has, also on shared cores. With shares of wall time, strangers got all of a
+node's CPU if the node had only a fifth of a core.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class CoreTime(trio.abc.Instrument):
         self._idle_since = 0.0
 
     def seconds(self) -> float:
-        """CPU time of the thread, and the time in which it had nothing to do."""
+        """Return the thread's CPU time plus its idle time."""
         return self._cpu() + self._idle
 
     def before_io_wait(self, timeout: float) -> None:
-        """Trio has nothing to run for `timeout` seconds, unless something arrives."""
+        """Begin an idle time of at most `timeout` seconds, unless something arrives."""
         del timeout
         self._idle_since = self._wall()
 
     def after_io_wait(self, timeout: float) -> None:
-        """Trio has something to run, or looked whether something arrived; then `timeout` is 0, and nothing was idle."""
+        """End an idle time; a `timeout` of 0 means that trio only polled, without idle time."""
         if timeout > 0:
             self._idle += self._wall() - self._idle_since

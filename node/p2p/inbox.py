@@ -85,7 +85,7 @@ class Inbox:
         self._arrived.set()
 
     def receive_nowait(self, *, consensus_only: bool = False) -> InboxMessage | None:
-        """The next message to serve, or None: nothing is here, or only of peers that have to wait.
+        """Return the next message to serve; None if there is none, or only from peers that have to wait.
 
         `consensus_only` leaves gossip and sync for later.
         """

@@ -16,7 +16,7 @@ class PeerRates:
         self._buckets: dict[bytes, TokenBucket] = {}
 
     def may(self, peer: bytes, now_ms: int, amount: float = 1) -> bool:
-        """Whether it may once more now, or have so much; then it counts."""
+        """Tell whether it may once more now, or have so much; if so, count it."""
         now = now_ms / 1_000
         bucket = self._buckets.pop(peer, None) or TokenBucket(self._per_second, self._burst, now)
         self._buckets[peer] = bucket

@@ -12,7 +12,7 @@ In reading order:
 * `foresight`: blocks that will be executed soon: their signatures meanwhile
 * `relay`: extrinsics that were admitted, to peers that have not seen them
 * `arrivals`: extrinsics that wait to be judged, those of each source in turn
-* `manners`: what each peer's refused messages cost, and who is not listened to for it; pure
+* `manners`: the cost of each peer's refused messages, and the peers ignored for it; pure
 * `entrance`: the two stages of the way in: before a signature is checked and after it
 * `judged_state`: the state on which a pool judges messages
 * `spreading`: messages of one kind, taken from peers and passed on

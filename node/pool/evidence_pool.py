@@ -32,7 +32,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 OFFENDERS_MAX = VALIDATORS_MAX
 """As many as the chain remembers; each needs a seat and a key that really signed twice."""
 HEADERS = b""
-"""Stands for the author in the count of failed checks: to read it is half the work."""
+"""A stand-in for the author in the count of failed checks: reading the author is half the work."""
 Proof = DoubleHeader | DoubleProposal | DoubleBallot
 _LOG = logging.getLogger(__name__)
 

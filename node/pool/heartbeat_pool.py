@@ -115,7 +115,10 @@ class HeartbeatPool(Listener):
         return candidate.session_key
 
     def _unsigned(self, heartbeat: Heartbeat, payload: bytes, key: bytes, source: str | None) -> PoolRefusalError:
-        """The refusal of a signature that the best state's key did not make: a forgery, unless the final one's did."""
+        """Return the refusal of a signature that the best state's key did not make.
+
+        It is a forgery, unless the final state's key made it.
+        """
         former = self._final.bound()[TrustStake].candidates[heartbeat.seen.stash]
         # A peer whose best block is older judges by the key that this candidate has just replaced.
         if (

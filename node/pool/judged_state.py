@@ -1,7 +1,7 @@
 """The state on which a pool judges messages: that of the best block, bound once for many of them.
 
-What always holds: nothing is written to it; it is renewed with the best block, and after `READS_MAX` messages, since
-what strangers ask for stays in its memory.
+Always: the pool never writes to it. It is renewed with the best block, and after `READS_MAX` messages, because reads on
+behalf of strangers stay in its memory.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class JudgedState:
         self._reads = 0
 
     def block(self) -> ExecutedBlock:
-        """The best block, or the final one where that is gone."""
+        """The best block, or the final one if the best is gone."""
         return self._chain.get(self._best()) or self._chain.final
 
     def block_id(self) -> bytes:
-        """Its id."""
+        """The block's id."""
         return self.block().facts.id
 
     def bound(self) -> Bound:
-        """The pallets over its state, for reading only."""
+        """Return the pallets over its state, for reading only."""
         block = self.block()
         if self._bound is None or self._of != block.facts.id or self._reads >= READS_MAX:
             self._bound, self._of, self._reads = self._chain.runtime.at(block.state), block.facts.id, 0

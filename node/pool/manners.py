@@ -1,9 +1,9 @@
-"""What refused messages of one kind cost this node, and the peers that it does not listen to for it.
+"""The cost of refused messages of one kind, and the peers that this node ignores for it.
 
-What always holds: a peer can take `REFUSED_SHARE` of this node's CPU, and all peers together `REFUSED_SHARE_OF_ALL`,
-with messages that are refused; beyond it nothing of them is looked at.  What no honest peer sends, since it checks
-what it passes on, is blamed on it when it sends more of that than good messages. Junk of other kinds is no excuse: a
-peer would forge as much as it likes beside messages that are known already, which cost it nothing.
+Always: refused messages of a peer take at most `REFUSED_SHARE` of this node's CPU, and those of all peers
+`REFUSED_SHARE_OF_ALL`; beyond it the node looks at none of them. Honest peers check what they pass on, so a peer is
+blamed for forgeries when it sends more of them than good messages. Known messages do not count as good: they cost a
+peer nothing, and it could forge as much as it likes beside them.
 
 Pure: the time is an argument, in seconds of any monotonic clock, and so is what a refusal took.
 """
@@ -23,7 +23,7 @@ FORGED_PER_BLAME = 8
 JUDGED_MAX = 1_024  # verdicts after which the older ones count half
 PEERS_REMEMBERED = 1_024
 Blame = Callable[[str, str], None]
-"""(peer, reason): it sent what no honest peer sends."""
+"""(peer, reason): the peer sent forgeries, which no honest peer sends."""
 
 
 class _Record:

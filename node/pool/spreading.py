@@ -2,9 +2,9 @@
 
 What always holds: an id is looked up before anything else is done with a message; a message is passed on only after the
 pool took it, and never back to whom it came from; one that was refused is looked at again where it is told again upon
-another block, since what it speaks of may be here by now, and a few times at most. A peer pays for forgeries
-(`manners`): nobody looks at more of it than its share of refused work, and forgeries without good messages get it
-banned. Signatures that fail are counted by sender and by the key's owner, and few are checked.
+another block, since its subject may have arrived, and a few times at most. A peer pays for forgeries (`manners`): the
+node does no more refused work for it than its share, and forgeries without good messages get it banned. Failed
+signatures are counted by sender and by the key's owner, and few are checked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Refused:
 
 
 class FailedChecks:
-    """Counts the signatures of each owner that did not hold, for each source, in one epoch."""
+    """Counts each owner's invalid signatures, for each source, in one epoch."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[tuple[str | None, bytes], int] = OrderedDict()
@@ -53,7 +53,7 @@ class FailedChecks:
         return len(self._counts)
 
     def refuse_more(self, source: str | None, owner: bytes, epoch: int) -> None:
-        """Raise `ForgedError` where the source has used up the owner's checks; call it before state is read."""
+        """Raise `ForgedError` if the source has used up the owner's checks; call it before reading state."""
         if epoch != self._epoch:
             self._counts.clear()
             self._epoch = epoch
@@ -139,7 +139,7 @@ class Spreading:
 
 
 def decoded(decode: Callable[[bytes], Heard], raw: bytes, name: str) -> Heard:
-    """What the bytes say; `ForgedError` where they are no such message."""
+    """Decode a message; `ForgedError` for other bytes."""
     try:
         return decode(raw)
     except DecodeError as error:

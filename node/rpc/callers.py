@@ -1,4 +1,4 @@
-"""How many calls each caller may make in a minute."""
+"""The limit of calls a minute for each caller."""
 
 from __future__ import annotations
 

@@ -88,18 +88,18 @@ class ClientConnection:
 
     @property
     def network(self) -> str | None:
-        """As a guest among all WebSockets."""
+        """The network that this WebSocket counts for."""
         return self.caller.network
 
     @property
     def is_idle(self) -> bool:
-        """Whether it yields to a new one: it has no subscription, and has said nothing for long."""
+        """Whether it yields to a new one: it has no subscription, and was silent for long."""
         patience = SILENT_SECONDS if self.has_asked else UNUSED_SECONDS
         return not self.subscriptions and time.monotonic() - self.heard_at >= patience
 
     @property
     def active_at(self) -> float:
-        """One that never asked anything comes before all that did."""
+        """The time of its last message; connections that never asked anything come first."""
         return self.heard_at if self.has_asked else self.heard_at - SILENT_SECONDS
 
     async def run(self) -> None:

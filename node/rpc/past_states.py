@@ -86,7 +86,7 @@ class PastStates:
         self._drop(height - KEPT)
 
     def undone(self, height: int) -> Changes | None:
-        """What undoes the block at `height`: of each key that it wrote the value before."""
+        """Return the changes that undo the block at `height`: for each key that it wrote, the value before."""
         undo = self._undos.get(height)
         return None if undo is None else undo.changes
 

@@ -52,7 +52,7 @@ class Questions:
     async def start(self, seconds: float) -> None:
         """Wait for a turn, which lasts `seconds` from then on, even if its caller leaves.
 
-        Raises `JsonRpcError` for too many.
+        Raises `JsonRpcError` if too many wait.
         """
         caller = ASKING.get(self._nobody)
         await self._take(caller, seconds)

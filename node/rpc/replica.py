@@ -125,7 +125,7 @@ class Replica:
         return reader
 
     def written(self, block: BlockRecord) -> Collection[bytes]:
-        """The keys that a block wrote, whatever their values; none where its state is not kept."""
+        """Return the keys that a block wrote, unchanged ones included; none if its state is not kept."""
         changes = self._unsettled.written(block.id)
         if changes is None and self._final_ids.get(block.header.number) == block.id:
             changes = self._past.undone(block.header.number)

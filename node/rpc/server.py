@@ -200,7 +200,7 @@ class Server:
         return socket
 
     def _make_room(self, caller: Caller) -> None:
-        """Raise 503 when there are as many WebSockets as may be, and none that yields."""
+        """Make room for a WebSocket; raise 503 if the server is full and none yields."""
         try:
             yielding = who_yields(self.connections, caller.network, self._sockets_limits)
         except NoPlaceError:

@@ -29,7 +29,7 @@ class UnsettledStates:
         return self._readers.get(block_id)
 
     def written(self, block_id: bytes) -> Changes | None:
-        """What a block changed, equal values included; None of one that is not here."""
+        """Return a block's writes, unchanged values included; None for an unknown block."""
         block = self._blocks.get(block_id)
         return None if block is None else block[1]
 

@@ -1,7 +1,7 @@
-"""A checkpoint that the network contradicts: noticed as soon as peers show it, and told to the operator.
+"""Detection of a checkpoint that the network contradicts, with a warning for the operator.
 
-What always holds: a contradiction decides nothing, since whoever leads a node to another history contradicts a right
-checkpoint as well; a few peers are asked for the block, each once; the log says it once a minute at most.
+Always: a contradiction decides nothing, because an attacker with another history contradicts a right checkpoint too.
+The node asks a few peers for the block, each once. It logs the warning once a minute at most.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CheckpointWatch:
         self._told_ms: int | None = None
 
     def question(self, peer: Peer, status: PeerStatus, now_ms: int) -> GetBlocks | None:
-        """What to ask a peer that says that it is past the checkpoint; None where nothing has to be asked."""
+        """Return the question to a peer that claims to be past the checkpoint; None if there is none."""
         checkpoint = self._chain.rules.checkpoint
         if checkpoint is None or self._is_seen or self._is_reached() or status.final_height < checkpoint.height:
             return None
@@ -41,7 +41,7 @@ class CheckpointWatch:
         return GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def takes(self, peer: Peer, request: GetBlocks, block_id: bytes) -> bool:
-        """Whether an answer's first block answers the question of this watch, and is not for the tree yet."""
+        """Tell whether an answer's first block answers this watch's question, and is not for the tree yet."""
         checkpoint = self._chain.rules.checkpoint
         if checkpoint is None or block_id != checkpoint.id:
             return False
@@ -51,11 +51,11 @@ class CheckpointWatch:
         return is_own
 
     def on_other(self, block_id: bytes, source: str, now_ms: int) -> None:
-        """Another block stands at the height of the checkpoint, by the word of `source`."""
+        """Warn that `source` has another block at the checkpoint's height."""
         self._tell(f"{source} has 0x{block_id.hex()} at that height", now_ms)
 
     def look(self, now_ms: int) -> None:
-        """See whether the peers that were asked had their time, and none sent the block."""
+        """Warn if the asked peers had their time and none sent the block."""
         if self._is_seen or self._is_reached():
             return
         silent = sum(now_ms >= asked_ms + PATIENCE_MS for asked_ms in self._asked.values())

@@ -31,7 +31,7 @@ from runtime.encoding.codec import DecodeError
 
 ANSWERS_PER_SECOND = 4.0
 ANSWERS_BURST = 16
-"""Of one peer: an honest one asks as often, since it waits for its answer. More questions are penalised."""
+"""Questions of one peer: an honest peer asks as often, since it waits for its answer. More are penalised."""
 ANSWER_BYTES_PER_SECOND = 128 * 1024
 ANSWER_BYTES_BURST = 4 * 1024 * 1024
 """To one peer: a question of five bytes makes us send 0.86 MB on a mainnet. Beyond it an answer has one handoff."""

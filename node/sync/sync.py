@@ -103,7 +103,7 @@ class Sync:
 
     @property
     def is_late(self) -> bool:
-        """Whether a block that a peer announced waits to be imported: votes for it are due."""
+        """Whether an announced block waits for its import: votes for it are due."""
         return bool(self._announced)
 
     @property

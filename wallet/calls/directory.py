@@ -27,9 +27,9 @@ def full_name(method: Method) -> str:
 
 
 def require_pallets(call: Call, pallets: Sequence[type[Pallet]], chain: str) -> None:
-    """CallInputError unless a chain has the pallets of a call, and of those inside it.
+    """Raise CallInputError unless the chain has the pallets of a call, and of the calls inside it.
 
-    A live chain has no Sudo, and so nobody who calls as Root.
+    A live chain has no Sudo pallet, so nobody can call as Root.
     """
     for each in _calls_in(call):
         pallet = each.method.pallet

@@ -108,7 +108,7 @@ def call(
 
 
 def _pallets_met(session: WalletSession) -> Sequence[type[Pallet]]:
-    """Those of the chain that the keyring keeps to; all that there are before it has met one."""
+    """Return the pallets of the keyring's chain; all pallets if it has not met a chain yet."""
     pin = None if session.trust is None or session.trust.is_blind else read_pin(session.trust.folder)
     return PALLETS if pin is not None and not pin.is_development else ALL_PALLETS
 

@@ -112,7 +112,7 @@ class BlockReading:
     client: ChainClient
     who: bytes
     behind: frozenset[bytes]
-    """The validators that it had stake behind at the block that was read last, or later."""
+    """The validators behind which the account had stake at the last block read, or later."""
     time: ChainTime
     without_events: int = 0
     sources: list[tuple[ChainClient, str]] = dataclasses.field(init=False)
@@ -176,7 +176,7 @@ def owners(event: Any) -> set[bytes]:
 
 
 def left_by(event: Any, who: bytes) -> frozenset[bytes]:
-    """The validator from behind which an account takes stake with this event."""
+    """Return the validator from which an account withdraws stake in this event."""
     match event:
         case ev.Unbonded() if event.staker == who:
             return frozenset({event.validator})

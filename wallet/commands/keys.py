@@ -1,6 +1,6 @@
 """Keys: make, import, list.
 
-What always holds: a key is stored when its phrase or address has been shown, and not before.
+Always: a key is stored only after its phrase or address has been shown.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class PlannedCall:
     result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {}
     """What is shown, beside where it is, of the call once it did what it asked for."""
     question: str = "Send it?"
-    """Put to somebody at a terminal who has read all of it."""
+    """The question to a user at a terminal, after all the facts."""
 
 
 @dataclass(frozen=True, slots=True)

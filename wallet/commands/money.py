@@ -91,7 +91,7 @@ def holds(session: WalletSession, account: str) -> None:
 
 
 def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
-    """WalletError for a transfer without effect, and for one to an account without a key."""
+    """Raise WalletError for a transfer without effect, and for a transfer to an account without a key."""
     if amount == 0:
         raise WalletError("0 oGPU would be sent, for the fee alone: give an amount above 0, or --force")
     if dest == sender:

@@ -28,7 +28,7 @@ def name_text(raw: bytes) -> str:
 
 
 def web_text(raw: bytes) -> str | None:
-    """The web address of a profile if its scheme is http or https, else None: pages link to it."""
+    """Return a profile's web address if its scheme is http or https, else None, because pages link to it."""
     text = name_text(raw)
     try:
         parts = urlsplit(text)

@@ -121,7 +121,7 @@ class ProvedChain:
             self._before = number, block
 
     async def is_made_anew(self, seen: SeenBlock) -> bool:
-        """Whether the node's history lacks a block that was final before; if so, forget the kept handoffs.
+        """Tell whether the node's history lacks a block that was final before; if so, forget the kept handoffs.
 
         A node that lags behind that block shows a lower block of an earlier slot, another history one of a later slot.
         """
@@ -252,7 +252,7 @@ class ProvedChain:
         self.descend_from(found.header.number, found.id)
 
     async def _descends(self, found: FinalHeader, number: int, block: bytes) -> bool:
-        """Whether a final block descends from one that is not above it, as far as its state tells."""
+        """Tell whether a final block descends from one that is not above it, as far as its state shows."""
         above = found.header.number - number
         if above == 0:
             return found.id == block

@@ -68,7 +68,7 @@ def check_genesis(found: bytes, wanted: bytes) -> None:
 
 
 def read_pin(folder: Path) -> Pin | None:
-    """The chain that a folder keeps to; None before it has met one. WalletError where the file is damaged."""
+    """Return a folder's chain; None before it has met one. WalletError for a damaged file."""
     path = folder / PIN_FILE
     try:
         raw = read_private(path, PIN_BYTES_MAX)

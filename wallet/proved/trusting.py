@@ -73,7 +73,7 @@ def renew(folder: Path, before: SeenBlock | None, now: SeenBlock, clock_ms: int)
 
 
 def forget(folder: Path) -> None:
-    """Know no block of the chain any more."""
+    """Forget the known block of the chain."""
     (folder / SEEN_FILE).unlink(missing_ok=True)
 
 

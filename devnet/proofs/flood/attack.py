@@ -41,9 +41,9 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack; `rule` says which rule it breaks, empty where being slowed down is enough.
+    """One attack; `rule` names the rule that it breaks, empty if the network may only slow it down.
 
-    A hogged one is tried while other programs want every processor, and is compared with that.
+    A hogged attack runs beside busy processors, and is compared with a quiet stretch beside them.
     """
 
     name: str

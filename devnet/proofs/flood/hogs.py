@@ -19,7 +19,7 @@ BUSY = "while True: pass"
 
 @contextmanager
 def beside_the_nodes() -> Iterator[int]:
-    """Keep every processor busy; gives how many."""
+    """Keep every processor busy. Yield the number of processors."""
     count = len(os.sched_getaffinity(0))
     hogs: list[subprocess.Popen[bytes]] = []
     try:

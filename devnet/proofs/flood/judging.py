@@ -127,7 +127,7 @@ def _doors(finding: BarResult) -> list[str]:
 
 
 def _judged(finding: BarResult, figures: AttackFigures) -> tuple[str, int | None]:
-    """The percentile that a bar is for: beside busy processors the last percent is the system's own."""
+    """Return the percentile that a bar judges: beside busy processors the last percent is the system's own."""
     return ("p95", figures.p95_ms) if finding.hogged else ("p99", figures.p99_ms)
 
 

@@ -1,4 +1,4 @@
-"""Files of prompts as bytes: their encoding, their lines, and the JSON in them that nobody means as a prompt.
+"""Decoding of prompt files: their encoding, their lines, and JSON that is no prompt.
 
 Always: a line ends at a line feed, with a carriage return before it or without, as editors, `wc` and `sed` count; a
 mark of UTF-8 at the start of the file is no part of its first line.
@@ -23,7 +23,7 @@ _AMONG_PROMPTS = "is a request in JSON, and the first line of the file is a prom
 
 
 def encoding_fault(data: bytes, *, is_first: bool) -> str | None:
-    """Why some bytes of a file are no UTF-8 text of prompts; `is_first`: they begin the file."""
+    """Return the reason why bytes are no UTF-8 prompts, or None; `is_first`: they begin the file."""
     if is_first and data.startswith(WIDE_MARKS):
         return "the file is UTF-16 or UTF-32: save it as UTF-8"
     if b"\0" in data:
@@ -32,7 +32,7 @@ def encoding_fault(data: bytes, *, is_first: bool) -> str | None:
 
 
 def unmarked(data: bytes) -> bytes:
-    """The start of a file without the mark of UTF-8 that some editors write."""
+    """Strip the UTF-8 byte order mark from the start of a file."""
     return data.removeprefix(codecs.BOM_UTF8)
 
 
@@ -42,7 +42,7 @@ def line_text(raw: bytes) -> str:
 
 
 def first_line_fault(line: bytes) -> str | None:
-    """Why the first line of a file is JSON that is no request on a line of its own; None for objects and prompts."""
+    """Return the fault of a file's first line if it is JSON, but no request; None for objects and prompts."""
     line = line.strip()
     if line.startswith(b"{"):
         try:
@@ -53,7 +53,7 @@ def first_line_fault(line: bytes) -> str | None:
 
 
 def later_line_fault(line: bytes) -> str | None:
-    """Why a line of a file of prompts is none; None for texts, also such as only look like JSON."""
+    """Return the reason why a line is no prompt; None for texts, also those that only look like JSON."""
     line = line.strip()
     if not line.startswith(b"{"):
         return None
@@ -65,7 +65,7 @@ def later_line_fault(line: bytes) -> str | None:
 
 
 def _is_list(line: bytes) -> bool:
-    """Whether a line is a JSON list, or opens one; `[INST]` opens a prompt."""
+    """Tell whether a line is a JSON list, or opens one; `[INST]` opens a prompt."""
     if not line.startswith(b"["):
         return False
     if line[1:].lstrip()[:1] in (b"", b"{"):

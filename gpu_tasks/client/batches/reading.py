@@ -178,7 +178,7 @@ def read_again(
 def _parsed(
     raw: bytes, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
 ) -> BatchLine | LineError | None:
-    """What a line asks; None for an empty one."""
+    """Return the request of a line; None for an empty line."""
     content = _content(raw, place.start)
     if form is FileForm.LINES:
         return _plain(content, place.number, terms)
@@ -210,7 +210,7 @@ def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
 
 
 def _form_of(first: _Raw) -> FileForm:
-    """What a first line shows; BatchFileError where it is JSON, but no request: nobody means it as a prompt."""
+    """Return the form that a first line shows; BatchFileError for JSON that is no request."""
     if first.data is None:
         return FileForm.LINES
     line = _content(first.data, first.start).strip()

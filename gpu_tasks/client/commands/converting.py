@@ -60,7 +60,7 @@ _OPTIONS = (
 )
 service_option = click.option("--service", help="Which service, where the file has several.")
 LIMITS = ("time", "cpu", "memory", "disk", "processes")
-"""Fields of a draft that have an option, and a default where neither file nor option says anything."""
+"""Fields of a draft that have an option, with the default if neither the file nor an option sets them."""
 DEFAULTS = {**RESOURCE_DEFAULTS, "time": TIME_DEFAULT}
 OPTION_ORIGINS = option_origins({name: f"--{name}" for name in (*LIMITS, "archive", "network")} | {
     "max_price": "--max-price", "classes": "--class",
@@ -225,7 +225,7 @@ def _archive_name(archive: Path | None, out: Path | None) -> str:
 
 
 def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, ...]) -> None:
-    """Note the defaults that were filled in: elsewhere there is no limit, or another one."""
+    """Note the filled-in defaults: other systems have no limit, or another one."""
     for name in LIMITS:
         if not getattr(draft, name) and name not in unnoted:
             carrying.leave(f"no {name}", f"the file sets none, so the default is {DEFAULTS[name]}: give --{name}")

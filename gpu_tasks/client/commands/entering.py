@@ -156,16 +156,16 @@ async def _require_declared(client: ChainClient, key: Keypair, task: Task, final
 
 
 async def _no_check(*_: object) -> None:
-    """Nothing is known beforehand."""
+    """Check nothing."""
 
 
 def _enter(
     session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]],
     check: Callable[[ChainClient, Keypair, Task, bytes], Awaitable[None]] = _no_check,
 ) -> None:  # fmt: skip
-    """Open the tunnel of a task and do something in it; errors end the program with a sentence.
+    """Open a task's tunnel and work in it; errors end the program with a sentence.
 
-    `check` is made before.
+    `check` runs first.
     """
 
     async def body(client: ChainClient) -> None:

@@ -1,4 +1,4 @@
-"""An interrupted command whose task goes on: say which one, how to go on, and ask at a terminal whether to end it.
+"""Handle an interrupt while a task continues: name the task and the next command, and offer to end the task.
 
 Always: without an answer, or without a terminal, the task stays as it is; it is ended by a call whose cost was shown.
 """
@@ -53,7 +53,7 @@ def _how_it_stands(part: PostedPart | None, key_text: str) -> str:
 
 
 def _offer_to_end(session: WalletSession, key_text: str, task_id: bytes) -> None:
-    """Show what ending the task now costs, and do so if somebody agrees."""
+    """Show the cost of ending the task, and end it if the user agrees."""
 
     async def plan(client: ChainClient, payer: Payer) -> making.PlannedCall | making.NothingToSend:
         found = await known_task(client, task_id, await client.finalized())

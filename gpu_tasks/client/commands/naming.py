@@ -1,4 +1,4 @@
-"""The unit or task that a person names: by its id, or by the first digits of it, as tables show them.
+"""Resolve the ids of units and tasks that a user types: whole, or their first digits as tables show them.
 
 Always: a beginning stands for one id that the chain knows, of the accounts of this machine; several are named, and
 none of them is taken.
@@ -34,19 +34,19 @@ class TaskError(WalletError):
 
 
 class NamedKind(Enum):
-    """What an id may be of."""
+    """The kind of thing that an id names."""
 
     UNIT = "unit"
     TASK = "task"
 
 
 async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
-    """The id of the task that a person typed; TaskError for what is none."""
+    """Return the task id that a user typed; TaskError if it is none."""
     return await named_id(session, client, text, key_text, (NamedKind.TASK,))
 
 
 async def named_unit(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
-    """The id of the unit that a person typed; TaskError for what is none."""
+    """Return the unit id that a user typed; TaskError if it is none."""
     return await named_id(session, client, text, key_text, (NamedKind.UNIT,))
 
 
@@ -54,7 +54,7 @@ async def named_id(
     session: WalletSession, client: ChainClient, text: str, key_text: str | None = None,
     kinds: Sequence[NamedKind] = (NamedKind.UNIT, NamedKind.TASK),
 ) -> bytes:  # fmt: skip
-    """The id that a person typed, whole or its beginning; TaskError for what is none, or the beginning of several.
+    """Return the id that a user typed, whole or its beginning; TaskError for no match or several.
 
     Beginnings are looked up among the units and tasks of the key, of the keys that this machine keeps and, on a chain
     for development, of the accounts that everybody knows.
@@ -83,12 +83,12 @@ async def named_id(
 
 
 def is_id(text: str) -> bool:
-    """Whether a person means a unit or a task by it, and no file and no run."""
+    """Tell whether a text names a unit or a task, rather than a file or a run."""
     return hash_typed(text) is not None or _BEGINNING.fullmatch(text) is not None
 
 
 def _accounts(session: WalletSession, client: ChainClient, key_text: str | None) -> list[bytes]:
-    """Whose units and tasks a beginning may stand for."""
+    """Return the accounts whose units and tasks a beginning may match."""
     known = [f"//{name}" for name in (*DEV_NAMES, *CUSTOMER_NAMES)] if market_reads.is_development(client) else []
     texts = [*([] if key_text is None else [key_text]), *session.keyring.names(), *known]
     return list(dict.fromkeys(session.account(text) for text in texts))
@@ -97,7 +97,7 @@ def _accounts(session: WalletSession, client: ChainClient, key_text: str | None)
 async def _beginning_so(
     client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], digits: str, at: bytes
 ) -> list[bytes]:
-    """The ids with these first digits that the chain knows."""
+    """Return the ids on the chain with these first digits."""
     if kind is NamedKind.TASK and not sells_tasks(client):
         return []
     counter, id_of = (

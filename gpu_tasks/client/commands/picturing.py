@@ -272,7 +272,7 @@ async def _collected(
     record: PictureRecord,
     check: PixelCheck,
 ) -> TileCollector:
-    """Wait for the tiles, with a bar for people, and sentences where none is seen."""
+    """Wait for the tiles, with a progress bar at a terminal and sentences elsewhere."""
     count = len(order.places)
     with _bar(session, count) as tell:
         async with BlobClient(private=market_reads.is_development(client)) as blobs:

@@ -30,8 +30,8 @@ DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not", "policy
 def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
     """Say what would become of the task of FILE: who could serve it, why the others cannot, cost and start.
 
-    Nothing is sent. Providers that could bid are asked whether they run it. Exit code 1: nobody could serve it now, or
-    too few say that they do.
+    Nothing is sent to the chain. The command asks eligible providers whether they run the task. Exit code 1: nobody
+    could serve it now, or too few say that they run it.
     """
     found: list[LoadedTask] = []
     explained(lambda: found.append(load_any(file)))  # before any node is asked

@@ -58,7 +58,7 @@ class ProgramCommand(click.Command):
             ) from None
 
     def _parted(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The same words, with a `--` before the program's first."""
+        """Insert a `--` before the program's first word."""
         takes = {
             name: option.nargs
             for option in self.get_params(ctx)

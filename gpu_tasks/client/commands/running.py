@@ -57,7 +57,7 @@ ORIGINS = option_origins({name: f"--{name}" for name in (
     "name", "image", "archive", "env", "network", "cpu", "memory", "disk", "time", "copies",
 )} | {"max_price": "--max-price", "inputs": "--in", "secrets": "--secret", "gpus": "--gpu", "classes": "--gpu",
       "command": "COMMAND"})  # fmt: skip
-"""The options that a task is made of, by its keys."""
+"""The options that set a task's keys, by key."""
 ANY_GPU = "any"
 GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 
@@ -102,8 +102,8 @@ GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
     """Run COMMAND in a container on somebody's device: its lines come here, and its exit code is this program's.
 
-    It is a job like those of task files: put to auction, paid interval by interval until it ends. The same command
-    never buys it twice: it goes on with what it submitted before, and once that is told to its end it says so.
+    It is a job as in a task file: put to auction, and paid interval by interval until it ends. The same command never
+    buys it twice. It continues the job that it submitted, and once that job's end was shown, it says so.
     """
     found: list[LoadedTask] = []
     explained(lambda: found.append(_loaded(command, given)))
@@ -230,9 +230,9 @@ def _bytes_of(path: Path) -> bytes:
 
 
 async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> bool:
-    """Its last lines, each to where the program wrote it, and its outputs; what cannot be had is said.
+    """Fetch the last lines, each to its own stream, and the outputs; note missing parts.
 
-    Whether all of it was there.
+    Return whether all parts were there.
     """
     is_whole = True
     providers = await market_reads.providers(client, await client.finalized())

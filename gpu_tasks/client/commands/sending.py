@@ -50,7 +50,7 @@ def told_nothing_was_sent() -> AbstractContextManager[None]:
 
 
 def this_command() -> str:
-    """The command line with which to go on, as a shell takes it: without the word that would buy once more."""
+    """Return the command line to continue with, quoted for a shell, without the option that buys once more."""
     context = click.get_current_context(silent=True)
     program = () if context is None else context.params.get("command") or ()  # what is run there has its own words
     own = [word for word in sys.argv[1 : len(sys.argv) - len(program)] if word != "--again"]

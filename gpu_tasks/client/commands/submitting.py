@@ -107,8 +107,8 @@ def submit(
 ) -> None:  # fmt: skip
     """Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.
 
-    The same command never buys a task twice, of an array no member: it goes on with what is on the chain already, and
-    once that is told to its end it says so. --again buys another.
+    The same command never buys a task, or a member of an array, twice. It continues the task that is on the chain, and
+    once that task's end was shown, it says so. --again buys another.
     """
     read: list[LoadedTask] = []
     explained(lambda: read.append(load_any(file)))  # before any node is asked
@@ -190,28 +190,28 @@ class TaskSubmission:
     times: int = 1
     """How often it may be submitted."""
     is_kept: bool = True
-    """Whether it stays written down what was submitted; of an array's members the array's record says it."""
+    """Whether the record of the submission stays; an array's own record covers its members."""
     is_sent: bool = False
     draft: TaskDraft | None = None
     cost: PostingCost = NOTHING
     available: int = 0
-    """What the account can spend."""
+    """The account's spendable balance."""
     facts: dict[str, Any] = field(default_factory=dict)
     _parts: list[PostedPart] = field(default_factory=list)
-    """What this command and earlier ones submitted, one part for each time."""
+    """The submissions of this command and of earlier ones, one part for each."""
 
     @property
     def times_left(self) -> int:
-        """How often it may yet be submitted."""
+        """The number of submissions that are left."""
         return max(0, self.times - len(self._parts))
 
     @property
     def requeues_left(self) -> int:
-        """How often it may be submitted again once what is submitted now was cut off."""
+        """The number of submissions left after the current one is cut off."""
         return self.times - max(1, len(self._parts))
 
     def newest(self) -> PostedPart | None:
-        """What was submitted last, or may have been."""
+        """The last submission, sent or possibly sent."""
         return self._parts[-1] if self._parts else None
 
     @property
@@ -264,7 +264,7 @@ class TaskSubmission:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
 
     def require_funds(self) -> None:
-        """FundsError where the account has less than it takes."""
+        """Raise FundsError if the account has less than the cost."""
         if self.cost.units and (self.is_sent or not self._parts):
             require(self.available, self.cost.needed, "submitting the task")
 
@@ -335,7 +335,7 @@ class TaskSubmission:
 
     @contextmanager
     def told_to_its_end(self, client: ChainClient, key: Keypair) -> Iterator[None]:
-        """What is done here tells how the task ended: if that is done, also of a failure, the same command says so."""
+        """Note, after the body has shown the task's end or failure, that the customer knows how the task ended."""
         try:
             yield
         except CallFailedError:
@@ -411,7 +411,7 @@ class ArraySubmission:
             session.run(send)
 
     def _so_far(self) -> str:
-        """How far an array came that is interrupted, and how to go on, or to end it."""
+        """Describe the progress of an interrupted array, and how to continue or end it."""
         tasks = [f"0x{task}" for _, task in sorted(self.members.items())]
         cancelling = other_command("cancel", *tasks, "--key", self.file.key_text)
         said = (

@@ -32,12 +32,12 @@ ANY_SLOT_MS = 1_000
 
 
 class TaskPrice(click.ParamType[str]):
-    """An amount for a task file, which wants the unit that may be left out on a command line."""
+    """An amount for a task file, which needs the unit; a command line may omit it."""
 
     name = "oGPU"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """As the file has it; what is no amount is refused by whoever reads the file."""
+        """Return the amount as a file has it; the file's reader refuses other texts."""
         try:
             parse_amount(value)
         except AmountError:

@@ -64,7 +64,7 @@ def events(
 
 
 async def _ids(session: WalletSession, texts: Sequence[str], key_text: str | None) -> list[bytes]:
-    """What is named; no node is asked about ids that are whole."""
+    """Resolve the named ids; whole ids need no node."""
     whole = [hash_typed(text) for text in texts]
     if None not in whole:
         return [each for each in whole if each is not None]

@@ -1,4 +1,4 @@
-"""Prices that recent tasks of a kind cleared at, and what a task is expected to cost by them.
+"""Clearing prices of recent tasks of a kind, and the expected cost of a task.
 
 Always: so many records at most are read, all of one final block; a price counts for a task of the same workload, the
 same way of paying and a class that the task takes, scaled to its size. A price that no rival has set does not count:
@@ -26,7 +26,7 @@ from wallet.output import Grains
 from wallet.proved.keys import map_keys
 
 TASKS_READ_MAX = 1_000
-"""Records, in the order of their names, which is that of no time: of a busier chain it is a sample."""
+"""The most records to read. Their order is by name and not by time, so they are a sample of a busier chain."""
 SUGGESTED_TIMES = 2
 """A greatest price leaves room for bids of twice the median, and for the highest that was paid."""
 UNSEALED = StoredInput(bytes(32), bytes(32), 0)
@@ -37,12 +37,12 @@ OF_NOTHING = "no recent task of this kind and class, so no estimate"
 
 @dataclass(frozen=True, slots=True)
 class RecentPrices:
-    """What slots of recent tasks were awarded for, scaled to the size of one task. Amounts are grains."""
+    """The prices of awarded slots of recent tasks, scaled to the size of one task. Amounts are grains."""
 
     prices: tuple[int, ...] = ()
     """Ascending."""
     customers: int = 0
-    """Whose tasks these were."""
+    """The customers of these tasks."""
     oldest: int = 0
     """Blocks since the submission of the oldest, and of the newest."""
     newest: int = 0
@@ -54,24 +54,24 @@ class RecentPrices:
 
     @property
     def suggested(self) -> int | None:
-        """A greatest price that bids like these would fit into."""
+        """A greatest price with room for bids like these."""
         return max(SUGGESTED_TIMES * median_low(self.prices), self.prices[-1]) if self.prices else None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEstimate:
-    """What a task comes to if it is awarded at the expected price. Amounts are grains, for all of its devices."""
+    """The cost of a task at the expected price. Amounts are grains, for all of its devices."""
 
     recent: RecentPrices
     expected: int | None
-    """Gone in the end: price, standby, premium and what is prepaid, fees apart. None: nothing says what."""
+    """Total cost: price, standby, premium and prepaid amounts, without fees. None: no basis for an estimate."""
     premium: int | None
     premium_most: int
     """At the greatest price."""
     comes_from: str
 
     def facts(self, fees: int = 0) -> dict[str, Any]:
-        """For people and programs; `fees` are those of sending it."""
+        """The figures for people and programs; `fees` are those of sending the task."""
         recent = self.recent
         lowest, highest = (recent.prices[0], recent.prices[-1]) if recent.prices else (None, None)
         return {
@@ -92,7 +92,7 @@ class TaskEstimate:
 async def estimate_of(
     client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, at: bytes
 ) -> TaskEstimate:
-    """What the task would cost, by the plan for it and the prices of tasks that the chain still knows."""
+    """Estimate the task's cost from its plan and from recent prices on the chain."""
     order = asked.order(UNSEALED, rules, slot_ms)
     kinds = {each.device.device: each.device.kind for each in plan.devices}
     recent = recent_prices(order, await recent_tasks(client, at), kinds, await client.height(at))
@@ -100,7 +100,7 @@ async def estimate_of(
 
 
 async def recent_tasks(client: ChainClient, at: bytes) -> list[Task]:
-    """Tasks that the chain still knows, a bounded number of them."""
+    """Return tasks that the chain still knows, a bounded number."""
     if TrainingMarket not in client.runtime.pallets:
         return []
     known = client.runtime.item(TrainingMarket.tasks)
@@ -113,7 +113,7 @@ async def recent_tasks(client: ChainClient, at: bytes) -> list[Task]:
 def recent_prices(
     order: TaskOrder, tasks: Iterable[Task], kinds: Mapping[bytes, DeviceClass], height: int
 ) -> RecentPrices:
-    """Of these tasks the prices that a task of this order can be compared with; `kinds` are devices' classes."""
+    """Return the prices among these tasks that compare with a task of this order; `kinds` are devices' classes."""
     prices, customers, ages = [], set(), []
     for task in tasks:
         if (task.order.workload, task.order.checked_by) != (order.workload, order.checked_by):
@@ -129,7 +129,7 @@ def recent_prices(
 
 
 def estimate(order: TaskOrder, rules: TaskRules, plan: TaskPlan, recent: RecentPrices) -> TaskEstimate:
-    """What a task comes to whose plan and recent prices are these."""
+    """Estimate a task's cost from its plan and recent prices."""
     most = order.price_max
     median = recent.median
     price, comes_from = (None, OF_NOTHING) if median is None else (min(median, most), OF_RECENT)
@@ -144,13 +144,13 @@ def estimate(order: TaskOrder, rules: TaskRules, plan: TaskPlan, recent: RecentP
 
 
 def _is_like(order: TaskOrder, task: Task, slot: Slot, kinds: Mapping[bytes, DeviceClass]) -> bool:
-    """Whether a rival set its price, and a device of a class that the order takes had it."""
+    """Tell whether a rival set the price, and the device is of a class that the order takes."""
     kind = kinds.get(slot.device)
     return slot.price < task.terms.price_max and kind is not None and bool(order.classes >> kind & 1)
 
 
 def _scaled(order: TaskOrder, task: Task, slot: Slot) -> int:
-    """The price, for as much work as the order is of: by segments of a trace, or by blocks that are bought."""
+    """Scale a price to the order's work: by segments of a trace, or by bought blocks."""
     of, this = (
         (task.order.segments, order.segments)
         if order.segments and task.order.segments

@@ -40,7 +40,7 @@ class SpentMoney:
         )
 
     async def prepaid(self, unit: Unit) -> int:
-        """What was gone at once for duty calls, by what a duty call costs now; Root may have changed that since."""
+        """Return the prepaid cost of duty calls, at the current price of a call; Root may have changed it since."""
         if self._duty_fee is None:
             self._duty_fee = await self.client.read(InferenceMarket.duty_fee.item)
         checks = money.CHECK_CALLS if unit.leaf_audit_ppm else 0

@@ -3,7 +3,7 @@
 In reading order:
 
 * `drafts`: a job or a lease that is being written, and its text
-* `origins`: where the parts of a draft come from, for what is wrong with them
+* `origins`: the origins of a draft's parts, for error messages
 * `foreign`: what became of somebody else's file: what was carried over, what was left out and why
 * `trees`: others' YAML as plain texts, lists and tables, whatever its shape
 * `amounts`: times and sizes as Slurm, Compose and Akash write them

@@ -34,7 +34,7 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
 
 
 def cores_of(text: str, where: str) -> str:
-    """Cores, in thousandths at the finest, rounded up: `2`, `0.5`, `.5`, `500m`; empty for 0, which means no limit."""
+    """Return cores, in thousandths at the finest, rounded up: `2`, `0.5`, `.5`, `500m`; empty for 0, no limit."""
     found = _CPU.fullmatch(text)
     if found is None:
         raise ForeignFileError(f"{where}: {shown(text)} is no number of cores", line_of(text))
@@ -56,7 +56,7 @@ def size_for_cores(size: str, cores: str) -> str:
 def slurm_seconds(text: str) -> int:
     """`90` (minutes), `90:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; by sbatch's manual page, `--time`.
 
-    0 is no limit, as Slurm means it, and so are its words for that.
+    0 and Slurm's words for it mean no limit.
     """
     if text.upper() in {"UNLIMITED", "INFINITE"}:
         return 0

@@ -204,7 +204,7 @@ def _ports(found: _Found, value: Tree) -> None:
 
 
 def _port_of(item: Tree) -> str:
-    """A port of the container, with its protocol, from the short form or the long one."""
+    """Return a port of the container, with its protocol, from the short or the long form."""
     if not isinstance(item, dict):
         return text_at(item, "ports")
     protocol = text_at(item.get("protocol"), "ports.protocol") or "tcp"
@@ -305,7 +305,7 @@ def _device(found: _Found, device: dict[str, Tree]) -> None:
 
 
 def _filled(value: Tree, where: str) -> str:
-    """A single value that is no variable of Compose."""
+    """Return a single value that is no variable of Compose."""
     text = text_at(value, where)
     if _VARIABLE.search(text) is not None:
         raise ForeignFileError(f"{where}: {shown(text)}: {FILLED_BY_COMPOSE}", line_of(value))

@@ -136,9 +136,9 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def image_for(given: str | None, named: str, *, is_archived: bool = False) -> str:
-    """The image to use: the one that was given, or the file's, if it names a digest; ForeignFileError.
+    """Return the image: the option's, or the file's if it names a digest; else ForeignFileError.
 
-    `is_archived`: it is an archive's, so it is named by its id.
+    `is_archived`: the image comes from an archive, so its id names it.
     """
     image = given or named
     if is_archived:

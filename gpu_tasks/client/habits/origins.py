@@ -46,12 +46,12 @@ DraftOrigins = Mapping[str, DraftOrigin]
 
 
 def option_origins(options: Mapping[str, str]) -> dict[str, DraftOrigin]:
-    """Options by the fields of a draft that they set."""
+    """Return the options by the fields of a draft that they set."""
     return {SPEC_KEYS[name]: DraftOrigin(option) for name, option in options.items()}
 
 
 def variable_key(name: str) -> str:
-    """The key of a variable, as problems name it."""
+    """Return the key of a variable, as problems name it."""
     return f"{SPEC_KEYS['env']}.{name[:VARIABLE_LETTERS]}"
 
 

@@ -29,7 +29,7 @@ BLANKS = " \t\v\f\r"
 COMPONENTS = ("hetjob", "packjob")
 """Words that begin another component of a heterogeneous job; the script runs in the first."""
 TIME_SECONDS_MAX = 21 * 3_600
-"""The longest time that every chain of slots up to six seconds sells to a task."""
+"""The longest time that a task can buy on every chain with slots of up to six seconds."""
 SHORT = {
     "J": "job-name", "t": "time", "G": "gpus", "c": "cpus-per-task", "a": "array", "d": "dependency", "o": "output",
     "e": "error", "D": "chdir", "N": "nodes", "n": "ntasks", "p": "partition", "A": "account", "q": "qos",

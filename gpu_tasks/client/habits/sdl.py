@@ -228,7 +228,7 @@ def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
 
 
 def _total(volumes: Sequence[_Volume]) -> str:
-    """All of it together: a task has one workspace."""
+    """Return the total storage: a task has one workspace."""
     total = sum(each.mebibytes for each in volumes)
     return f"{total}Mi" if total else ""
 

@@ -62,7 +62,7 @@ def task_row(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict
 
 
 def history_row(task_id: bytes, task: Task, cost: int | None = None) -> dict[str, Any]:
-    """A task among those that were: what became of it, and its cost in grains. Of several slots the first one's."""
+    """Return a row of the task history: outcome, and cost in grains. Of several slots it shows the first."""
     slot = task.slots[0] if task.slots else None
     code = exit_code_of(task)
     ended = None if slot is None else slot.finished_at or None
@@ -196,7 +196,7 @@ def workload_name(workload: bytes) -> str:
 
 
 def metric_unit(workload: bytes) -> str | None:
-    """What the metric of a run counts; None where this program does not know it."""
+    """Return the unit of a run's metric; None if this program does not know it."""
     return registry.METRIC_UNITS.get(workload_name(workload))
 
 

@@ -102,7 +102,7 @@ def how_ended(task: Task) -> str:
 
 
 def _outcome(task: Task) -> str:
-    """How it ended, in a word or two; of bought time what its program did, where that ended by itself."""
+    """Describe the outcome in a word or two; of bought time the program's own end, if it came first."""
     if task.outcome is None:
         return ""
     result = task.slots[0].result if task.slots else None

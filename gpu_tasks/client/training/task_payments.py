@@ -92,7 +92,7 @@ class TaskAccount:
         return paid, lost
 
     def cost(self, step_fee: int) -> int | None:
-        """What of the customer's money is gone so far, and what it prepaid, fees apart; None where not all is shown."""
+        """Return the customer's cost so far, prepaid amounts included, fees apart; None if some payment is unknown."""
         if self.unknown:
             return None
         order = self.task.order

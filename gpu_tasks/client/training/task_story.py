@@ -42,7 +42,7 @@ async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes
 
 
 async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final: bytes, step_fee: int) -> int | None:
-    """What a task has cost its customer, fees apart, out of its records alone; None where these do not tell it."""
+    """Return a task's cost, fees apart, from its records alone; None if these are not enough."""
     auctions = await _auctions(client, task_id, task, final)
     told = TaskEvents()
     shifts = shifts_of(task, auctions, told)
@@ -50,7 +50,7 @@ async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final:
 
 
 async def _auctions(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> list[AuctionRecords]:
-    """From the first one on."""
+    """Return the task's auctions, from the first on."""
     found = []
     for number in range(1, task.auction + 1):
         award = await training_reads.award(client, task_id, number, final)

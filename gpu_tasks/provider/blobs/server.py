@@ -239,7 +239,7 @@ async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _hexadecimal(text: str, length: int) -> bytes | None:
-    """So many bytes in hexadecimal digits alone; None for any other text."""
+    """Return so many bytes from hexadecimal digits alone; None for any other text."""
     try:
         found = bytes.fromhex(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the chain took from a provider's devices, read in the final blocks that took it: for which unit, and why."""
+"""Losses of a provider's devices, read in the final blocks that took them, with unit and cause."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from wallet.rpc import RpcError
 
 @dataclass(frozen=True, slots=True)
 class BondLoss:
-    """A part of a device's bond that is gone."""
+    """A loss of a device's bond."""
 
     block: int
     unit: bytes
     grains: int
     fault: PartyFault
     device: bytes | None = None
-    """None where the event names none: a missed race."""
+    """None for a missed race, because its event names none."""
     case: bytes | None = None
     """The case that found the fault; None for a missed race."""
     appealable_until: int = 0
-    """The last block in which the verdict could be appealed; 0 where there was no court to appeal to."""
+    """The last block in which the verdict could be appealed; 0 without a court to appeal to."""
 
 
 async def bond_losses(client: ChainClient, stash: bytes, since: int) -> list[BondLoss]:
@@ -62,7 +62,7 @@ async def _loss(
 
 
 def _case_of(unit: bytes, ended: list[bytes]) -> bytes:
-    """The case that ended for a unit: its own, or the one about a leaf of it, which has an id of its own."""
+    """Return the case that ended for a unit: its own, or the case about one of its leaves, with an id of its own."""
     return ended[0] if unit not in ended and len(ended) == 1 else unit
 
 

@@ -182,7 +182,7 @@ class ChainPort(Protocol):
         ...
 
     async def key_balance(self) -> int:
-        """Grains that lie on the provider key."""
+        """Return the provider key's balance in grains."""
         ...
 
     async def auctions(self) -> dict[bytes, Task]:
@@ -245,7 +245,7 @@ class ChainPort(Protocol):
         ...
 
     async def bond_losses(self, since: int) -> list[BondLoss]:
-        """What this provider's devices lost of their bonds after a block; ChainError."""
+        """Return the bond losses of this provider's devices after a block; ChainError."""
         ...
 
     async def demand(self, services: Collection[int]) -> Demand:

@@ -21,7 +21,7 @@ COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_vers
 @click.command()
 @click.pass_obj
 def inventory(options: ProviderOptions) -> None:
-    """Show what the daemon tells at its door: devices, drivers, processor, memory, disk, policy.
+    """Show what the daemon publishes: devices, drivers, processor, memory, disk, policy.
 
     Anybody can read it there, signed with the provider key, and search offers by it. Nothing is paid by it.
     """
@@ -49,7 +49,7 @@ def inventory(options: ProviderOptions) -> None:
 
 
 def _policy(policy: BidPolicy) -> dict[str, Any]:
-    """What customers read of it; of images the hashes are told, and not the list."""
+    """Return the policy as customers read it, with hashes instead of the list of images."""
     means = policy.containers
     return {
         "bids_for": ", ".join(policy.kinds) or "nothing",

@@ -136,13 +136,13 @@ def _unchanged(there: Mapping[str, Any]) -> str:
 
 
 async def terms_of(client: ChainClient, number: int) -> ServiceTerms | None:
-    """A service's terms; None if there is none of this number."""
+    """Return a service's terms; None for an unknown number."""
     found = (await market_reads.services(client)).get(number)
     return None if found is None else found.terms
 
 
 async def check_service(client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
-    """ProviderError for no service, one whose work this release does not have, or an ask that no unit can meet."""
+    """Raise ProviderError for an unknown service, unknown work, or an ask that no unit can meet."""
     services = await market_reads.services(client)
     if number not in services:
         raise ProviderError(f"there is no service {number}. {_listed(services)}")
@@ -163,7 +163,7 @@ async def check_service(client: ChainClient, number: int, ask: int | None) -> Se
 
 
 def _listed(services: Mapping[int, Service]) -> str:
-    """The services that there are, as far as a line has room for them."""
+    """List the chain's services, as many as fit a line."""
     if not services:
         return "The chain has no services yet"
     shown = [f"{number} ({_name(service)}, {_prices(service.terms)})" for number, service in sorted(services.items())]
@@ -191,7 +191,7 @@ def _check_endpoint(text: str, *, private: bool) -> None:
 
 
 def _meant(text: str, *, private: bool) -> str | None:
-    """The endpoint in a text that lacks its scheme, or has a path; None if there is none."""
+    """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         return reachable_endpoint(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", private=private).url

@@ -117,7 +117,7 @@ def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
 def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
     """Take work again with a paused device (0x.., or the beginning of it), or with all.
 
-    Of a device whose result was refuted it says what that means, and asks.
+    For a device whose result was refuted, the command states the risk and asks.
     """
     session, resumed = options.session, list[DeviceStatus]()
 
@@ -143,7 +143,7 @@ def _resuming(status: DeviceStatus, risk: str) -> Planned:
 
 
 def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
-    """Have the daemon of this base path know what the operator did."""
+    """Note the operator's pause or resume for the daemon of this base path."""
 
     def note_all() -> None:
         book = PauseBook(options.base_path)

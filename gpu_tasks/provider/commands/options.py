@@ -132,7 +132,7 @@ def _known_backend(_context: click.Context, _option: click.Parameter, wish: str 
 
 
 def idle_gpu_problem(hardware: Hardware) -> str:
-    """Why a GPU that computes in NumPy is a problem."""
+    """Say why a GPU that computes in NumPy is a problem."""
     why = "NumPy was asked for" if has_torch() else "PyTorch is not installed"
     return f"{hardware.name} would compute in NumPy, on the processor, and earn only as a processor: {why}"
 
@@ -158,9 +158,9 @@ def made_base_path(base_path: Path) -> Path:
 
 
 def why_open(base_path: Path) -> str | None:
-    """Close a base path that a daemon has used to other users. Return why it stays open; None if it is closed.
+    """Close a daemon's used base path to other users. Return why it stays open; None if it is closed.
 
-    One that is new may hold other things, and what a daemon writes into it is its owner's alone anyway.
+    A new base path may hold other files, so it stays as it is; the daemon's own files are private anyway.
     """
     try:
         if not (base_path / JOURNAL_FILE).exists() or private_file.close_folder(base_path):

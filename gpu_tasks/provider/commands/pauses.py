@@ -1,4 +1,4 @@
-"""Why a device is paused, and until when: the chain only says that it is, the daemon of this base path noted why."""
+"""Causes and ends of devices' pauses: the chain records only the pause, the daemon of this base path its cause."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def why_paused(status: DeviceStatus, note: NotedDevice | None, height: int) -> P
 
 
 def charged(grains: int) -> str:
-    """What is known of a device that the chain paused since the daemon last looked."""
+    """Describe a device that the chain paused since the daemon last looked."""
     return (
         f"the chain took {format_amount(grains)} oGPU of its bond and paused it, for a missed race or a refuted "
         "result: a running daemon says which within some blocks"
@@ -50,7 +50,7 @@ def charged(grains: int) -> str:
 
 
 def resuming_risk(status: DeviceStatus, note: NotedDevice | None) -> str:
-    """What the operator should know before it resumes a device; empty where there is no risk."""
+    """Return the risk of resuming a device; empty if there is none."""
     if note is not None and note.cause is PauseCause.REFUTED:
         return MEANING
     loss = untold_loss(status, note)

@@ -136,7 +136,7 @@ def run(
 
 
 async def _containers(options: ProviderOptions, workshop: Workshop, address: str, log: Telling) -> Containers:
-    """What runs programs of customers; why nothing does is told."""
+    """Return the runner of customers' programs; report why there is none."""
     offered = policy_of(options)
     containers = await containers_for(offered, options.base_path, workshop, address)
     if containers.why_not:
@@ -146,7 +146,7 @@ async def _containers(options: ProviderOptions, workshop: Workshop, address: str
 
 
 def _problems(open_base: str | None, walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
-    """What an operator should set right, by the name of its event; none of it keeps the daemon from working."""
+    """Return problems for the operator, by event name; the daemon works in spite of them."""
     found = [("few_files", raise_limit()), ("no_sandbox", walls.problem), ("open_base_path", open_base)]
     found += [("idle_gpu", idle_gpu_problem(piece)) for piece in idle]
     found += [("lost_gpu", reason) for reason in lost_gpus()]
@@ -164,7 +164,7 @@ def workshop_of(
     hardware: list[Hardware],
     names: tuple[str, ...] = (),
 ) -> Workshop:
-    """This hardware, and the workloads that the operator did not leave out; ProviderError for what there is not."""
+    """Return the hardware and workloads that the operator did not leave out; ProviderError for unknown ones."""
     if not is_possible(backend, hardware):
         raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}")
     try:
@@ -175,13 +175,13 @@ def workshop_of(
 
 
 def hardware_for(options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
-    """The hardware that the operator did not leave out; ProviderError for a number that is none."""
+    """Return the hardware that the operator did not leave out; ProviderError for an unknown number."""
     offered = hardware_of(options)
     return [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
 
 
 def _refuse_idle(gpus: list[Hardware]) -> None:
-    """ProviderError for a GPU that would compute in NumPy though nobody asked for that."""
+    """Raise ProviderError for a GPU that would compute in NumPy without the operator's choice."""
     if gpus:
         raise ProviderError(
             f"{idle_gpu_problem(gpus[0])}. Install it (`pip install torch`), or give --backend numpy if you want that"

@@ -22,7 +22,7 @@ In reading order:
 * `endings`: what became of races and cases
 * `leaf_judging`: taking the steps of a case about a leaf of a batch
 * `side_earnings`: what judging, auditing and standing by brought, noted as it ends
-* `losing`: what devices lose of their bonds, told and noted
+* `losing`: devices' bond losses, reported and noted
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here
 * `other_daemons`: another daemon with the same provider key

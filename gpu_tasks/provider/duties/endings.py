@@ -74,7 +74,7 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
 
 
 def _note_refuted(parts: Parts, status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
-    """Whether a race's result was refuted; if so, have its device stay paused.
+    """Tell whether a race's result was refuted; if so, have its device stay paused.
 
     Noted before the journal forgets the race: after a crash between the two the daemon would resume the device.
     """

@@ -1,7 +1,7 @@
-"""What the own devices lose of their bonds: told, and noted beside the earnings, as their bonds fall.
+"""Losses of the own devices' bonds: reported, and noted beside the earnings, as the bonds fall.
 
-Always: every fall of a bond that this base path sees is noted, once; where no event of the final chain says what it was
-for, the sum is noted alone.
+Always: every fall of a bond that this base path sees is noted once. If no event of the final chain shows the cause, the
+note has only the sum.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class LossNotes:
     """Follows the bonds of the own devices; call `step` before their new state is noted."""
 
     def __init__(self, parts: Parts, clock: Callable[[], int] = time.time_ns) -> None:
-        """Nothing was looked at. `clock` gives nanoseconds since 1970."""
+        """Start without observations. `clock` gives nanoseconds since 1970."""
         self._parts = parts
         self._clock = clock
         self._since: int | None = None
         self._warned: set[bytes] = set()
 
     async def step(self, height: int, own: Sequence[DeviceStatus]) -> None:
-        """Note what is gone since the last look. ChainError."""
+        """Note the losses since the last look. ChainError."""
         notes = self._parts.pauses.read()
         fallen = {
             status.id: notes[status.id].bond - status.device.bond
@@ -68,7 +68,7 @@ class LossNotes:
             return []
 
     def _device_of(self, unit: bytes, fallen: dict[bytes, int]) -> bytes:
-        """The device that missed a race: the journal's, or the only one whose bond fell."""
+        """Return the device that missed a race: the journal's, or the only one whose bond fell."""
         raced = [entry.device for key, entry in self._parts.journal.races.items() if key[0] == unit]
         return raced[-1] if raced else next(iter(fallen))
 
@@ -90,7 +90,7 @@ class LossNotes:
         )
 
     async def warn(self, unit: bytes, height: int) -> None:
-        """Tell once of a verdict against an own result: what is at stake, and until when it can be appealed."""
+        """Report a verdict against an own result once: the amount at stake and the appeal deadline."""
         case = await self._parts.chain.case(unit)
         if case is None or unit in self._warned:
             return

@@ -1,10 +1,10 @@
 """Offering devices again that a missed race paused.
 
 The chain pauses a device that missed; without a resume one slow hour would end a provider's work until somebody looks.
-Always: only a pause for a missed race ends by itself, over restarts too. A device that the operator paused stays
-paused, and so does one whose result a court refuted, or whose pause this base path does not know. A machine shows that
-it computes right before its device is offered again. After each further miss the daemon waits four times as long, so a
-machine that cannot work loses little.
+Always: only a pause for a missed race ends by itself, over restarts too. A device stays paused if the operator paused
+it, if a court refuted its result, or if this base path does not know the cause. A machine passes its conformance
+vectors before its device is offered again. After each further miss the daemon waits four times as long, so a faulty
+machine loses little.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Resumer:
     """Follows the own devices; call `step` every few blocks."""
 
     def __init__(self, parts: Parts, *, keep_paused: bool = False) -> None:
-        """Nothing was told of any device. `keep_paused`: it is told what was paused, and stays so."""
+        """Start without notes. `keep_paused`: report paused devices, and leave them paused."""
         self._parts = parts
         self._book = parts.pauses
         self._keep_paused = keep_paused
@@ -72,7 +72,7 @@ class Resumer:
                 self.tasks.start(status.id, self._offer(status.id, promised[status.id], height))
 
     def _look(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
-        """Note how a device stands now, and why it was paused if it was."""
+        """Note a device's state, and the cause of its pause."""
         if not status.device.is_paused:
             self._told.pop(status.id, None)
             # A pause of the daemon's own is noted before the chain shows it.

@@ -39,12 +39,12 @@ class Hardware:
     uuid: str
     kind: DeviceClass
     memory_mib: int
-    """0 for a CPU, and for a GPU whose driver does not tell it."""
+    """0 for a CPU, and for a GPU whose driver does not report it."""
     index: int | None
     """Its number for NVML; None for a CPU."""
     driver: str = ""
     limits: str = ""
-    """What makes the device less than its name says; empty where nothing does."""
+    """The reason why the device is less than its name promises; empty if there is none."""
 
     @property
     def uuid_hash(self) -> bytes:
@@ -157,7 +157,7 @@ def why_no_gpu() -> str:
 
 
 def lost_gpus() -> list[str]:
-    """The GPUs that the driver counts and cannot be used, each with NVML's reason."""
+    """Return the unusable GPUs that the driver counts, each with NVML's reason."""
     with contextlib.suppress(pynvml.NVMLError):
         return _looked_at()[1]
     return []
@@ -234,7 +234,7 @@ def _gpus() -> list[Hardware]:
 
 
 def _looked_at() -> tuple[list[Hardware], list[str]]:
-    """The GPUs that can be used, and the reasons for those that cannot. NVMLError without a driver."""
+    """Return the usable GPUs, and the reasons for the others. NVMLError without a driver."""
     found, lost = [], []
     with _nvml():
         for index in range(pynvml.nvmlDeviceGetCount()):
@@ -250,7 +250,7 @@ def _cpu(base_path: Path, name: str) -> Hardware:
 
 
 def _gpu(index: int) -> Hardware:
-    """A GPU. One in MIG mode, or whose memory is not told, counts as class consumer: it promises the least."""
+    """Describe a GPU. In MIG mode, or without a reported memory, it counts as class consumer, the lowest."""
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     memory_mib, limits = _memory_of(handle)
     if _is_in_mig_mode(handle):
@@ -262,7 +262,7 @@ def _gpu(index: int) -> Hardware:
 
 
 def _memory_of(handle: object) -> tuple[int, str]:
-    """A device's mebibytes, or 0 and why they are not known. NVMLError for a device that is gone."""
+    """Return a device's mebibytes, or 0 and the reason. NVMLError for a lost device."""
     try:
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB, ""
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NoPermission) as error:
@@ -276,7 +276,7 @@ def _is_in_mig_mode(handle: object) -> bool:
 
 
 def _least_slice(handle: object) -> int:
-    """The mebibytes of the smallest slice of a card in MIG mode; 0 where none is told."""
+    """Return the mebibytes of the smallest slice of a card in MIG mode; 0 if the driver reports none."""
     found = []
     with contextlib.suppress(pynvml.NVMLError):
         for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
@@ -286,7 +286,7 @@ def _least_slice(handle: object) -> int:
 
 
 def _text(ask: Callable[[], str | bytes]) -> str:
-    """A text of the driver. Older bindings give bytes; newer ones raise if these are not UTF-8."""
+    """Return a text of the driver. Older bindings give bytes; newer ones raise if these are not UTF-8."""
     try:
         value = ask()
     except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ CUDA = "torch-cuda"
 
 
 def has_torch() -> bool:
-    """Whether PyTorch is installed; loading it takes seconds, so it is only looked for."""
+    """Tell whether PyTorch is installed, without the seconds that an import takes."""
     return find_spec("torch") is not None
 
 

@@ -7,5 +7,5 @@ In reading order:
 * `frames`: records one behind the other in a file that is only appended to
 * `finished`: the requests of a batch that are done
 * `journal`: the file that survives a power cut
-* `pause_book`: why each device is paused
+* `pause_book`: causes of devices' pauses
 """

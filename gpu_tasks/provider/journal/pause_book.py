@@ -1,8 +1,8 @@
-"""Why each device is paused, in a file of the base path: the chain only says that it is paused.
+"""Causes of devices' pauses, in a file of the base path: the chain records only the pause.
 
 Always: the file is the one before a change or the one after it, whenever the machine stops; the daemon notes its own
 pause before it sends the call; a daemon and a command never lose each other's notes. Where no note says why a device is
-paused, nobody but the operator resumes it.
+paused, only the operator resumes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOG = logging.getLogger("ogpu.provider")
 
 
 class PauseCause(StrEnum):
-    """Who paused a device, and what for."""
+    """The cause of a pause."""
 
     MISSED = "missed"
     """The chain, for a race that the device missed."""
@@ -40,7 +40,7 @@ class PauseCause(StrEnum):
     """The daemon: the operator drains it."""
     OPERATOR = "operator"
     UNKNOWN = "unknown"
-    """It was paused before this base path knew it."""
+    """Unknown: the device was paused before this base path knew it."""
 
 
 OWN_CAUSES = (PauseCause.UNSERVED, PauseCause.DRAINED)
@@ -55,14 +55,14 @@ class NotedDevice:
     """In grains."""
     is_paused: bool = False
     cause: PauseCause | None = None
-    """None while it works, or where nobody has looked since it was paused."""
+    """None while it works, or if no daemon has looked since the pause."""
     why: str = ""
     misses: int = 0
-    """In a row."""
+    """Missed races in a row."""
     resumes_at: int | None = None
     """The block from which the daemon resumes it after a miss."""
     losses: int = 0
-    """How often its bond fell."""
+    """The number of times that its bond fell."""
 
 
 class PauseBook:
@@ -125,7 +125,7 @@ class PauseBook:
 
 
 def _notes(raw: bytes) -> dict[bytes, NotedDevice] | None:
-    """The notes in a file; None if it is damaged."""
+    """Return the notes in a file; None if it is damaged."""
     try:
         given = json.loads(raw)
         return {bytes.fromhex(name): _noted(fields) for name, fields in given.items()}
@@ -134,7 +134,7 @@ def _notes(raw: bytes) -> dict[bytes, NotedDevice] | None:
 
 
 def _noted(fields: dict[str, Any]) -> NotedDevice:
-    """A note; ValueError or TypeError for one of another form."""
+    """Return a note; ValueError or TypeError for another form."""
     cause = fields.get("cause")
     note = NotedDevice(**{**fields, "cause": None if cause is None else PauseCause(cause)})
     numbers = [note.bond, note.misses, note.losses, *([] if note.resumes_at is None else [note.resumes_at])]

@@ -4,7 +4,7 @@ In reading order:
 
 * `policy`: what its operator bids for; pure
 * `policy_file`: where that stands
-* `told_policy`: what of it is told to customers
+* `told_policy`: the published part of the policy
 * `machine`: what a policy asks of machine and clock
 * `bid_terms`: price, promise and collateral of a bid, or why there is none; pure
 * `time_terms`: the same of time; pure

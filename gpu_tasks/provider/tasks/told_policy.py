@@ -1,4 +1,4 @@
-"""What is told of a policy at the provider's door, as far as an answer has room for it."""
+"""The published part of a provider's policy, within the size limit of an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ U32_MAX = (1 << 32) - 1
 
 
 def claimed_policy(policy: BidPolicy, means: ProgramMeans, why_not: str) -> ClaimedPolicy:
-    """What is told of a policy; `means` and `why_not` are those that the daemon runs programs by since its start."""
+    """Return the published policy; `means` and `why_not` are the daemon's container limits since its start."""
     price = policy.least_price
     return ClaimedPolicy(
         kinds=tuple(dict.fromkeys(map(claim_text, policy.kinds)))[:KINDS_MAX],

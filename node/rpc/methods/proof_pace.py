@@ -1,7 +1,7 @@
-"""Proofs are made where blocks are: how many keys a second, and in which order callers come.
+"""The pace of proofs, which the node's own process makes: keys a second, and the order of callers.
 
-What always holds: no more than `KEYS_PER_SECOND` go to the node; each part of a proof waits for its caller's turn among
-`Questions`, so hundreds of connections of one address are one caller.
+Always: at most `KEYS_PER_SECOND` go to the node. Each part of a proof waits for its caller's turn among `Questions`, so
+hundreds of connections of one address are one caller.
 """
 
 from __future__ import annotations

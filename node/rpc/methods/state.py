@@ -137,7 +137,7 @@ class State:
 
     @method("state_getRuntimeVersion", "chain_getRuntimeVersion")
     async def runtime_version(self, at: HashParameter | None) -> Json:
-        """The rules in force at a block that the node has: the same for all of them, also where the state is gone."""
+        """Return the runtime version at a known block: the same for all blocks, also those without state."""
         if at is not None:
             await self.blocks.require_known(at)
         return self.runtime.version_json
@@ -153,7 +153,7 @@ class State:
 
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
     async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[LongItem]:
-        """Values under `keys`: all of them now, then those that each best block wrote, equal ones included."""
+        """Send the values under `keys`: all of them, then those that each best block wrote, equal ones included."""
         return WatchedValues(self.blocks, _bounded(keys)).items()
 
     async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:

@@ -1,8 +1,8 @@
 """What one subscription to storage keeps, and tells.
 
-What always holds: each block tells the keys that it wrote once, equal values included, and the keys whose values are
-others than those told last; of a value that was told no more is kept than a number, however long it is; no turn reads
-more than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`; only what a client has room for is read at all.
+Always: for each block it reports once the keys that the block wrote, equal values included, and the keys whose values
+differ from the last report. It keeps only a number of a reported value, however long the value is. No turn reads more
+than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`. It reads only as much as the client has room for.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class WatchedValues:
         self._told_blocks: tuple[bytes, ...] = ()
 
     async def items(self) -> AsyncIterator[LongItem]:
-        """All values now, then those that each best block wrote."""
+        """Yield all values, then those that each best block wrote."""
         news = self._blocks.replica.new_best.listen()
         yield LongItem(partial(self.pieces, self._blocks.best))
         async for block in news:  # each, also when several came at once: events of a block are in its own state only
             yield LongItem(partial(self.pieces, block))
 
     async def pieces(self, block: BlockRecord) -> AsyncGenerator[str, None]:
-        """The values that a block wrote, and those that are others than the ones told last, as a change set in JSON."""
+        """Yield a block's written values, and those that differ from the last report, as a change set in JSON."""
         begin, place = f'{{"block":"{to_hex(block.id)}","changes":[', 0
         written = self._news_of(block)
         is_begun = not self._told
@@ -60,7 +60,7 @@ class WatchedValues:
             yield "]}"
 
     def _news_of(self, block: BlockRecord) -> set[bytes]:
-        """The watched keys that a block wrote; none of a block to which the best chain goes back."""
+        """Return the watched keys that a block wrote; none for a block to which the best chain goes back."""
         if block.id in self._told_blocks:
             return set()
         self._told_blocks = (*self._told_blocks[1 - TOLD_BLOCKS :], block.id)

@@ -159,7 +159,7 @@ def test_six_could_bid_of_which_four_say_so() -> None:
     reasons = {name(1): "", name(2): "", name(3): "no policy for train-int8"}
     said = willingness(planned(1, 1, 1, 2, 3, 3), reasons, {})
     assert (said.able, said.willing, said.unwilling, said.unheard) == (6, 4, {"no policy for train-int8": 2}, 0)
-    assert said.sentence == "6, of which 4 say that they run this; 2 do not: no policy for train-int8"
+    assert said.sentence == "6 (4 say that they run this; 2 do not: no policy for train-int8)"
     assert said.answers[name(1)] == RUNS_IT
     assert (said.why_too_few(4), bool(said.why_too_few(5))) == ("", True)
 

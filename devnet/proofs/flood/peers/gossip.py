@@ -1,4 +1,4 @@
-"""Heartbeats and evidence that nobody signed: each names a real key, so a node has to check a signature to see it."""
+"""Forged heartbeats and evidence: each names a real key, so a node must check a signature to detect the forgery."""
 
 from __future__ import annotations
 

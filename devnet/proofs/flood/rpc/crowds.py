@@ -66,7 +66,7 @@ async def crumbs_for_a_store(scene: Scene) -> None:
 
 @attack("own", messages_max=20_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
 async def subscribing_addresses(scene: Scene) -> None:
-    """25 WebSockets from each of four addresses with one subscription each: they were all that a node takes."""
+    """25 WebSockets from each of four addresses, with one subscription each: as many as a node takes."""
 
     async def serve(scene: Scene, socket: WebSocket) -> None:
         await socket.call(HEADS)
@@ -78,7 +78,7 @@ async def subscribing_addresses(scene: Scene) -> None:
 
 
 async def _from_each(scene: Scene, port: int, clients: int, serve: _Serve) -> None:
-    """So many connections of one address are served; each back when the server ended it."""
+    """Keep so many connections of one address, and reconnect each that the server ends."""
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(clients):

@@ -23,7 +23,7 @@ async def each_client(
     serve: Callable[[Scene, WebSocket], Awaitable[None]],
     sources: Sequence[str] = (SOURCE_ADDRESS,),
 ) -> None:
-    """So many clients connect from each address and are served; each back when the node ended its connection."""
+    """Keep so many clients connected from each address, and reconnect each that the node disconnects."""
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for source in sources:

@@ -68,7 +68,7 @@ def cancel(
 
 
 async def _plan_of(session: WalletSession, client: ChainClient, payer: Payer, thing_id: bytes) -> PlannedCall:
-    """The call that takes back a unit or a task; ResultError, TaskError where it cannot be, with its id."""
+    """Return the call that takes back a unit or a task; ResultError or TaskError, with its id, if it cannot be."""
     final = await client.finalized()
     task = await task_if_known(client, thing_id, final)
     try:
@@ -82,7 +82,7 @@ async def _plan_of(session: WalletSession, client: ChainClient, payer: Payer, th
 
 
 def _sum(plans: Sequence[PlannedCall], *names: str) -> Grains:
-    """The amounts of these names, of all plans."""
+    """Sum the amounts of these names over all plans."""
     return Grains(sum(plan.facts.get(name, 0) for plan in plans for name in names))
 
 

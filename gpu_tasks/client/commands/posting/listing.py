@@ -1,4 +1,4 @@
-"""Commands that list what was posted: runs of files, by their records alone, and the units of a key."""
+"""Commands that list posted work: runs of files, by their records alone, and the units of a key."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
 def units(session: WalletSession, key_text: str, is_open_only: bool, postings: Path) -> None:
     """List the units of a key, open and ended: state, service, cost, block and time.
 
-    The oldest is the first; each is listed as long as the chain knows it, and longer where a file's run on this machine
-    posted it. A time is reckoned from its block.
+    The oldest is the first. A unit is listed as long as the chain knows it. Units that a file's run on this machine
+    posted stay longer. Times are estimates from block numbers.
     """
 
     async def body(client: ChainClient) -> None:

@@ -60,7 +60,7 @@ FORM = click.Choice([form.value for form in FileForm])
 
 
 class PromptFile(click.File):
-    """The file of prompts; a prompt in its place is met with how it is asked."""
+    """The file of prompts; the error for a prompt in its place shows the right command."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The open file."""
@@ -226,7 +226,7 @@ def _post_lines(
 
 
 def _forget(postings: Path, identity: tuple[bytes, ...]) -> None:
-    """From now on the same command posts other units."""
+    """Forget the purchase, so that the same command posts other units."""
     with PostingRecord.open(postings, *identity) as record:
         record.forget()
 
@@ -235,7 +235,7 @@ async def _watch(
     session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], forget: Callable[[], None], *,
     is_new: bool,
 ) -> None:  # fmt: skip
-    """Follow units that this command or an earlier try posted; their record is forgotten once their end was told.
+    """Follow units that this command or an earlier try posted. Forget their record once their end was shown.
 
     PostError where the chain has forgotten some.
     """

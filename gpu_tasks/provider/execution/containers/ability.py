@@ -171,7 +171,7 @@ def _limits(info: Mapping[str, Any]) -> tuple[AbilityItem, ...]:
 
 
 def _remedy(info: Mapping[str, Any], limit: str) -> str:
-    """What to do where a limit is not enforced: an engine without root has only the controllers that root gave it."""
+    """Return the remedy for a limit that is not enforced: a rootless engine has only delegated controllers."""
     if _is_rootless(info):
         return DELEGATE
     return "boot with cgroup_enable=memory swapaccount=1" if limit in {"MemoryLimit", "SwapLimit"} else "see Docker"
@@ -240,7 +240,7 @@ async def _toolkit() -> AbilityItem:
 
 
 def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> AbilityItem:
-    """Whether the engine itself can give a container a GPU, where NVIDIA's toolkit is good enough."""
+    """Judge whether the engine itself can give a container a GPU, given a sufficient NVIDIA toolkit."""
     devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or [] if isinstance(device, Mapping)]
     ways = {
         "its runtime nvidia": "nvidia" in (info.get("Runtimes") or {}),
