@@ -68,7 +68,7 @@ class ProgramGroup(click.Group):
             return main(*given, **named)
 
 
-class JsonAnywhereGroup(click.Group):
+class JsonAnywhereGroup(ProgramGroup):
     """A program that takes `--json` before and behind its commands; what follows a lone `--` is left alone.
 
     So is what follows the name of a command that takes the words of a program.
@@ -90,13 +90,11 @@ class JsonAnywhereGroup(click.Group):
     def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
         """As any group; of an error that click would print for people, an object for programs."""
         words = list(sys.argv[1:] if args is None else args)
-        main: Callable[..., Any] = super().main  # as click calls it, which has two ways
         if not named.get("standalone_mode", True) or JSON_WORD not in _parted(words, self._ends)[0]:
-            with _files_answered_for(complain):
-                return main(args, *given, **named)
+            return super().main(args, *given, **named)
         try:
             with _files_answered_for(_tell):
-                code = main(args, *given, **{**named, "standalone_mode": False})
+                code = click.Group.main(self, args, *given, **{**named, "standalone_mode": False})
         except click.ClickException as error:
             code = _tell(error.format_message(), error.exit_code)
         except click.Abort:

@@ -59,7 +59,6 @@ ORIGINS = option_origins({name: f"--{name}" for name in (
       "command": "COMMAND"})  # fmt: skip
 """The options that set a task's keys, by key."""
 ANY_GPU = "any"
-GPU_WORDS = [*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]
 
 
 @click.command(cls=ProgramCommand, instead=OF_DOCKER)

@@ -68,7 +68,7 @@ class LossNotes:
             return []
 
     def _device_of(self, unit: bytes, fallen: dict[bytes, int]) -> bytes:
-        """Return the device that missed a race: the journal's, or the only one whose bond fell."""
+        """Return the device that missed a race: the journal's, or the first whose bond fell."""
         raced = [entry.device for key, entry in self._parts.journal.races.items() if key[0] == unit]
         return raced[-1] if raced else next(iter(fallen))
 
