@@ -54,8 +54,8 @@ class RecentPrices:
 
     @property
     def suggested(self) -> int | None:
-        """A greatest price with room for bids like these."""
-        return max(SUGGESTED_TIMES * median_low(self.prices), self.prices[-1]) if self.prices else None
+        """A greatest price with room for bids like these; one odd price does not move it."""
+        return SUGGESTED_TIMES * median_low(self.prices) if self.prices else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def test_how_old_they_are_and_whose() -> None:
     assert found.prices == tuple(price * OGPU for price in (5, 6, 6, 7, 9))
     assert (found.customers, found.newest, found.oldest) == (2, 10, 600)
     assert (found.median, found.suggested) == (6 * OGPU, 12 * OGPU)
-    assert replace(found, prices=(OGPU, OGPU, 5 * OGPU)).suggested == 5 * OGPU
+    assert replace(found, prices=(OGPU, OGPU, 3_600 * OGPU)).suggested == 2 * OGPU
 
 
 def test_what_is_expected_goes_by_the_median_its_premium_by_that_and_not_by_the_greatest_price() -> None:
