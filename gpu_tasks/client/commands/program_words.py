@@ -34,7 +34,7 @@ OF_DOCKER = {
     "-i": "leave it out: `ogpu shell` gives you a terminal in a container that runs",
     "-t": "leave it out: `ogpu shell` gives you a terminal in a container that runs",
 }
-"""What to write instead of the options of `docker run` that people have in their fingers."""
+"""The options of ogpu that replace common options of `docker run`."""
 
 
 class ProgramCommand(click.Command):

@@ -224,7 +224,7 @@ class TaskSubmission:
         return client.genesis_hash, payer.account, b"task", *self.file_identity
 
     async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool, until: str = "") -> None:
-        """What it asks, who could bid and what it costs; CallFailedError and FundsError where it makes no sense.
+        """The request, the eligible bidders and the cost; CallFailedError and FundsError if it cannot be sent.
 
         TaskError where it was bought before, and told `until` there.
         """

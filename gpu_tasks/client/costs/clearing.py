@@ -2,7 +2,7 @@
 
 Always: so many records at most are read, all of one final block; a price counts for a task of the same workload, the
 same way of paying and a class that the task takes, scaled to its size. A price that no rival has set does not count:
-it is its customer's own greatest price. What is expected is no promise: bids are sealed.
+it is its customer's own greatest price. The expected price is no promise: bids are sealed.
 """
 
 from __future__ import annotations

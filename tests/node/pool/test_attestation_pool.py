@@ -206,3 +206,17 @@ def test_a_peer_that_forges_attestations_is_blamed_until_it_is_banned_and_few_si
     assert len(stage.blamed) >= PENALTIES_MAX
     assert len(checks) == FAILED_CHECKS_MAX
     assert len(stage.pool) == 0
+
+
+def test_forgeries_of_one_peer_keep_out_no_other_peer_and_not_this_node(stage: Stage) -> None:
+    first, second = (stage.attested(racer) for racer in stage.racers[:2])
+    for number in range(2 * FAILED_CHECKS_MAX):
+        for good in (first, second):
+            stage.pool.on_gossip(
+                FrameKind.ATTESTATION, ENCODE(replace(good, signature=number.to_bytes(64, "big"))), "a"
+            )
+    blamed = len(stage.blamed)
+    stage.pool.on_gossip(FrameKind.ATTESTATION, ENCODE(first), "b")
+    stage.pool.submit(ENCODE(second))
+    assert len(stage.pool) == 2
+    assert len(stage.blamed) == blamed
