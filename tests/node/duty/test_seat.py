@@ -255,6 +255,16 @@ def test_at_the_tip_a_key_that_no_set_names_gets_its_sign_state(tmp_path: Path) 
     assert SignStateFile.load(paths.sign_state(key.pair.public), chain.genesis, key.pair.public) is not None
 
 
+def test_at_the_tip_a_key_that_another_machine_uses_gets_no_sign_state(tmp_path: Path) -> None:
+    chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
+    watch, keys = watched(chain, paths, "Bob")
+    (key,) = keys.sessions.values()
+    key.is_copied = True
+    watch.on_final([chain.final])
+    assert key.file is None
+    assert not paths.sign_state(key.pair.public).exists()
+
+
 def test_who_is_in_jail_reads_it_in_the_log_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
     watch, keys = watched(chain, paths, "Bob")

@@ -209,3 +209,12 @@ def test_each_ping_is_answered_in_its_caller_s_turn(monkeypatch: pytest.MonkeyPa
         assert len(turns) >= 50
 
     serve(body)
+
+
+def test_the_time_of_reading_and_of_calls_is_counted_for_one_caller() -> None:
+    async def body(server: Server, _url: str, crowd: Crowd) -> None:
+        await crowd.subscribe(STRANGERS[0])
+        (connection,) = server.connections
+        assert [visitor.caller for visitor in server.http.door._inside.values()] == [connection.caller]
+
+    serve(body)
