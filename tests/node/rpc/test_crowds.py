@@ -56,6 +56,8 @@ class Crowd:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for socket in self.sockets:
+            await socket.close()  # a session's end gives no WebSocket's connection back
         for session in self.sessions.values():
             await session.close()
         for writer in self.writers:
