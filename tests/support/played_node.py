@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from consensus.certificates import CERTIFICATE, make_certificate
+from consensus.certificates import CERTIFICATE, Certificate, make_certificate
+from consensus.handoffs import HANDOFF, Handoff
 from consensus.parameters import DEVNET
 from consensus.validators import Validator, ValidatorSet
 from genesis import dev_accounts
@@ -22,7 +23,8 @@ from node.feed.client import FeedClient
 from node.rpc.__main__ import registry_for
 from node.rpc.replica import Replica
 from node.rpc.server import Server, ServerOptions
-from runtime.blocks.block import HEADER, Block, block_id, genesis_header
+from runtime.blocks.block import HEADER, Block, Header, block_id, genesis_header
+from runtime.blocks.digest import Digest, FinalRef, NextValidators, consensus_item
 from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
@@ -45,6 +47,19 @@ class DevChain(SmallChain):
         self.head = genesis_header(self.trie.root)
         self.genesis_hash = block_id(self.head)
         self.events = ()
+
+    def digest(self, *, final: tuple[int, bytes] | None = None) -> Digest:
+        """The next block's. At an epoch's end it names the next set, and at its start a final block."""
+        height = self.head.number
+        if final is None and DEVNET.is_boundary(height):
+            final = height, block_id(self.head)
+        logs: list[FinalRef | NextValidators] = []
+        if final is not None:
+            logs.append(FinalRef(*final, certify(self, *final)))
+        following = self.bound[TrustStake].next_validators(height + 1)
+        if following is not None:
+            logs.append(following)
+        return *super().digest(), *map(consensus_item, logs)
 
 
 class PlayedNode:
@@ -136,7 +151,7 @@ class PlayedNode:
             case feed.CertificateAt():
                 return self._certified(request.height)
             case feed.HandoffsFrom():
-                return []
+                return self._handoffs(request)
             case feed.Inspect():
                 return {"topic": request.topic, "id": b"\1\2"}
             case _:
@@ -168,6 +183,12 @@ class PlayedNode:
         found = self.ids[max(1, height)]
         return [found, certify(self.chain, max(1, height), found), HEADER.encode(self.blocks[found].header)]
 
+    def _handoffs(self, request: feed.HandoffsFrom) -> list[bytes]:
+        ends = [(epoch, DEVNET.boundary(epoch)) for epoch in range(request.epoch, request.epoch + request.count)]
+        return [
+            hand_on(self.chain, epoch, self.blocks[self.ids[end]].header) for epoch, end in ends if end <= self.final
+        ]
+
     def _outcome(self, extrinsic: bytes) -> Any:
         if extrinsic in self.pool:
             return [1013, "Transaction is already imported", ""]
@@ -186,12 +207,22 @@ class PlayedNode:
 
 def certify(chain: DevChain, height: int, block: bytes, kind: BallotKind = BallotKind.FINALISE) -> bytes:
     """Alice's certificate for a block, encoded."""
-    seats = chain.runtime.at(chain.state)[TrustStake].validators(0)
-    members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
+    return CERTIFICATE.encode(_certificate(chain, height, block, kind))
+
+
+def hand_on(chain: DevChain, epoch: int, header: Header) -> bytes:
+    """The handoff from an epoch, whose last header this is, encoded."""
+    certificate = _certificate(chain, header.number, block_id(header), BallotKind.FINALISE)
+    return HANDOFF.encode(Handoff(HEADER.encode(header), certificate, chain.bound[TrustStake].validators(epoch + 1)))
+
+
+def _certificate(chain: DevChain, height: int, block: bytes, kind: BallotKind) -> Certificate:
     ballot = Ballot(kind, DEVNET.epoch_of(height), height, height, block)
+    seats = chain.bound[TrustStake].validators(ballot.epoch)
+    members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
     public, secret = keypair_from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
     signature = sign(Scheme.ED25519, public, secret, ballot_payload(chain.genesis_hash, ballot))
-    return CERTIFICATE.encode(make_certificate(ballot, ValidatorSet(ballot.epoch, members), {public: signature}))
+    return make_certificate(ballot, ValidatorSet(ballot.epoch, members), {public: signature})
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ LIVE_ONLY = ("signed_by_one", "duties_swallowed", "duties_refused", "duties_of_a
 """Here one validator is all of them, one provider all of these, and no duty asks for a call."""
 TOLD_TIMES = 4
 BLOCKS_BEFORE_THE_LIE = 10
-BLOCK_SECONDS = 0.15  # the played node goes to the end of its first epoch and no further
+BLOCK_SECONDS = 0.15
 SECONDS_AT_MOST = 12.0
 
 

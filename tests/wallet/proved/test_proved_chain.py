@@ -122,6 +122,21 @@ def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: P
     with_node(tmp_path, body)
 
 
+def test_the_chain_goes_on_over_the_ends_of_epochs(tmp_path: Path) -> None:
+    async def body(node: PlayedNode, liar: Liar) -> None:
+        chain = await liar.open(node.chain.genesis_hash)
+        for _ in range(DEVNET.boundary(1) + 2):
+            node.author()
+        await until_final(liar, node)
+        view = await chain.newest()
+        assert await view.read(System.number) == view.height == DEVNET.boundary(1) + 2
+        for height in (DEVNET.boundary(0), DEVNET.boundary(0) + 1):
+            assert (await chain.at(node.ids[height])).height == height
+        assert liar.asked.count("ogpu_handoffs") == 1
+
+    with_node(tmp_path, body)
+
+
 def test_a_block_is_shown_to_be_final_by_hashes_alone_where_no_state_names_it_any_more(tmp_path: Path) -> None:
     async def body(node: PlayedNode, liar: Liar) -> None:
         for _ in range(5):
