@@ -15,7 +15,9 @@ from provider_process import ProviderProcess, customer, operator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-SECONDS = 60.0
+SECONDS = 120.0
+WINDOW_BLOCKS = 600
+"""To commit in and to reveal in: a killed daemon starts again within it on a slow machine, while blocks go on."""
 
 
 @pytest.fixture
@@ -25,6 +27,8 @@ def network(tmp_path: Path) -> Iterator[tuple[str, ProviderProcess]]:
     spec = load_spec("dev")
     assert spec.patch is not None
     spec.patch["devices"]["providers"][0]["endpoint"] = f"http://127.0.0.1:{port}"
+    spec.patch["inferenceMarket"]["services"][0]["lease"] = WINDOW_BLOCKS
+    spec.patch["chainParameters"] = {"InferenceMarket.race_reveal": WINDOW_BLOCKS}
     (tmp_path / "spec.json").write_text(to_json(spec))
     flags = ["--chain", str(tmp_path / "spec.json"), "--alice", "--rpc-port", str(rpc_port), "--no-prometheus"]
     node, url = NodeProcess(tmp_path, "node", *flags), f"ws://127.0.0.1:{rpc_port}"
@@ -74,7 +78,7 @@ def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
     rows = customer(url, "watch", *(row["unit"] for row in posted), "--key", "//Bob")
     rows = rows if isinstance(rows, list) else [rows]
     assert len({row["unit"] for row in rows if row["state"] == "settled"}) == 4
-    assert provider.count("executed") == 4
+    assert provider.count("executed") <= 4  # a result in the journal that was not told yet is not computed again
     assert "slashed" not in provider.text()
     assert provider.kill(signal.SIGTERM) == 0
 
