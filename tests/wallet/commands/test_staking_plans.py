@@ -216,6 +216,20 @@ def test_the_history_of_an_account(staked: tuple[Path, str]) -> None:
     assert {row["shown_by"] for row in believed} == {"the node's word"}
 
 
+def test_the_history_follows_a_validator_while_stake_is_on_its_way_out(tmp_path: Path) -> None:
+    """Dave bears the slashes of Alice until he withdraws, so his history shows what she does."""
+    with chain(tmp_path) as url:
+        for words in (
+            ("delegate", "//Alice", "5", "--from", "//Dave"),
+            ("undelegate", "//Alice", "all", "--from", "//Dave"),
+            ("commission", "5.5", "--from", "//Alice"),
+        ):
+            answer(wallet(tmp_path, url, *words, "--yes"))
+        last = answer(wallet(tmp_path, url, "history", "//Dave", "--blocks", "1"))
+        assert [(row["what"], row["behind"]) for row in last] == [("announced a commission", ALICE)]
+        assert answer(wallet(tmp_path, url, "history", "//Ferdie", "--blocks", "1")) == []
+
+
 def test_many_rewards_are_claimed_in_two_goes(staked: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, url = staked
     pending = tuple(PendingReward(bytes([number]) * 32, OGPU * (1 + number)) for number in range(CLAIMS_PER_BATCH + 2))
