@@ -13,7 +13,7 @@ from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.hold_book import AccountHolds
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.elections import Chance, outlook
-from runtime.pallets.staking.holdings import earned_by, is_free, is_kept, stake_of, value_now
+from runtime.pallets.staking.holdings import earned_by, is_free, is_kept, kept_until, stake_of, value_now
 from runtime.pallets.staking.returns import ExpectedReturn, expected_returns
 from runtime.pallets.staking.stakers import (
     CANDIDATES_MAX,
@@ -49,6 +49,7 @@ class WaitingStake:
     validator: AccountId
     value: Balance
     until_epoch: EpochIndex
+    """The first epoch in which it can be free, by what is known now: an offence or a kept seat makes it later."""
     is_held: bool
     """Whether a slash that it may bear waits to be taken, or may be raised: then it is not free, whatever the epoch."""
 
@@ -147,7 +148,8 @@ class OgpuApi(RuntimeApi, version=3):
         behind += islice((validator for validator, _ in stake.positions.under(account)), STAKES_MAX - 1)
         chunks = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
         waiting = tuple(
-            WaitingStake(chunk.validator, value, chunk.until_epoch, is_kept(stake, chunk)) for chunk, value in chunks
+            WaitingStake(chunk.validator, value, kept_until(stake, chunk), is_kept(stake, chunk))
+            for chunk, value in chunks
         )
         return StakeSummary(
             tuple(Stake(validator, stake_of(stake, account, validator)) for validator in sorted(behind)),

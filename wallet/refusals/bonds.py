@@ -72,7 +72,7 @@ def slash_pending(refused: RefusedCall) -> str:
 def too_many_chunks(refused: RefusedCall) -> str:
     """The list of what waits is full."""
     chunks = refused.stake.unlocking[refused.signer]
-    first = min((chunk.until_epoch for chunk in chunks), default=refused.epoch)
+    first = min((holdings.kept_until(refused.stake, chunk) for chunk in chunks), default=refused.epoch)
     return (
         f"{len(chunks)} parts of yours are on their way out, and {UNLOCKING_MAX} may be: `withdraw` makes room from "
         f"epoch {first} on, it is epoch {refused.epoch} now"

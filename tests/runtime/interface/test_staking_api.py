@@ -66,7 +66,7 @@ def test_what_waits_is_free_when_its_time_is_over_and_nothing_keeps_it(bound: Bo
     )
     found = api(bound).stakes(SAVER.stash)
     assert [(each.value, each.until_epoch, each.is_held) for each in found.unlocking] == [
-        (10, 5, False), (100, 6, False), (500, 5, True),
+        (10, 5, False), (100, 6, False), (500, stake.unbonding_epochs + 2, True),
     ]  # fmt: skip
     assert found.withdrawable == 10
     stake.frozen[ALICE] = 1

@@ -19,7 +19,7 @@ from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.delegations import MOVED_MAX
-from runtime.pallets.staking.slash_factors import SlashStep
+from runtime.pallets.staking.slash_factors import Liability, SlashStep
 from runtime.pallets.staking.stakers import CANDIDATES_MAX, UNLOCKING_MAX, Unlocking
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -82,6 +82,12 @@ def greedy(bound: Bound) -> None:
 def chunks(bound: Bound) -> None:
     stake = bound[TrustStake]
     stake.set_unlocking(ME, tuple(Unlocking(SECOND, 1, 7 + place) for place in range(UNLOCKING_MAX)))
+
+
+def chunks_of_a_seat_that_stays(bound: Bound) -> None:
+    stake = bound[TrustStake]
+    answers = (Liability(SECOND, 9, ()),)
+    stake.set_unlocking(ME, tuple(Unlocking(SECOND, 1, 7 + place, answers) for place in range(UNLOCKING_MAX)))
 
 
 def full_of_moves(bound: Bound) -> None:
@@ -160,6 +166,12 @@ CASES = {
         TrustStake.undelegate(FIRST, 13 * OGPU),
         ("32 parts", "from epoch 7 on", "epoch 0 now"),
         (DELEGATE, chunks),
+    ),
+    "too many parts that answer for long": Case(
+        ev.TooManyChunks,
+        TrustStake.undelegate(FIRST, 13 * OGPU),
+        ("from epoch 14 on",),
+        (DELEGATE, chunks_of_a_seat_that_stays),
     ),
     "take more than there is": Case(
         ev.NotEnoughStake,
