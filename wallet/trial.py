@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from runtime.encoding.types import Signed
-from runtime.frame.call import Call
+from runtime.frame.call import Call, PostDispatch
 from runtime.frame.errors import DispatchError, Frozen, FundsUnavailable, NotExpendable
 from runtime.frame.holds import HoldReason
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionPayment
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError, in_words
@@ -55,6 +56,8 @@ class Trial:
     refusal: str | None = None
     held: tuple[HeldChange, ...] = ()
     """What they locked and set free, of the signer and of others, by account and reason."""
+    returned: int = 0
+    """Grains of the fee that come back, because the last call does less than its weight allows."""
 
 
 class _MissingValueError(Exception):
@@ -101,13 +104,13 @@ class _Fetched:
             raise _MissingKeysError(prefix)
 
 
-async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0) -> Trial:
-    """Make the calls in order, as the next block would, after the fee was taken; the first that fails ends it.
+async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0, tip: int = 0) -> Trial:
+    """Make the calls in order, as the next block would, after fee and tip were taken; the first that fails ends it.
 
     TrialError if that cannot be told from what the node answers.
     """
     try:
-        return await _attempted(client, calls, signer, fee)
+        return await _attempted(client, calls, signer, fee, tip)
     # A node that lies may answer anything: a state in which what always holds does not, or values that are none.
     except (StateCorrupted, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise TrialError(
@@ -115,9 +118,9 @@ async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee
         ) from error
 
 
-async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
+async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int, tip: int) -> Trial:
     at = await client.tried_at()
-    return await over_state(client, at, lambda bound: _made(bound, calls, signer, fee))
+    return await over_state(client, at, lambda bound: _made(bound, calls, signer, fee, tip))
 
 
 async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Found]) -> Found:
@@ -142,18 +145,18 @@ async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Fou
     raise TrialError(f"the calls read more than {READS_MAX:,} values")
 
 
-def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int) -> Trial:
+def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int) -> Trial:
     balances = bound[Balances]
     spendable = balances.spendable_balance(signer)
-    if spendable < fee:
-        fee_text, has = format_amount(fee), format_amount(spendable)
+    if spendable < fee + tip:
+        fee_text, has = format_amount(fee + tip), format_amount(spendable)
         return Trial(refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {has} {SYMBOL}")
-    balances.begin_transaction(signer, fee)
-    before = balances.free_balance(signer)
+    balances.begin_transaction(signer, fee + tip)
+    before, returned = balances.free_balance(signer), 0
     for call in calls:
         try:
             with bound.overlay.transaction():
-                bound.dispatch(call, Signed(signer))
+                returned = _returned(bound, call, bound.dispatch(call, Signed(signer)), fee)
         except DispatchError as error:
             said = sentence_of(bound, call, signer, error)
             refusal = f"{call.name}: {_described(bound.runtime, error, said)}"
@@ -161,7 +164,17 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int) -> Trial
                 left = format_amount(balances.spendable_balance(signer))
                 refusal += f" (beside the fee the account can spend {left} {SYMBOL})"
             return Trial(refusal=refusal)
-    return Trial(before - balances.free_balance(signer), held=_held_changes(bound))
+    return Trial(before - balances.free_balance(signer), held=_held_changes(bound), returned=returned)
+
+
+def _returned(bound: Bound, call: Call, done: PostDispatch, fee: int) -> int:
+    """Return the grains of a call's fee that the chain pays back after it."""
+    if not (fee and done.pays_fee):
+        return fee
+    if done.actual_weight is None or not done.actual_weight.fits(call.weight):
+        return 0
+    payment = bound[TransactionPayment]
+    return payment.total_fee(0, call.weight) - payment.total_fee(0, done.actual_weight)
 
 
 def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:

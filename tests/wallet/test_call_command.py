@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from gpu_tasks.market.training.orders import CheckedBy
 from runtime.cryptography import ss58
 from runtime.frame.holds import HoldReason
+from runtime.pallets.pots import STAKES
 from task_chain import an_order
 from wallet.cli import main
 from wallet.commands import making
@@ -91,9 +92,36 @@ def test_what_a_call_locks_by_the_rules_of_the_chain_is_shown_and_asked_for(tmp_
         assert "holds" not in answer(wallet(tmp_path, url, *nothing))
 
 
-def test_what_a_call_locks_of_another_account_names_that() -> None:
+def test_the_fee_is_that_of_the_work_that_the_chain_will_do(tmp_path: Path) -> None:
+    """A batch ends with its first failure, and a withdrawal frees fewer parts than there may be."""
+    calls = json.dumps([{"TrustStake.chill": {}}, *[{"TrustStake.unjail": {}}] * 9])
+    batch = ("call", "Utility.batch", calls, "--from", "//Bob", "--tip", "0.5")
+    with chain(tmp_path) as url:
+        planned = answer(wallet(tmp_path, url, *batch, "--dry-run"))
+        paid = int(json.loads(wallet(tmp_path, url, *batch, "--yes").stdout)["fee"]["grains"])
+        fee, tip = (int(planned[name]["grains"]) for name in ("fee", "tip"))
+        assert (fee + tip, int(planned["total"]["grains"])) == (paid, paid)
+        free = answer(wallet(tmp_path, url, "call", "System.remark", "hello", "--from", "//Bob", "--dry-run"))
+        assert free["total"] == free["fee"]
+
+
+def held_reason() -> HoldReason:
     reason = HoldReason("Bond", "For a case.")
     reason.belong_to("Pallet", 200, 0)
+    return reason
+
+
+def test_rounding_of_delegations_is_no_change_for_a_person() -> None:
+    """A redelegation frees nothing, and burns the grain that no share of the pool owns."""
+    dust, more = [HeldChange(STAKES, held_reason(), grains) for grains in (-1, -100_000_000)]
+    assert making._held([dust], bytes(32), as_json=False) == ""
+    assert making._held([more], bytes(32), as_json=False).startswith("-1 oGPU of ")
+    assert making._held([HeldChange(bytes(32), held_reason(), -1)], bytes(32), as_json=False)
+    assert making._held([dust], bytes(32), as_json=True)
+
+
+def test_what_a_call_locks_of_another_account_names_that() -> None:
+    reason = held_reason()
     signer, other = bytes(32), b"o" * 32
     changes = [HeldChange(signer, reason, 150_000_000), HeldChange(other, reason, -100_000_000)]
     assert making._held(changes, signer, as_json=False).splitlines() == [

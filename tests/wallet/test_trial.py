@@ -13,10 +13,12 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from runtime.encoding.codec import codec
 from runtime.frame.api import Apis
-from runtime.frame.call import Call
+from runtime.frame.call import FREE, Call, PostDispatch
 from runtime.frame.parameter import ParameterChange
 from runtime.frame.runtime import Bound
 from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.staking.stakers import UNLOCKING_MAX
+from runtime.pallets.staking.trust_stake import TrustStake, withdraw_weight
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.state.overlay import Memory
@@ -66,6 +68,18 @@ def test_a_state_that_breaks_what_always_holds_is_told_in_a_sentence() -> None:
     device = Device(SIGNER, DeviceClass.CPU, b"u" * 32, 10, 1, 1)  # no lock anywhere bears its bond out
     with pytest.raises(TrialError, match="makes no sense"):
         tried(LyingNode(values={item.key(DEVICE): codec(Device).encode(device)}))
+
+
+def test_the_fee_comes_back_as_far_as_the_chain_pays_it_back() -> None:
+    bound, call = RUNTIME.at(Memory({})), TrustStake.withdraw_unbonded()
+    lighter, heavier = withdraw_weight(1), withdraw_weight(2 * UNLOCKING_MAX)
+    payment = bound[TransactionPayment]
+    less = payment.fee(9, call.weight).total - payment.fee(9, lighter).total
+    assert [
+        trial._returned(bound, call, done, 10_000_000)
+        for done in (PostDispatch(), FREE, PostDispatch(True, lighter), PostDispatch(True, heavier))
+    ] == [0, 10_000_000, less, 0]
+    assert less > 0
 
 
 def test_a_state_without_the_device_is_a_refusal() -> None:

@@ -24,6 +24,8 @@ from wallet.session import CallFailedError, WalletSession, explained, note
 from wallet.trial import HeldChange, Trial, TrialError, attempt
 
 force_option = click.option("--force", is_flag=True, help="Send even what the chain would refuse; it costs the fee.")
+DUST_GRAINS = 1_000
+"""Fewer grains than these leave the pool of delegations by rounding alone; no account gets or loses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +108,14 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
 
 async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: int, *, as_json: bool) -> dict[str, Any]:
     fee = await client.fee(planned.call, payer, tip)
-    tried = await _tried(client, planned.call, payer, fee + tip)
+    tried = await _tried(client, planned.call, payer, fee, tip)
+    fee -= tried.returned
+    held = _held(tried.held, payer.account, as_json=as_json)
     return {
         "call": planned.call.name,
         "from": Account(payer.account),
         **planned.facts,
-        **({"holds": _held(tried.held, payer.account, as_json=as_json)} if tried.held else {}),
+        **({"holds": held} if held else {}),
         "fee": Grains(fee),
         **({"tip": Grains(tip)} if tip else {}),
         "total": Grains(max(planned.moves, tried.amount) + fee + tip),
@@ -119,10 +123,10 @@ async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: i
     }
 
 
-async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int) -> Trial:
+async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: int) -> Trial:
     """What the chain would say to the call now; nothing where that cannot be told, which is said."""
     try:
-        return await attempt(client, [call], payer.account, fee)
+        return await attempt(client, [call], payer.account, fee, tip)
     except TrialError as error:
         note(f"whether the chain would take it could not be tried: {error}")
         return Trial()
@@ -142,6 +146,8 @@ def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any
         ]
     lines = []
     for change in changes:
+        if change.account == STAKES and -DUST_GRAINS < change.grains < 0:
+            continue
         sign = "+" if change.grains > 0 else ""
         whose = "" if change.account == signer else f" of {as_text(Account(change.account))}"
         if change.account == STAKES:
