@@ -13,6 +13,8 @@ import click
 
 from wallet.errors import WalletError
 
+SECRET_CHARACTERS_MAX = 4096
+
 
 def has_terminal() -> bool:
     """Whether somebody can be asked, though standard input may be a pipe."""
@@ -23,15 +25,19 @@ def has_terminal() -> bool:
     return True
 
 
-def typed_secret(prompt: str, instead: str, *, confirm: bool = False) -> str:
-    """What is typed unseen; without a terminal the next line of standard input, WalletError if there is none."""
+def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: bool = False) -> str:
+    """Return the text that is typed unseen; without a terminal the next line of standard input.
+
+    `is_last`: nothing else is read of standard input, so all its lines are the secret. WalletError without a line.
+    """
     if has_terminal():
         secret: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
         return secret
     line = sys.stdin.readline()
     if not line:
         raise WalletError(f"nobody is here to be asked for: {prompt}. A program has to {instead}")
-    return line.rstrip("\n")
+    rest = sys.stdin.read(SECRET_CHARACTERS_MAX) if is_last else ""
+    return (line + rest).rstrip("\n")
 
 
 def require_agreement(question: str, instead: str, error: type[Exception] = WalletError) -> None:

@@ -36,3 +36,9 @@ def test_without_a_terminal_secrets_are_lines(monkeypatch: pytest.MonkeyPatch) -
         assert asking.typed_secret("Password", "give a file", confirm=True) == ""
         with pytest.raises(WalletError, match=r"asked for: Password\. A program has to give a file"):
             asking.typed_secret("Password", "give a file")
+
+
+def test_the_last_secret_is_all_that_is_left_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "has_terminal", lambda: False)
+    with CliRunner().isolation(input="a\nphrase\n\n"):
+        assert asking.typed_secret("Phrase", "pipe it", is_last=True) == "a\nphrase"

@@ -1,6 +1,7 @@
 """Passwords from files: private ones only, and an empty one is warned of (B12); a node without a word ends in one."""
 
 import asyncio
+import json
 import os
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 from websockets.asyncio.server import ServerConnection
 
 from gpu_tasks.provider.keys import provider_key
+from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet import password_file, rpc
 from wallet.cli import main
@@ -47,6 +49,29 @@ def test_b12_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mod
     assert not list(tmp_path.rglob("carol.json"))
     password.chmod(0o600)
     assert run(tmp_path, password, "new", "carol").exit_code == 0
+
+
+PHRASE = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (PHRASE.replace(" ", "\n"), PHRASE),
+        (PHRASE.replace(" thank ", "\r\n thank\r\n\r\n") + "\n//hard\n\n", PHRASE + "//hard"),
+        (PHRASE + "///pass\n", PHRASE + "///pass"),
+        (PHRASE + "///pass\nword\n", None),
+        (PHRASE + "//ha\nrd\n", None),
+        (PHRASE + "\nlegal\n", None),
+    ],
+)
+def test_a_phrase_may_stand_on_several_lines(tmp_path: Path, typed: str, meant: str | None) -> None:
+    """Two halves of a longer phrase may each be a phrase: all lines count, or the text is refused."""
+    result = run(tmp_path, private(tmp_path / "password", "secret"), "import", "carol", typed=typed)
+    if meant is None:
+        assert (result.exit_code, list(tmp_path.rglob("carol.json"))) == (2, [])
+    else:
+        assert json.loads(result.stdout)["address"] == ss58.encode(keypair_from_suri(meant).account)
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"\xff", "is not UTF-8"), (b"x" * 2_000, "larger than")])

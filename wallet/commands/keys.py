@@ -13,7 +13,7 @@ import click
 from runtime.cryptography.signatures import Scheme
 from wallet import mnemonic
 from wallet.asking import typed_secret
-from wallet.errors import WalletError
+from wallet.errors import SuriError, WalletError
 from wallet.output import Account
 from wallet.session import WalletSession, explained
 from wallet.suri import keypair_from_suri
@@ -59,7 +59,10 @@ def import_key(session: WalletSession, name: str, scheme: str, path: Path | None
             session.keyring.import_file(name, path, *passwords, before_stored=lambda file: show(file.account))
             return
         # Never as an argument: other users of the machine see arguments.
-        secret = typed_secret("Recovery phrase or secret URI", "write it to standard input")
+        is_last = session.password_file is not None
+        secret = typed_secret("Recovery phrase or secret URI", "write it to standard input", is_last=is_last)
+        if "\n" in secret and "///" in secret:
+            raise SuriError("a secret with a password stands in one line, but there are several")
         keypair = keypair_from_suri(secret, SCHEMES[scheme])
         password = session.new_password()
         session.keyring.add(name, keypair, password, before_stored=lambda: show(keypair.account))
