@@ -7,8 +7,8 @@ In reading order:
 * `scene`: what an attacker works with, and the account of what it did
 * `attack`: what an attack is: a name, what it tries, and a coroutine that tries it within bounds
 * `http_client`: HTTP by hand, for clients that must be able to do it badly
-* `dripping`: a connection that is held by a byte now and then
 * `websocket_client`: a WebSocket over trio
+* `reconnecting`: clients that connect again when their connection ends
 * `sockets`: attacks by connections that are held and not used
 * `peers`: attacks of an authenticated stranger on the peer-to-peer port
 * `rpc`: attacks of a client on JSON-RPC

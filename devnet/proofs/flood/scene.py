@@ -10,7 +10,7 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -88,7 +88,7 @@ class Scene:
         await trio.to_thread.run_sync(sys.stdin.readline)
         self.time.deadline = trio.current_time() + self.seconds
 
-    async def paced(self, per_second: float, at_once: int = 1000) -> AsyncIterator[int]:
+    async def paced(self, per_second: float, at_once: int = 1000) -> AsyncGenerator[int, None]:
         """How many messages are due now, again and again; ends when the allowance is used up.
 
         What could not be sent in time is not made up for beyond `at_once`.

@@ -22,7 +22,7 @@ class WebSocketError(Exception):
     """The node refused the connection, or ended it."""
 
 
-class WebSocket:
+class WebSocket(trio.abc.AsyncResource):
     """One connection; `receive` must be called for anything to be read, pings included."""
 
     def __init__(self, stream: trio.SocketStream, protocol: ClientProtocol) -> None:
@@ -55,7 +55,7 @@ class WebSocket:
         self._protocol.send_ping(b"")
         await self._flush()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """End it, without ceremony."""
         await trio.aclose_forcefully(self.stream)
 

@@ -7,14 +7,13 @@ import os
 import trio
 
 from devnet.proofs.flood.attack import Door, Needs, attack
-from devnet.proofs.flood.dripping import drip
 from devnet.proofs.flood.http_client import BadAnswerError, ask, request_head
+from devnet.proofs.flood.reconnecting import each_dripping
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 
 SLOW_UPLOADS = 48
 """More than the 32 requests that the store serves at once."""
-OPENED_PER_SECOND = 5.0
 UPLOADERS = 8
 BLOB_BYTES = BLOB_BYTES_MAX
 BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError)
@@ -25,11 +24,7 @@ async def slow_uploads(scene: Scene) -> None:
     """48 uploads that send a byte a second, back when they are closed: 34 shut the store for reads as well."""
     port = scene.victim.ports.blobs
     opening = request_head("PUT", "/blobs", port, BLOB_BYTES, {})
-    turn = trio.Semaphore(SLOW_UPLOADS)
-    await scene.begin()
-    async with trio.open_nursery() as nursery:
-        for _ in range(SLOW_UPLOADS):
-            nursery.start_soon(drip, scene, port, opening, OPENED_PER_SECOND, turn)
+    await each_dripping(scene, port, SLOW_UPLOADS, opening)
 
 
 @attack("M5", messages_max=3_000, doors=(Door.BLOBS,), needs=Needs.PROVIDER)

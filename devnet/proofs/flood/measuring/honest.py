@@ -71,7 +71,7 @@ def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
         try:
             return "result" in await opened.call("chain_getHeader")
         finally:
-            await opened.close()
+            await opened.aclose()
 
     async def metrics() -> bool:
         return (await ask(victim.ports.metrics, "GET", "/metrics", b"", LOOPBACK)).status == 200
@@ -137,4 +137,4 @@ async def _note_finals(socket: WebSocket, times: list[float]) -> None:
             await socket.receive()
             times.append(time.monotonic())
     finally:
-        await socket.close()
+        await socket.aclose()

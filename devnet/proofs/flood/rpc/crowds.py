@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
 
 from devnet.proofs.flood.attack import Door, Needs, attack
-from devnet.proofs.flood.dripping import BROKEN, drip
-from devnet.proofs.flood.http_client import LOOPBACK, READ_BYTES, call_body
-from devnet.proofs.flood.rpc.subscriptions import HEADS, each_client
-from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
+from devnet.proofs.flood.http_client import READ_BYTES, call_body
+from devnet.proofs.flood.reconnecting import each_dripping, each_socket, each_stream
+from devnet.proofs.flood.rpc.subscriptions import HEADS
+from devnet.proofs.flood.scene import Scene
 from devnet.proofs.flood.websocket_client import WebSocket
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE
 
@@ -20,8 +19,6 @@ PROVING_CLIENTS = 300
 HALF_HEADS = 1_200
 """More than the 1,024 files that a process may usually open."""
 CRUMBLING_CLIENTS = 20
-OPENED_PER_SECOND = 2.0
-OPENING_AT_ONCE = 64
 SUBSCRIBERS_OF_ADDRESS = 25
 """A fourth of the WebSockets of a node, which is what one address may have."""
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(66, 70))
@@ -29,7 +26,6 @@ HALF_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 JSON_HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 CRUMBS = b"1\r\na\r\n" * 10_000
-_Serve = Callable[[Scene, trio.SocketStream], Awaitable[None]]
 
 
 @attack("own", messages_max=200_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
@@ -37,31 +33,27 @@ async def proving_crowd(scene: Scene) -> None:
     """300 connections of one address that each ask for a proof of 64 keys, and again when it has come."""
     body = call_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
     request = JSON_HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
-    await _from_each(scene, scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request))
+    await each_stream(scene, scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request))
 
 
 @attack("own", messages_max=200_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
 async def half_heads(scene: Scene) -> None:
     """1,200 requests to JSON-RPC whose head never ends, a byte a second, back when they are closed."""
-    turn = trio.Semaphore(OPENING_AT_ONCE)
-    await scene.begin()
-    async with trio.open_nursery() as nursery:
-        for _ in range(HALF_HEADS):
-            nursery.start_soon(drip, scene, scene.victim.ports.rpc, HALF_HEAD, OPENED_PER_SECOND, turn)
+    await each_dripping(scene, scene.victim.ports.rpc, HALF_HEADS, HALF_HEAD)
 
 
 @attack("own", messages_max=200_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
 async def crumbs(scene: Scene) -> None:
     """20 bodies to JSON-RPC in chunks of one byte, as fast as they go, back when they are closed."""
     sending = partial(_crumble, head=JSON_HEAD + CHUNKED)
-    await _from_each(scene, scene.victim.ports.rpc, CRUMBLING_CLIENTS, sending)
+    await each_stream(scene, scene.victim.ports.rpc, CRUMBLING_CLIENTS, sending)
 
 
 @attack("own", messages_max=200_000, doors=(Door.BLOBS,), needs=Needs.PROVIDER, hogged=True)
 async def crumbs_for_a_store(scene: Scene) -> None:
     """20 uploads to a provider's blob store in chunks of one byte, as fast as they go."""
     sending = partial(_crumble, head=b"PUT /blobs HTTP/1.1\r\nHost: 127.0.0.1\r\n" + CHUNKED)
-    await _from_each(scene, scene.victim.ports.blobs, CRUMBLING_CLIENTS, sending)
+    await each_stream(scene, scene.victim.ports.blobs, CRUMBLING_CLIENTS, sending)
 
 
 @attack("own", messages_max=20_000, doors=(Door.PROOFS, Door.WEBSOCKET), hogged=True)
@@ -74,30 +66,7 @@ async def subscribing_addresses(scene: Scene) -> None:
         while True:
             await socket.receive()
 
-    await each_client(scene, SUBSCRIBERS_OF_ADDRESS, serve, ADDRESSES)
-
-
-async def _from_each(scene: Scene, port: int, clients: int, serve: _Serve) -> None:
-    """Keep so many connections of one address, and reconnect each that the server ends."""
-    await scene.begin()
-    async with trio.open_nursery() as nursery:
-        for _ in range(clients):
-            nursery.start_soon(_client, scene, port, serve)
-
-
-async def _client(scene: Scene, port: int, serve: _Serve) -> None:
-    async for _ in scene.paced(OPENED_PER_SECOND, at_once=1):
-        try:
-            stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
-        except BROKEN:
-            scene.note("refused")
-            continue
-        try:
-            await serve(scene, stream)
-        except BROKEN:
-            scene.note("closed by the server")
-        finally:
-            await trio.aclose_forcefully(stream)
+    await each_socket(scene, SUBSCRIBERS_OF_ADDRESS, serve, ADDRESSES)
 
 
 async def _ask_again(scene: Scene, stream: trio.SocketStream, request: bytes) -> None:
@@ -108,7 +77,6 @@ async def _ask_again(scene: Scene, stream: trio.SocketStream, request: bytes) ->
         while not _is_whole(received):
             data = await stream.receive_some(READ_BYTES)
             if not data:
-                scene.note("closed by the server")
                 return
             received += data
         scene.note("refused" if b'"error"' in received else "answered")

@@ -8,9 +8,9 @@ from devnet.proofs.flood.attack import attack
 from devnet.proofs.flood.http_client import batch_body, call, call_body
 from devnet.proofs.flood.peers.pool import with_client
 from devnet.proofs.flood.peers.transactions import BATCHES, MARK, REMARKS_PER_BATCH, FloodSigner
+from devnet.proofs.flood.reconnecting import each_socket
 from devnet.proofs.flood.rpc.batches import result_of
 from devnet.proofs.flood.rpc.posting import post_again_and_again
-from devnet.proofs.flood.rpc.subscriptions import each_client
 from devnet.proofs.flood.scene import Scene
 from devnet.proofs.flood.websocket_client import WebSocket
 from genesis import dev_accounts
@@ -98,7 +98,7 @@ async def watched_keys(scene: Scene) -> None:
             message = await socket.receive()
             scene.note("refused" if "error" in message else "answered")
 
-    await each_client(scene, WATCHING_CLIENTS, serve)
+    await each_socket(scene, WATCHING_CLIENTS, serve)
 
 
 @attack("E4", messages_max=2_000)

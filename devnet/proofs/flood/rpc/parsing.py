@@ -30,7 +30,7 @@ async def parse_bomb_by_websocket(scene: Scene) -> None:
             scene.sent(1, len(QUOTES))
             await socket.send(QUOTES)
             await socket.receive()
-            await socket.close()
+            await socket.aclose()
             scene.note("answered")
         except (WebSocketError, OSError, trio.BrokenResourceError) as error:
             scene.note(f"no answer: {type(error).__name__}")

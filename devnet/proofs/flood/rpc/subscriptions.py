@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-
 import trio
 
 from devnet.proofs.flood.attack import attack
 from devnet.proofs.flood.http_client import batch_body, call, call_body
-from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
-from devnet.proofs.flood.websocket_client import WebSocket, WebSocketError, open_socket
+from devnet.proofs.flood.reconnecting import each_socket
+from devnet.proofs.flood.scene import Scene
+from devnet.proofs.flood.websocket_client import WebSocket
 
-BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, WebSocketError)
 CLIENTS, SUBSCRIPTIONS, PER_BATCH = 40, 1_024, 128
 SLOW_CLIENTS, REQUESTS_EACH = 60, 40
 HEADS = "chain_subscribeNewHeads"
-
-
-async def each_client(
-    scene: Scene,
-    clients: int,
-    serve: Callable[[Scene, WebSocket], Awaitable[None]],
-    sources: Sequence[str] = (SOURCE_ADDRESS,),
-) -> None:
-    """Keep so many clients connected from each address, and reconnect each that the node disconnects."""
-    await scene.begin()
-    async with trio.open_nursery() as nursery:
-        for source in sources:
-            for _ in range(clients):
-                nursery.start_soon(_client, scene, serve, source)
-
-
-async def _client(scene: Scene, serve: Callable[[Scene, WebSocket], Awaitable[None]], source: str) -> None:
-    async for _ in scene.paced(2, at_once=1):
-        try:
-            socket = await open_socket(scene.victim.ports.rpc, source)
-        except BROKEN as error:
-            scene.note(f"refused: {error}")
-            continue
-        try:
-            await serve(scene, socket)
-        except BROKEN:
-            scene.note("dropped by the node")
-        finally:
-            await socket.close()
 
 
 async def _subscribe(scene: Scene, socket: WebSocket) -> None:
@@ -62,7 +31,7 @@ async def many_subscriptions(scene: Scene) -> None:
         while True:
             await socket.receive()
 
-    await each_client(scene, CLIENTS, serve)
+    await each_socket(scene, CLIENTS, serve)
 
 
 @attack("N4", messages_max=20_000)
@@ -73,7 +42,7 @@ async def unread_subscriptions(scene: Scene) -> None:
         await _subscribe(scene, socket)
         await trio.sleep_forever()
 
-    await each_client(scene, CLIENTS, serve)
+    await each_socket(scene, CLIENTS, serve)
 
 
 @attack("N3b", messages_max=50_000)
@@ -87,4 +56,4 @@ async def slow_readers(scene: Scene) -> None:
             scene.sent(1, len(body))
         await trio.sleep_forever()
 
-    await each_client(scene, SLOW_CLIENTS, serve)
+    await each_socket(scene, SLOW_CLIENTS, serve)
