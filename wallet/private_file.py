@@ -1,5 +1,6 @@
 """Files that only their owner can read, written whole or not at all, and on the disk when a function here returns."""
 
+import fcntl
 import os
 import resource
 import secrets
@@ -96,6 +97,21 @@ def make_folder(folder: Path) -> None:
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_OWNER_ONLY, exist_ok=True)
+
+
+def lock_file(path: Path) -> int:
+    """Open a private file, made if it is missing, for this process alone; BlockingIOError while another one has it.
+
+    Closing the returned descriptor gives the file free.
+    """
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def own_opener(path: str, flags: int) -> int:

@@ -6,7 +6,6 @@ for stands there before any of them is posted, and their units before anybody wa
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from gpu_tasks.batches.work import rate_of, work_of
 from gpu_tasks.client.posting import UnitWish
 from gpu_tasks.client.posting_record import RecordError
 from runtime.cryptography.hashing import blake2_256
-from wallet.private_file import OWNER_ONLY, make_folder, replace
+from wallet.private_file import lock_file, replace
 
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 
@@ -66,18 +65,15 @@ class PictureRecord:
         """The record of a picture, as earlier tries left it; RecordError if another process is at it."""
         path = _path(folder, identity)
         try:
-            make_folder(path.parent)
-            lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+            lock = lock_file(path.with_suffix(".lock"))
+        except BlockingIOError:
+            raise RecordError("the same picture is being bought by another `ogpu picture`: wait for it") from None
         except OSError as error:
             raise RecordError(
                 f"{path.parent} cannot be used, and nothing is posted without a record: {error}"
             ) from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             found = cls.peek(folder, identity)
-        except BlockingIOError:
-            os.close(lock)
-            raise RecordError("the same picture is being bought by another `ogpu picture`: wait for it") from None
         except RecordError:
             os.close(lock)
             raise

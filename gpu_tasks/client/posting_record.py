@@ -7,7 +7,6 @@ the means to find the units. Always: a part's extrinsic is on the disk before an
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from typing import Any, Self
 
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
-from wallet.private_file import OWNER_ONLY, make_folder, replace
+from wallet.private_file import lock_file, replace
 
 DEFAULT_FOLDER = Path("~/.ogpu/postings")
 RECORD_BYTES_MAX = 64 * 1024 * 1024
@@ -70,16 +69,13 @@ class PostingRecord:
         name = _name_of(identity)
         path = folder / f"{name}.json"
         try:
-            make_folder(folder)
-            lock = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+            lock = lock_file(folder / f"{name}.lock")
+        except BlockingIOError:
+            raise RecordBusyError("another `ogpu post` or `ogpu submit` is posting the same: wait for it") from None
         except OSError as error:
             raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             parts = _parts(path)
-        except BlockingIOError:
-            os.close(lock)
-            raise RecordBusyError("another `ogpu post` or `ogpu submit` is posting the same: wait for it") from None
         except (OSError, ValueError, TypeError) as error:
             os.close(lock)
             raise _unreadable(path, error) from None

@@ -59,3 +59,18 @@ def test_only_a_folder_of_ours_is_closed(tmp_path: Path, before: int, is_closed:
     folder.chmod(before)
     assert private_file.close_folder(folder) is is_closed
     assert mode(folder) == (0o700 if is_closed else before)
+
+
+def test_a_locked_file_is_one_holders_alone(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "a.lock"
+    held = private_file.lock_file(path)
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(BlockingIOError):
+        private_file.lock_file(path)
+    assert len(os.listdir("/proc/self/fd")) == before
+    os.close(held)
+    os.close(private_file.lock_file(path))
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(OSError, match="symbolic"):
+        private_file.lock_file(tmp_path / "link")

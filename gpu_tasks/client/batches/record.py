@@ -12,7 +12,6 @@ the last entry says.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -26,7 +25,7 @@ from gpu_tasks.client.batches.splitting import UnitLines
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
-from wallet.private_file import OWNER_ONLY, make_folder, sync_folder
+from wallet.private_file import OWNER_ONLY, lock_file, sync_folder
 
 RECORD_BYTES_MAX = 64 * 1024 * 1024
 JOURNAL, LOCK, CANCEL = ".journal", ".lock", ".cancel"
@@ -111,9 +110,7 @@ class BatchRecord:
         """The record of the run whose journal this is."""
         record, folder = cls(path), path.parent
         try:
-            make_folder(folder)
-            record._lock = _open(path.with_suffix(LOCK))
-            fcntl.flock(record._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            record._lock = lock_file(path.with_suffix(LOCK))
             record._journal = _open(record.path)
             sync_folder(folder)
             record._take_up()

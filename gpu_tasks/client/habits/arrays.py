@@ -6,7 +6,6 @@ twice; a member is its file's task with its index in the environment, and nothin
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -22,7 +21,7 @@ from gpu_tasks.tasks.file_words import NAME_MAX, ReadFile
 from gpu_tasks.tasks.task_kinds import ContainerSource
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
-from wallet.private_file import OWNER_ONLY, make_folder
+from wallet.private_file import lock_file
 from wallet.private_file import replace as replace_file
 
 MEMBERS_MAX = 64
@@ -96,16 +95,13 @@ class ArrayRecord:
         folder = folder.expanduser()
         path = folder / f"array-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
         try:
-            make_folder(folder)
-            lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+            lock = lock_file(path.with_suffix(".lock"))
+        except BlockingIOError:
+            raise RecordError("the same array is being submitted by another `ogpu submit`: wait for it") from None
         except OSError as error:
             raise RecordError(f"{folder} cannot be used, and nothing is submitted without a record: {error}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, _members(path), lock)
-        except BlockingIOError:
-            os.close(lock)
-            raise RecordError("the same array is being submitted by another `ogpu submit`: wait for it") from None
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             os.close(lock)
             raise RecordError(f"{path} is damaged: look with `ogpu ps` what is there, then remove it") from None
