@@ -1,0 +1,86 @@
+"""The poll of the demo: which one is shown, who was drawn, and what each said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from devnet.demo import poll
+from devnet.demo.telling import Narrator
+from devnet.launcher import layout
+from genesis import dev_accounts
+
+ALICE, BOB, CHARLIE = ("0x" + dev_accounts.stash(name).hex() for name in ("Alice", "Bob", "Charlie"))
+SAID = {"validator": BOB, "prefers": "0x" + "b" * 64, "at_height": "0x" + "c" * 64, "after_ms": 7}
+POLL: dict[str, Any] = {
+    "height": 9,
+    "block": "0x" + "d" * 64,
+    "votes": 3,
+    "validators": 5,
+    "stake": 1_000,
+    "drawn": [
+        {"validator": ALICE, "stake": 126, "votes": 1},
+        {"validator": BOB, "stake": 600, "votes": 2},
+        {"validator": CHARLIE, "stake": 274, "votes": 0},
+    ],
+    "answers": [{"validator": CHARLIE}, SAID],
+    "asked": 2,
+    "answered": 2,
+    "agreed": 1,
+    "confidence": [{"polls": 4, "alpha": 2, "beta": 11}],
+    "accepted_after_ms": 80,
+}
+
+
+def told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *polls: dict[str, Any]
+) -> tuple[dict[str, Any] | None, list[list[str]], str]:
+    """The poll that is shown, the cells of its table, and all that is said."""
+
+    async def inspected(_url: str) -> list[dict[str, Any]]:
+        return list(polls)
+
+    monkeypatch.setattr(poll, "_inspect", inspected)
+    tell = Narrator(1)
+    tell.console = Console(width=200)
+    with tell.console.capture() as captured:
+        shown = poll.show(layout.create(folder, 2, any_ports=True), tell)
+    text = captured.get()
+    lines = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
+    return shown, [[cell.strip() for cell in line] for line in lines], text
+
+
+def test_each_drawn_validator_has_its_stake_its_votes_and_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, table, text = told(tmp_path, monkeypatch, POLL)
+    assert shown == POLL
+    assert table == [
+        ["Alice", "13 %", "1", "-", "-", "its own vote"],
+        ["Bob", "60 %", "2", "0x" + "b" * 10, "0x" + "c" * 10, "7 ms"],
+        ["Charlie", "27 %", "0", "-", "-", "no answer"],
+    ]
+    for part in ("3 units", "height 9", "2 of 5 validators", "4 polls", "2 of 3 votes", "11 accept", "1 of 2", "80 ms"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("polls", "height"),
+    [
+        ([], None),
+        ([POLL | {"answered": 0, "asked": 0}], None),
+        ([POLL | {"answered": 1}], None),
+        ([POLL | {"answered": 1}, POLL | {"height": 8}], 8),
+        ([POLL | {"height": 7, "confidence": []}, POLL | {"height": 8}, POLL], 8),
+        ([POLL | {"height": 7, "confidence": [], "accepted_after_ms": None}], 7),
+    ],
+)
+def test_a_poll_that_all_answered_is_shown_and_rather_one_that_led_to_an_acceptance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polls: list[dict[str, Any]], height: int | None
+) -> None:
+    shown, _, text = told(tmp_path, monkeypatch, *polls)
+    assert (None if shown is None else shown["height"]) == height
+    assert ("80 ms" in text) is (height == 8)
