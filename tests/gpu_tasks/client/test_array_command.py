@@ -10,7 +10,9 @@ import pytest
 
 from converted import IMAGE
 from gpu_tasks.client.commands import submitting
+from gpu_tasks.client.habits.arrays import ArrayRecord
 from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.posting_record import RecordError
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
@@ -48,6 +50,20 @@ def test_all_are_asked_for_at_once_and_none_is_submitted_twice(tmp_path: Path) -
         assert (answer(again)["tasks"], answer(again)["most_of_all"]["grains"]) == (0, "0")
         assert answer(ogpu(tmp_path, url, *array(tmp_path, "0-2", "--yes"))) == rows
         assert asyncio.run(count(url)) == 3
+
+
+def test_a_member_that_the_record_of_the_array_lacks_is_not_submitted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RecordError("the disk is full")
+
+    with chain(tmp_path) as url:
+        with monkeypatch.context() as patch:
+            patch.setattr(ArrayRecord, "note", full)
+            refusal(ogpu(tmp_path, url, *array(tmp_path, "0", "--yes")))
+        (row,) = answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--yes")))
+        assert (asyncio.run(count(url)), row["index"]) == (1, 0)
 
 
 def test_what_is_not_there_for_all_of_them_submits_none(tmp_path: Path) -> None:

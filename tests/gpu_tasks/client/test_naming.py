@@ -71,6 +71,15 @@ def test_a_beginning_that_only_others_know_is_refused(tmp_path: Path) -> None:
         assert answer(ogpu(tmp_path, url, "show", unit))["unit"] == unit
 
 
+def test_of_an_account_with_many_the_newest_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with chain(tmp_path) as url:
+        (first, second), task = bought(tmp_path, url)
+        monkeypatch.setattr(naming, "NUMBERS_LOOKED_AT", 1)
+        assert answer(ogpu(tmp_path, url, "show", second[:SHOWN]))["unit"] == second
+        assert answer(ogpu(tmp_path, url, "describe", task[:SHOWN]))["task"] == task
+        assert refusal(ogpu(tmp_path, url, "show", first[:SHOWN]))
+
+
 def states(folder: Path, url: str, names: list[str]) -> list[Any]:
     return [answer(ogpu(folder, url, "show", name))["state"] for name in names]
 
