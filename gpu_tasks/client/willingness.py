@@ -21,11 +21,11 @@ from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.container_order import PreparedContainer
 from gpu_tasks.tasks.container_request import REQUEST, ContainerNetwork, ContainerRequest, RegistryImage
 from gpu_tasks.tasks.plan import PlannedDevice, TaskPlan
+from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
 
-PPM = 1_000_000
 MIB = 1 << 20
 RUNS_IT = "says that it runs this"
 REASONS_SHOWN = 4
@@ -115,7 +115,8 @@ def why_unfit(policy: ClaimedPolicy, asked: AskedTask, terms: TaskTerms, rules: 
         return f"no policy for {kind}"
     if isinstance(asked, PreparedContainer):
         request = REQUEST.decode(asked.request)
-        price = _least_price(policy, terms.blocks_max, slot_ms, rules.settlement_fee)
+        rate = Rate(policy.price, TimeSpan(max(1, policy.price_ms), policy.price_blocks))  # no claim divides by 0
+        price = rate.price_with_fee(terms.blocks_max, slot_ms, rules.settlement_fee)
         dear = f"it asks for {format_amount(price)} {SYMBOL} at least" if price > terms.price_max else ""
         return claim_text(policy.programs.why_not) or _why_no_program(policy.programs, request, slot_ms) or dear
     is_bound = terms.slots > 1 and terms.time_value > 0
@@ -144,12 +145,6 @@ def _has_image(means: ClaimedPrograms, request: ContainerRequest) -> bool:
         names = (image.repository, f"{image.repository}@sha256:{digest}")
         return any(image_mark(name) in means.images for name in names)
     return means.any_archive or image_mark(f"sha256:{digest}") in means.images
-
-
-def _least_price(policy: ClaimedPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
-    """Return the least price of so many blocks, with the fee on top, by the providers' rule."""
-    time, unit = (blocks, policy.price_blocks) if policy.price_blocks else (blocks * slot_ms, policy.price_ms)
-    return -(-policy.price * time * PPM // (max(1, unit) * (PPM - fee_ppm)))
 
 
 def _size(size: int) -> str:

@@ -16,6 +16,7 @@ AMOUNT_PATTERN = rf"^(?:{_AMOUNT})$"
 SPAN_PATTERN = rf"^(?:{_SPAN})$"
 RATE_PATTERN = rf"^(?:{_AMOUNT}) ?/ ?(?:[dhms]|block)$"
 WHOLE_DIGITS_MAX = 12
+PPM = 1_000_000
 
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([dhms]) ?", re.ASCII)
@@ -47,6 +48,11 @@ class Rate:
     def per_block(self, slot_ms: int) -> int:
         """Grains for a block of one slot, rounded down."""
         return self.grains if self.span.blocks else self.grains * slot_ms // self.span.milliseconds
+
+    def price_with_fee(self, blocks: int, slot_ms: int, fee_ppm: int) -> int:
+        """Grains that leave this rate for so many blocks once the fee is paid; rounded up, at least a grain."""
+        time, of = (blocks, self.span.blocks) if self.span.blocks else (blocks * slot_ms, self.span.milliseconds)
+        return max(1, -(-self.grains * time * PPM // (of * (PPM - fee_ppm))))
 
 
 def amount(text: str) -> int:

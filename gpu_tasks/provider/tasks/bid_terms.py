@@ -39,7 +39,6 @@ KEPT_BYTES_MAX = 1024 * 1024 * 1024
 JUDGES_SLOWER = 20
 """A judge may be so many times slower than this machine: who gives judges longer binds collateral for nothing."""
 DIGEST_BYTES = 32
-PPM = 1_000_000
 
 
 class UnfitError(Exception):
@@ -141,11 +140,7 @@ def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
 
 def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
     """What so many blocks of a device's time have to bring, with the fee on top; rounded up, at least a grain."""
-    span = policy.least_price.span
-    grains, time, unit = policy.least_price.grains, blocks * slot_ms, span.milliseconds
-    if span.blocks:
-        time, unit = blocks, span.blocks
-    return max(1, -(-grains * time * PPM // (unit * (PPM - fee_ppm))))
+    return policy.least_price.price_with_fee(blocks, slot_ms, fee_ppm)
 
 
 def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> int:

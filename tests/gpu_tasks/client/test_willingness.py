@@ -127,6 +127,8 @@ def test_network_price_and_gangs() -> None:
     for price, is_dear in ((2 * OGPU, True), (OGPU, False)):
         asks = told(replace(BIDS, least_price=Rate(price, TimeSpan(milliseconds=3_600_000))))
         assert bool(unfit(asks, job())) is is_dear, "an hour at this price, and the fee"
+    timeless = replace(told(), price=1, price_ms=0, price_blocks=0)
+    assert unfit(timeless, job()) == "", "a claim of a price for no time divides by nothing"
     by_block = told(replace(BIDS, least_price=Rate(OGPU, TimeSpan(blocks=1))))
     assert "at least" in unfit(by_block, job())
     gang = load_any(EXAMPLES / "gang.yaml").asked(bytes(32), SLOT_MS)
