@@ -20,6 +20,8 @@ In reading order:
 * `tasks`: task files: what one comes to, and the schema of all
 * `planning`: what would become of a task
 * `interrupting`: an interrupted command names its task and how to go on, and asks whether to end it
+* `task_submission`: one task from its file to the chain, once
+* `array_submission`: a task for each index of an array
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
 * `running`: a command line as a job, its lines and exit code
 * `converting`: others' files as task files

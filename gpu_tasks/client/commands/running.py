@@ -16,7 +16,6 @@ from gpu_tasks.client.commands.naming import require_market
 from gpu_tasks.client.commands.posting.once import postings_option
 from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
 from gpu_tasks.client.commands.sending import key_option, told_nothing_was_sent
-from gpu_tasks.client.commands.submitting import TaskSubmission, again_option
 from gpu_tasks.client.commands.task_runs import (
     OTHER_AWAITED,
     after_options,
@@ -24,6 +23,7 @@ from gpu_tasks.client.commands.task_runs import (
     follow_task,
     waiting_for,
 )
+from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option
 from gpu_tasks.client.commands.tasks import TASK_PRICE
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key

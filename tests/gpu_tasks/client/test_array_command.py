@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import submitting
+from gpu_tasks.client.commands import array_submission
 from gpu_tasks.client.habits.arrays import ArrayRecord
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.posting_record import RecordError
@@ -80,7 +80,7 @@ def test_what_is_not_there_for_all_of_them_submits_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "submitted"), [(TaskOutcome.NO_AWARD, submitting.SUBMITTED_MAX), (TaskOutcome.LEFT, 1)]
+    ("outcome", "submitted"), [(TaskOutcome.NO_AWARD, array_submission.SUBMITTED_MAX), (TaskOutcome.LEFT, 1)]
 )
 def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: TaskOutcome, submitted: int
@@ -91,7 +91,7 @@ def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
     async def task(*_: Any) -> Task:
         return a_task(state=TaskState.ENDED, outcome=outcome)
 
-    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(array_submission, "follow_task", follow)
     monkeypatch.setattr(training_reads, "task", task)
     with chain(tmp_path) as url:
         said = refusal(ogpu(tmp_path, url, *array(tmp_path, "7", "--watch", "--yes")), 1)

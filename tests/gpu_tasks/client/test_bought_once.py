@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import running, submitting
+from gpu_tasks.client.commands import array_submission, running, submitting
 from gpu_tasks.client.training import requeueing
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState, task_id_of
@@ -97,7 +97,7 @@ class Follower:
         async def fetch(*_: Any) -> bool:
             return True
 
-        for module in (running, submitting):
+        for module in (array_submission, running, submitting):
             monkeypatch.setattr(module, "follow_task", follow)
         monkeypatch.setattr(running, "_fetch", fetch)
 

@@ -1,0 +1,239 @@
+"""The submission of one task: looked at, agreed to, sent once, and continued where an earlier command left it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.client import planning
+from gpu_tasks.client.commands.naming import TaskError
+from gpu_tasks.client.commands.tasks import facts_of
+from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
+from gpu_tasks.client.funds import require, spendable
+from gpu_tasks.client.posting import PostingCost, Prompt
+from gpu_tasks.client.posting_kind import TaskPosting
+from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
+from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
+from gpu_tasks.client.task_files import LoadedTask
+from gpu_tasks.client.training import stages
+from gpu_tasks.client.training.sealing import ImageUpload, TaskDraft, TaskSealer
+from gpu_tasks.client.willingness import willingness_of
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.tasks.plan import TaskPlan, plan_of
+from wallet.amounts import format_amount
+from wallet.client import ChainClient, Payer
+from wallet.keypair import Keypair
+from wallet.output import Grains
+from wallet.session import CallFailedError, WalletSession, note
+
+SEED_BYTES = 32
+NOTHING = PostingCost(0, 0, 0, 0, 0)
+
+again_option = click.option("--again", is_flag=True, help="Buy once more, even if the same command bought it already.")
+
+
+@dataclass(slots=True)
+class TaskSubmission:
+    """A task on its way: looked at over one connection, agreed to, and sent over another."""
+
+    session: WalletSession
+    key_text: str
+    loaded: LoadedTask
+    postings: Path
+    tip: int
+    is_again: bool
+    is_quiet: bool = False
+    """Whether somebody else says what became of it."""
+    times: int = 1
+    """How often it may be submitted."""
+    is_kept: bool = True
+    """Whether the record of the submission stays; an array's own record covers its members."""
+    is_sent: bool = False
+    draft: TaskDraft | None = None
+    cost: PostingCost = NOTHING
+    available: int = 0
+    """The account's spendable balance."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    _parts: list[PostedPart] = field(default_factory=list)
+    """The submissions of this command and of earlier ones, one part for each."""
+
+    @property
+    def times_left(self) -> int:
+        """The number of submissions that are left."""
+        return max(0, self.times - len(self._parts))
+
+    @property
+    def requeues_left(self) -> int:
+        """The number of submissions left after the current one is cut off."""
+        return self.times - max(1, len(self._parts))
+
+    def newest(self) -> PostedPart | None:
+        """The last submission, sent or possibly sent."""
+        return self._parts[-1] if self._parts else None
+
+    @property
+    def file_identity(self) -> tuple[bytes, ...]:
+        """What the file asks, and every byte of its input."""
+        return self.loaded.identity()
+
+    def _identity(self, client: ChainClient, payer: Payer) -> tuple[bytes, ...]:
+        """What makes two submissions the same: chain, account, what the file asks, and every byte of its input."""
+        return client.genesis_hash, payer.account, b"task", *self.file_identity
+
+    async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool, until: str = "") -> None:
+        """The request, the eligible bidders and the cost; CallFailedError and FundsError if it cannot be sent.
+
+        TaskError where it was bought before, and told `until` there.
+        """
+        payer, slot_ms = self.session.payer(self.key_text), planning.slot_ms(client)
+        if self.loaded.image is not None:
+            await asyncio.to_thread(self.loaded.image.parts)  # too large a one is refused before anything is sent
+        asked = self.loaded.asked(os.urandom(SEED_BYTES), slot_ms)
+        final = await client.finalized()
+        numbers = await planning.auction_numbers(client, final, asked.checked_by)
+        self.draft = TaskDraft(asked, numbers.rules, slot_ms)
+        self._parts = [] if self.is_again else PostingRecord.look(self.postings, *self._identity(client, payer))
+        is_begun = bool(self._parts) and not self.is_sent
+        if is_begun:
+            await self._require_untold(client, self._parts[-1], until, final)
+        own = await planning.own(client, payer.account, final)
+        devices = await planning.bidding_devices(client, final)
+        terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
+        planning.require_interval(terms, intervals, numbers, slot_ms)
+        plan = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
+        if not (plan.is_served or is_anyway or is_begun):
+            raise CallFailedError(
+                f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "
+                "all the same, and it costs a part of the bond to take it back"
+            )
+        says = await willingness_of(client, asked, numbers.rules, plan, slot_ms, final)
+        if (why := says.why_too_few(terms.slots)) and not (is_anyway or is_begun):
+            raise CallFailedError(f"{why}. Their answers are not binding: --anyway submits the task all the same")
+        # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
+        self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
+        self.available = available = await spendable(client, payer.account)
+        if not (is_dry or is_begun):
+            self.require_funds()
+        estimate = await estimate_of(client, asked, numbers.rules, plan, slot_ms, final)
+        self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available, estimate)}
+        self.facts |= says.facts() if self.session.output.as_json else {"could_bid": says.sentence}
+        if self.times > 1:
+            self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
+
+    def require_funds(self) -> None:
+        """Raise FundsError if the account has less than the cost."""
+        if self.cost.units and (self.is_sent or not self._parts):
+            require(self.available, self.cost.needed, "submitting the task")
+
+    async def _require_untold(self, client: ChainClient, last: PostedPart, until: str, final: bytes) -> None:
+        """TaskError where there is nothing to go on with: the same command bought the task, and its end was told."""
+        name = f"0x{last.units[0]}"
+        if last.block is None:  # it is looked for when it is sent
+            return
+        task = await training_reads.task(client, bytes.fromhex(last.units[0]), final)
+        if task is None or task.order.input_root.hex() not in last.input_roots:  # or another has its id: a new chain
+            raise TaskError(
+                f"the same command submitted this as task {name} in block {last.block}, and the chain has forgotten "
+                "it: the task ended long ago, or a development chain was reset. --again buys another"
+            )
+        if last.told and until in {last.told, SUBMITTED}:
+            raise TaskError(
+                f"the same command bought this already, as task {name}, which is {stages.progress(task)}: "
+                f"`ogpu describe {name}` and `ogpu result {name}` show it. Nothing was sent. --again buys another"
+            )
+
+    def ask(self, *, is_asked: bool) -> None:
+        """What is submitted and its cost, for somebody at a terminal to agree to."""
+        if not self.session.output.as_json:
+            self.session.output.facts({name: value for name, value in self.facts.items() if value is not None})
+        if is_asked and self.cost.units:
+            locks = (
+                f"Submit {self.draft.asked.name if self.draft else ''}, locking {format_amount(self.cost.locked)} oGPU"
+            )
+            often = f", {self.times_left} times at most" if self.times > 1 else ""
+            most = format_amount(self.cost.most * self.times_left)
+            click.confirm(f"{locks}{often}, for at most {most} oGPU?", abort=True, err=True)
+
+    async def send(
+        self, client: ChainClient, key: Keypair, *, is_followed: bool, noted: Callable[[bytes], None] = lambda _: None
+    ) -> Posted:
+        """Seal, store and submit it, or find what an earlier try submitted; it is shown when it is final.
+
+        Once more where this was done already. `noted` is told its id before anything forgets that it was sent.
+        """
+        assert self.draft is not None, "it was looked at"
+        with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
+            if self.is_again:
+                record.forget()
+            self._parts = record.parts
+            before = len(record.parts)
+            place = before if self.is_sent else max(0, before - 1)
+            is_known = not self.is_sent and bool(before) and record.parts[-1].block is not None
+            progress = Progress(lambda: None, lambda: None, note)
+            async with BlobClient(private=market_reads.is_development(client)) as blobs:
+                image = self.loaded.image
+                upload = None if image is None else ImageUpload(image, self.postings, progress.say)
+                sealer = TaskSealer(client, blobs, key, self.draft, upload)
+                prompts = [Prompt(number, self.draft.asked.name) for number in range(1, place + 2)]
+                requests = [self.draft.asked.request] * len(prompts)
+                run = PostingRun(sealer, record, prompts, requests, progress, self.tip)
+                posted = (await run.run(places=[place]))[-1]
+            if is_known:
+                note(f"the same command submitted it before, as 0x{posted.unit.hex()}: this goes on with that task")
+            if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # there its first line names it
+                facts = {"task": posted.unit, "name": posted.prompt, "block": posted.block}
+                amounts = {"locked": Grains(self.cost.locked), "most": Grains(self.cost.most)}
+                self.session.output.facts({**facts, **({} if is_known else amounts), "sent": not is_known})
+            noted(posted.unit)
+            if not self.is_kept:
+                record.forget()
+        self.is_sent, self.is_again = True, False
+        return posted
+
+    @contextmanager
+    def told_to_its_end(self, client: ChainClient, key: Keypair) -> Iterator[None]:
+        """Note, after the body has shown the task's end or failure, that the customer knows how the task ended."""
+        try:
+            yield
+        except CallFailedError:
+            self.note_told(client, key, ENDED)
+            raise
+        self.note_told(client, key, ENDED)
+
+    def note_told(self, client: ChainClient, key: Keypair, told: str) -> None:
+        """Write down how much of the task its customer has been told."""
+        last = self.newest()
+        if last is None or last.block is None:
+            return
+        try:
+            with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
+                if record.parts and record.parts[-1].units == last.units:
+                    record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # which is looked for no more
+                    record.save()
+        except RecordBusyError:
+            return  # another process submits it once more, and writes down that
+
+
+async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:
+    fees = await client.fee(TaskPosting().call([draft.order()]), payer, tip) + tip
+    return PostingCost(1, plan.locked, plan.prepaid, fees, plan.most + fees)
+
+
+def _facts(plan: TaskPlan, cost: PostingCost, available: int, estimate: TaskEstimate) -> dict[str, Any]:
+    amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+    return {
+        "could_bid": plan.able,
+        "price_is_set_by": "the best loser" if plan.has_rival else "nobody: the greatest price is paid",
+        "standby": planning.standby_of(plan),
+        **amounts,
+        **estimate.facts(cost.fees),
+        "spendable": Grains(available),
+    }
