@@ -2,14 +2,16 @@
 
 Always: so many records at most are read, all of one final block; a price counts for a task of the same workload, the
 same way of paying and a class that the task takes, scaled to its size. A price that no rival has set does not count:
-it is its customer's own greatest price. The expected price is no promise: bids are sealed.
+it is its customer's own greatest price. The median weighs each price by its work: many small tasks, bought for little,
+do not outweigh a large one. The expected price is no promise: bids are sealed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median_low
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from gpu_tasks.market.devices.records import DeviceClass
@@ -41,6 +43,8 @@ class RecentPrices:
 
     prices: tuple[int, ...] = ()
     """Ascending."""
+    sizes: tuple[Fraction, ...] = ()
+    """The work behind each price, as a multiple of the task's."""
     customers: int = 0
     """The customers of these tasks."""
     oldest: int = 0
@@ -49,13 +53,18 @@ class RecentPrices:
 
     @property
     def median(self) -> int | None:
-        """The middle price, the lower one of two."""
-        return median_low(self.prices) if self.prices else None
+        """The middle price by work, the lower one of two."""
+        half, done = sum(self.sizes) / 2, Fraction()
+        for price, size in zip(self.prices, self.sizes, strict=True):
+            done += size
+            if done >= half:
+                return price
+        return None
 
     @property
     def suggested(self) -> int | None:
         """A greatest price with room for bids like these; one odd price does not move it."""
-        return SUGGESTED_TIMES * median_low(self.prices) if self.prices else None
+        return None if self.median is None else SUGGESTED_TIMES * self.median
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +123,20 @@ def recent_prices(
     order: TaskOrder, tasks: Iterable[Task], kinds: Mapping[bytes, DeviceClass], height: int
 ) -> RecentPrices:
     """Return the prices among these tasks that compare with a task of this order; `kinds` are devices' classes."""
-    prices, customers, ages = [], set(), []
+    found, customers, ages = list[tuple[int, Fraction]](), set(), []
     for task in tasks:
         if (task.order.workload, task.order.checked_by) != (order.workload, order.checked_by):
             continue
         for slot in task.slots:
             if _is_like(order, task, slot, kinds):
-                prices.append(_scaled(order, task, slot))
+                size = _size(order, task)
+                found.append((ceil(slot.price / size), size))
                 customers.add(task.customer)
                 ages.append(height - task.submitted_at)
-    if not prices:
+    if not found:
         return RecentPrices()
-    return RecentPrices(tuple(sorted(prices)), len(customers), max(ages), min(ages))
+    prices, sizes = zip(*sorted(found), strict=True)
+    return RecentPrices(prices, sizes, len(customers), max(ages), min(ages))
 
 
 def estimate(order: TaskOrder, rules: TaskRules, plan: TaskPlan, recent: RecentPrices) -> TaskEstimate:
@@ -149,14 +160,14 @@ def _is_like(order: TaskOrder, task: Task, slot: Slot, kinds: Mapping[bytes, Dev
     return slot.price < task.terms.price_max and kind is not None and bool(order.classes >> kind & 1)
 
 
-def _scaled(order: TaskOrder, task: Task, slot: Slot) -> int:
-    """Scale a price to the order's work: by segments of a trace, or by bought blocks."""
+def _size(order: TaskOrder, task: Task) -> Fraction:
+    """Return a task's work as a multiple of the order's: by segments of a trace, or by bought blocks."""
     of, this = (
         (task.order.segments, order.segments)
         if order.segments and task.order.segments
         else (task.order.blocks_max, order.blocks_max)
     )
-    return -(-slot.price * this * task.order.milestones // (of * task.milestones))
+    return Fraction(of * task.milestones, this * task.order.milestones)
 
 
 def _grains(amount: int | None) -> Grains | None:

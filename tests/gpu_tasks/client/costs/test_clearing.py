@@ -22,6 +22,7 @@ from planted_tasks import PlantedTask
 from scripts.chains.market_chain import OGPU, named_keys
 from task_chain import TaskChain, an_order, awarded, time_order
 from task_customer import ogpu
+from wallet.output import Grains
 from wallet_runner import answer
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -81,7 +82,18 @@ def test_how_old_they_are_and_whose() -> None:
     assert found.prices == tuple(price * OGPU for price in (5, 6, 6, 7, 9))
     assert (found.customers, found.newest, found.oldest) == (2, 10, 600)
     assert (found.median, found.suggested) == (6 * OGPU, 12 * OGPU)
-    assert replace(found, prices=(OGPU, OGPU, 3_600 * OGPU)).suggested == 2 * OGPU
+    odd = replace(found, prices=(OGPU, OGPU, 3_600 * OGPU), sizes=found.sizes[:3])
+    assert odd.suggested == 2 * OGPU
+    facts = estimate(tasks[0].order, DEFAULT_RULES, a_plan(), found).facts()
+    assert (facts["recent_lowest"], facts["recent_highest"]) == (Grains(5 * OGPU), Grains(9 * OGPU))
+    assert facts["recent_age_in_blocks"] == "10 to 600"
+
+
+def test_small_tasks_do_not_outweigh_a_large_one() -> None:
+    large = a_task(OGPU)
+    dear = replace(large, order=replace(large.order, blocks_max=large.order.blocks_max * 9 // 100))
+    assert recent_prices(large.order, [dear] * 11 + [large], KINDS, HEIGHT).median == OGPU
+    assert recent_prices(large.order, [dear] * 12 + [large], KINDS, HEIGHT).median != OGPU, "they are the most work"
 
 
 def test_what_is_expected_goes_by_the_median_its_premium_by_that_and_not_by_the_greatest_price() -> None:
@@ -95,6 +107,7 @@ def test_what_is_expected_goes_by_the_median_its_premium_by_that_and_not_by_the_
     assert estimate(order, DEFAULT_RULES, a_plan(has_standby=False), found).expected == OGPU + premium + 77
     gang = estimate(replace(order, slots=3), DEFAULT_RULES, a_plan(has_standby=False), found)
     assert gang.expected == 3 * (OGPU + premium) + 77
+    assert (gang.premium, gang.premium_most) == (3 * premium, 3 * money.premium(DEFAULT_RULES, order.price_max))
     low = estimate(replace(order, price_max=OGPU // 2), DEFAULT_RULES, a_plan(has_standby=False), found)
     assert low.expected == OGPU // 2 + money.premium(DEFAULT_RULES, OGPU // 2) + 77
 
@@ -105,6 +118,8 @@ def test_where_nobody_competes_the_greatest_price_is_expected() -> None:
     said = estimate(order, DEFAULT_RULES, a_plan(has_rival=False, has_standby=False), found)
     assert said.comes_from == NOBODY_COMPETES
     assert said.expected == order.price_max + said.premium_most + 77
+    nobody = estimate(order, DEFAULT_RULES, a_plan(is_served=False, has_rival=False, has_standby=False), found)
+    assert nobody.comes_from == OF_RECENT, "whoever serves it later may have a rival"
 
 
 def test_of_nothing_nothing_is_expected() -> None:
