@@ -66,6 +66,31 @@ def test_a_member_that_the_record_of_the_array_lacks_is_not_submitted_again(
         assert (asyncio.run(count(url)), row["index"]) == (1, 0)
 
 
+def test_a_dry_run_forgets_nothing_of_an_array(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        rows = answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--yes")))
+        assert answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--again", "--dry-run")))["tasks"] == 0
+        assert answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--yes"))) == rows
+        assert answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--again", "--yes"))) != rows
+        assert asyncio.run(count(url)) == 2
+
+
+def test_members_whose_time_was_over_are_submitted_again_as_often_as_was_agreed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def follow(*_: object, **__: object) -> Task:
+        return a_task(state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
+
+    monkeypatch.setattr(array_submission, "follow_task", follow)
+    monkeypatch.setattr(array_submission, "was_cut_off", lambda _: True)
+    requeued = ["--watch", "--requeue", "1"]
+    with chain(tmp_path) as url:
+        dry = answer(ogpu(tmp_path, url, *array(tmp_path, "0-2", *requeued, "--dry-run")))
+        assert int(dry["most_of_all"]["grains"]) == 3 * 2 * int(dry["most"]["grains"])
+        ogpu(tmp_path, url, *array(tmp_path, "7", *requeued, "--yes"))
+        assert asyncio.run(count(url)) == 2
+
+
 def test_what_is_not_there_for_all_of_them_submits_none(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         needed = int(

@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import array_submission, running, submitting
+from gpu_tasks.client.commands import array_submission, interrupting, running, submitting
 from gpu_tasks.client.training import requeueing
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Task, TaskState, task_id_of
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_tasks import BOB
 from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
+from wallet.rpc import NodeUnreachableError
 from wallet.session import CallFailedError
 from wallet_runner import answer, chain
 
@@ -171,6 +172,69 @@ def test_what_one_submits_another_that_watches_goes_on_with(tmp_path: Path, monk
             assert task in refusal(ogpu(tmp_path, url, *SUBMIT, *more))
 
 
+def test_what_was_interrupted_is_named_by_who_does_not_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = Follower(monkeypatch, KeyboardInterrupt())
+    with chain(tmp_path) as url:
+        ogpu(tmp_path, url, *SUBMIT, "--watch")
+        found = answer(ogpu(tmp_path, url, *SUBMIT))
+        assert ([found["task"]], found["sent"], len(bought(url))) == (follower.followed, False, 1)
+
+
+@pytest.mark.parametrize("buying", [[*SUBMIT, "--watch"], [*RUN, *PROGRAM]])
+def test_a_connection_that_breaks_is_no_end_of_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buying: list[str]
+) -> None:
+    follower = Follower(monkeypatch, NodeUnreachableError("it is gone"), TaskOutcome.TIME_OVER)
+    with chain(tmp_path) as url:
+        for _ in range(2):
+            ogpu(tmp_path, url, *buying)
+        assert len(follower.followed) == 2
+        assert len({*follower.followed}) == len(bought(url)) == 1
+
+
+def test_what_may_be_submitted_is_not_offered_to_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ChainClient.send
+
+    async def interrupted(self: ChainClient, extrinsic: bytes, **given: Any) -> Any:
+        await honest(self, extrinsic, **given)
+        raise KeyboardInterrupt
+
+    with chain(tmp_path) as url:
+        with monkeypatch.context() as patch:
+            patch.setattr(ChainClient, "send", interrupted)
+            broken = ogpu(tmp_path, url, *SUBMIT, typed="y\n", as_json=False)
+        (task,) = bought(url)
+        assert (broken.exit_code, task.outcome) == (1, None)
+        assert "comes back" not in " ".join(broken.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("state", "customer", "code", "says"),
+    [
+        (TaskState.RUNNING, BOB, 1, "comes back"),
+        (TaskState.ENDED, BOB, 1, "why"),
+        (TaskState.COMMITTING, bytes(32), 2, ""),
+    ],
+)
+def test_an_interrupt_offers_to_stop_a_task_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: TaskState, customer: bytes, code: int, says: str
+) -> None:
+    Follower(monkeypatch, KeyboardInterrupt())
+    slot = Slot(bytes(32), bytes(32), 1, promised=15, collateral=1, started_at=1)
+
+    async def known(*_: Any) -> Task:
+        outcome = TaskOutcome.ON_TIME if state is TaskState.ENDED else None
+        return a_task(state=state, customer=customer, outcome=outcome, slots=(slot,))
+
+    monkeypatch.setattr(interrupting, "known_task", known)
+    with chain(tmp_path) as url:
+        broken = ogpu(tmp_path, url, *SUBMIT, "--watch", typed="n\n", as_json=False)
+        assert broken.exit_code == code, broken.output
+        shown = " ".join(broken.stdout.split())
+        assert says in shown
+        assert ("comes back" in shown) is (state is TaskState.RUNNING)
+
+
 def test_outputs_that_could_not_be_fetched_are_fetched_by_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +261,9 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
+        requeued = ["submit", str(path), *OF_BOB, "--anyway", "--watch", "--requeue", "2"]
+        dry = answer(ogpu(tmp_path, url, *requeued, "--dry-run"))
+        assert (dry["times_at_most"], int(dry["most_of_all"]["grains"])) == (3, 3 * int(dry["most"]["grains"]))
         job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "2"]
         broken = ogpu(tmp_path, url, *job)
         assert broken.exit_code == 1, broken.output
@@ -207,14 +274,16 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
         assert third in refusal(ogpu(tmp_path, url, *job))
 
 
+@pytest.mark.parametrize("found", [None, a_task()])
 def test_a_task_that_the_chain_has_forgotten_is_not_bought_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Task | None
 ) -> None:
+    Follower(monkeypatch, TaskOutcome.ON_TIME)
     with chain(tmp_path) as url:
         task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
 
-        async def forgotten(*_: Any) -> None:
-            return None
+        async def forgotten(*_: Any) -> Task | None:
+            return found
 
         with monkeypatch.context() as patch:
             patch.setattr("gpu_tasks.data.training_reads.task", forgotten)

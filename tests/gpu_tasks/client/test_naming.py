@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.commands import naming
+from gpu_tasks.client.commands import naming, task_runs, units
+from gpu_tasks.client.commands.posting import cancelling
+from gpu_tasks.data import market_reads
+from planted_tasks import BOB_KEY
 from task_customer import OF_BOB, ogpu, refusal
+from wallet.keyfile import ScryptCost
+from wallet.keyring import Keyring
 from wallet_runner import answer, chain
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
@@ -78,6 +83,63 @@ def test_of_an_account_with_many_the_newest_are_found(tmp_path: Path, monkeypatc
         assert answer(ogpu(tmp_path, url, "show", second[:SHOWN]))["unit"] == second
         assert answer(ogpu(tmp_path, url, "describe", task[:SHOWN]))["task"] == task
         assert refusal(ogpu(tmp_path, url, "show", first[:SHOWN]))
+
+
+def test_a_beginning_is_looked_up_for_the_key_and_for_the_keys_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    awaited, watched = list[tuple[str, bool]](), list[str]()
+
+    async def wait(_: object, task_id: bytes, *, is_ok_needed: bool) -> None:
+        awaited.append(("0x" + task_id.hex(), is_ok_needed))
+
+    async def follow(*given: Any, **_: object) -> None:
+        watched.append("0x" + given[3].hex())
+
+    with chain(tmp_path) as url:
+        (unit, _), task = bought(tmp_path, url)
+        short, of_task = unit[:SHOWN], task[:SHOWN]
+        for names in ("DEV_NAMES", "CUSTOMER_NAMES"):
+            monkeypatch.setattr(naming, names, ())
+        monkeypatch.setattr(task_runs, "wait_for_end", wait)
+        monkeypatch.setattr(units, "follow_task", follow)
+        assert "knows no" in refusal(ogpu(tmp_path, url, "show", short))
+        assert answer(ogpu(tmp_path, url, "result", short, *OF_BOB))["unit"] == unit
+        assert answer(ogpu(tmp_path, url, "cancel", short, *OF_BOB, "--dry-run"))["unit"] == unit
+        assert answer(ogpu(tmp_path, url, "describe", of_task, *OF_BOB))["task"] == task
+        assert answer(ogpu(tmp_path, url, "amend", of_task, *OF_BOB, "--raise", "3", "--dry-run"))["task"] == task
+        assert unit in ogpu(tmp_path, url, "events", "--unit", short, *OF_BOB, "--from", "0").stdout
+        assert ogpu(tmp_path, url, "watch", of_task, *OF_BOB).exit_code == 0
+        assert watched == [task]
+        for words in (["appeal", short], ["shell", of_task], ["dispute", of_task], ["dispute", short, "--leaf", "0"]):
+            assert "knows no" not in refusal(ogpu(tmp_path, url, *words, *OF_BOB))
+        for after in ("--after-ok", "--after-any"):
+            answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--again", "--yes", after, of_task))
+        assert awaited == [(task, True), (task, False)]
+        Keyring(tmp_path / "keys").add("mine", BOB_KEY, "secret", cost=ScryptCost(1 << 13, 10, 8))
+        assert answer(ogpu(tmp_path, url, "show", short))["unit"] == unit
+
+
+def test_what_the_chain_has_forgotten_is_no_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = market_reads.units
+    with chain(tmp_path) as url:
+        (first, second), _ = bought(tmp_path, url)
+
+        async def forgotten(client: Any, ids: Any, *at: Any) -> list[Any]:
+            found = await honest(client, ids, *at)
+            return [None if "0x" + each.hex() == first else unit for each, unit in zip(ids, found, strict=True)]
+
+        monkeypatch.setattr(market_reads, "units", forgotten)
+        monkeypatch.setattr(naming, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
+        assert answer(ogpu(tmp_path, url, "show", "0x"))["unit"] == second
+
+
+def test_so_many_are_taken_back_at_once_and_a_run_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancelling, "CANCELS_PER_CALL", 2)
+    ids = ["0x" + f"{number}" * 64 for number in range(3)]
+    assert "at most 2" in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "cancel", *ids, *OF_BOB, "--yes"))
+    said = refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "cancel", ids[0], "answers", *OF_BOB, "--yes"))
+    assert "by itself" in said
 
 
 def states(folder: Path, url: str, names: list[str]) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -10,6 +12,7 @@ from converted import IMAGE
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands.entering import shell
 from gpu_tasks.client.commands.running import run
+from gpu_tasks.client.commands.sending import this_command
 
 RUN = ["--key", "//Bob", "--image", IMAGE, "--max-price", "2 oGPU"]
 TASK = "0x" + "ab" * 32
@@ -74,3 +77,10 @@ def test_a_shells_options_stand_around_its_task(words: list[str]) -> None:
 def test_a_shells_unknown_option_is_refused(words: list[str]) -> None:
     with pytest.raises(click.NoSuchOption):
         parsed(shell, "--key", "//Bob", *words)
+
+
+def test_the_command_to_go_on_with_buys_nothing_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ["--", "prog", "--again"]
+    monkeypatch.setattr("sys.argv", ["ogpu", "run", *RUN, "--again", *program])
+    with run.make_context("run", [*RUN, "--again", *program]):
+        assert this_command() == shlex.join(["ogpu", "run", *RUN, *program])

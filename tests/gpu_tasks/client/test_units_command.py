@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpu_tasks.client import unit_rows
 from gpu_tasks.client.batches.record import BatchRecord, RunPlan
 from gpu_tasks.client.batches.runs import run_id
 from gpu_tasks.client.batches.sums import UnitSums
@@ -61,7 +63,7 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
             plan = RunPlan("ab", "lines", None, "00", settings, 1, "/out", "/errors", 0, [(0, 2)])
             with BatchRecord.open(tmp_path / "postings", bytes([number])) as record:
                 record.begin(plan)
-                record.note_posted(0, (first, "0x" + "11" * 32)[number][2:], UnitSums(locked=9, prepaid=4))
+                record.note_posted(0, (first, second)[number][2:], UnitSums(locked=9, prepaid=4))
                 record.note_written(0, 2, 0, record.ends, (3, 2))
                 runs.append(run_id(record.path))
         (row, other) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
@@ -75,6 +77,24 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
         assert (row["unit"], row["state"], row["run"]) == (first, FORGOTTEN, runs[0])
         assert row["cost_before_fees"]["grains"] == "7"
         assert other["unit"] == second
+        assert [row["unit"] for row in answer(ogpu(tmp_path, url, "units", *OF_BOB, "--open"))] == [second]
+
+
+def test_of_many_units_the_newest_are_listed_with_times_by_the_chain_s_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_rows, "slot_ms", lambda _: 86_400_000)
+    with chain(tmp_path) as url:
+        _, second = posted(tmp_path, url)
+        answer(ogpu(tmp_path, url, "cancel", second, *OF_BOB, "--yes"))
+        assert "older" not in ogpu(tmp_path, url, "units", *OF_BOB).stderr
+        monkeypatch.setattr(unit_rows, "UNITS_LISTED_MAX", 1)
+        listed = ogpu(tmp_path, url, "units", *OF_BOB)
+        (row,) = answer(listed)
+        assert row["unit"] == second
+        assert "older" in listed.stderr
+        begin, end = (date.fromisoformat(row[name][:10]) for name in ("posted_at", "ended_at"))
+        assert (end - begin).days == row["ended_in_block"] - row["posted_in_block"] > 0
 
 
 def test_who_watches_nothing_is_told_so(tmp_path: Path) -> None:

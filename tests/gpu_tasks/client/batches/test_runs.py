@@ -47,7 +47,7 @@ def test_a_run_is_named_by_its_files_or_its_id(tmp_path: Path) -> None:
         assert run_named(tmp_path, "/out").path == first.path
         with pytest.raises(BatchRecordError, match=r"2 runs have the file /in: name one of batch_\w+, batch_"):
             run_named(tmp_path, "/in")
-        for name in ("/other", "batch_00", "0x00", ""):
+        for name in ("/other", "batch_00", "batch_", "0x00", ""):
             with pytest.raises(BatchRecordError, match="is no run of"):
                 run_named(tmp_path, name)
         first.path.write_bytes(b"other\n")
