@@ -8,12 +8,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpu_tasks.client import willingness as asking
+from gpu_tasks.client.commands import planning, task_submission
+from gpu_tasks.client.inventories import HeardInventories
 from gpu_tasks.client.task_files import load_any
 from gpu_tasks.client.willingness import RUNS_IT, Willingness, why_unfit, willingness
+from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import (
     CONTAINER_KIND,
@@ -39,7 +44,7 @@ from gpu_tasks.provider.tasks.policy_file import PolicySource, set_draining, wri
 from gpu_tasks.provider.tasks.told_policy import claimed_policy
 from gpu_tasks.provider.told_inventory import ToldInventory
 from gpu_tasks.tasks.container_order import prepare_container
-from gpu_tasks.tasks.plan import BiddingDevice, PlannedDevice
+from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, plan_of
 from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, ContainerSource, read_any_task
 from offered import name
@@ -120,6 +125,12 @@ def test_a_program_that_its_policy_leaves_no_room_for(policy: ClaimedPolicy, mor
     assert unfit(policy, job(more)) == why
 
 
+def test_a_workspace_is_kept_as_long_as_the_policy_allows() -> None:
+    lease = job("  limits: {keep: 1m}\n", JOB.replace("kind: Job", "kind: Lease"))
+    assert unfit(means(keep_seconds=59), lease) == "59 s of a kept workspace at most"
+    assert unfit(means(keep_seconds=60), lease) == ""
+
+
 def test_network_price_and_gangs() -> None:
     open_job = job(text=JOB.replace("}\n  market", ", network: outbound}\n  market"))
     assert unfit(told(), open_job) == "no network for containers"
@@ -172,6 +183,25 @@ def test_who_does_not_answer_counts_neither_for_nor_against_it() -> None:
     assert "was too slow" in said.answers[name(2)]
     assert said.why_too_few(2) == ""
     assert Willingness(0, 0, {}, 0, {}).why_too_few(1) == "", "why nobody could bid is the plan's to say"
+
+
+def test_each_owner_of_an_eligible_device_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    async def heard(_client: object, _blobs: object, owners: list[bytes], _at: bytes) -> HeardInventories:
+        asked.extend(owners)
+        return HeardInventories(policies={name(1): told()}, left_out={name(2): "was too slow"})
+
+    monkeypatch.setattr(asking, "heard_inventories", heard)
+    monkeypatch.setattr(market_reads, "is_development", lambda _: False)
+    task, devices = training(), planned(1, 1, 2, 3)
+    busy = replace(devices[-1], hindrance=Hindrance.BUSY)
+    plan: Any = SimpleNamespace(devices=[*devices[:-1], busy], terms=task.terms(DEFAULT_RULES, SLOT_MS))
+    client: Any = None
+    said = asyncio.run(asking.willingness_of(client, task, DEFAULT_RULES, plan, SLOT_MS, bytes(32)))
+    assert asked == [name(1), name(2)]
+    assert (said.able, said.willing, said.unheard) == (3, 2, 1)
+    assert "was too slow" in said.answers[name(2)]
 
 
 # ---------------------------------------------------------------------------------------------------------- at the door
@@ -250,6 +280,24 @@ def test_plan_says_who_runs_it(tmp_path: Path, says: Callable[[ClaimedPolicy | N
         says(None)
         slow = answer(ogpu(tmp_path, url, *words))
         assert (slow["say_they_run_it"], slow["did_not_answer"]) == (0, 1)
+
+
+def test_too_few_of_a_gang_are_too_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots: list[int] = []
+
+    def too_few(self: Willingness, wanted: int) -> str:
+        slots.append(wanted)
+        return "too few run it"
+
+    monkeypatch.setattr(Willingness, "why_too_few", too_few)
+    for module in (planning, task_submission):
+        monkeypatch.setattr(module, "plan_of", lambda *given: replace(plan_of(*given), is_served=True))
+    gang = str(EXAMPLES / "gang.yaml")
+    with chain(tmp_path) as url:
+        for command in ("plan", "submit"):
+            dry = ["--dry-run"] if command == "submit" else []
+            assert ogpu(tmp_path, url, command, gang, "--key", "//Bob", *dry).exit_code == 1
+    assert (len(slots), min(slots) > 1) == (2, True)
 
 
 def test_submit_and_run_refuse_what_nobody_says_that_it_runs(

@@ -33,6 +33,7 @@ from gpu_tasks.client.posting_record import PostedPart
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from played_node import growing, has_begun, served
 from runtime.frame.call import Call
+from wallet_runner import chain
 
 Ogpu = Callable[..., Result]
 
@@ -311,7 +312,11 @@ def test_who_interrupts_is_told_how_to_go_on(
 
     async def ended(*given: Any) -> dict[bytes, Any]:
         followed.append(list(given[2]))
-        return {}
+        state = "refunded" if len(followed) == 2 else "settled"
+        return {unit: {"unit": unit.hex(), "state": state} for unit in given[2]}
+
+    async def forgotten(_client: object, ids: list[bytes], *_: object) -> list[None]:
+        return [None for _ in ids]
 
     async def interrupted(*given: Any) -> Any:
         if is_watched:
@@ -344,18 +349,24 @@ def test_who_interrupts_is_told_how_to_go_on(
             assert "Go on with `ogpu --url ws://here watch --key //Bob`" in broken.stderr
             monkeypatch.setattr(where, ended)
             monkeypatch.setattr(Sealer, "terms", sealed_at_genesis)
-            for _ in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr("gpu_tasks.data.market_reads.units", forgotten)
+                refused = ogpu(*words)
+                assert (refused.exit_code, len(followed)) == (2, 1)
+            for code in (1, 0):
                 done = ogpu(*words)
-                assert done.exit_code == 0, done.output
+                assert done.exit_code == code, done.output
+                assert ("--again" in done.stderr) is bool(code), "an earlier try posted all of it"
             begun, taken_up, others = followed
             assert begun == taken_up, "nothing was posted twice"
-            assert len(others) == 2
-            assert not set(begun) & set(others), "once their end was told, the same command posts others"
+            assert len({*begun, *others}) == 4, "once their end was told, the same command posts others"
+            assert not list((tmp_path / "postings").glob("*.json"))
             return
         assert "interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
         assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
 
-    on_a_chain(story)
+    with chain(tmp_path) as url:  # which grows for what is sent alone: its epoch is long enough
+        story(lambda *words: CliRunner().invoke(main, ["--url", url, "--json", *words]))
 
 
 def test_a_signal_ends_what_follows_with_the_command_to_go_on(tmp_path: Path) -> None:
