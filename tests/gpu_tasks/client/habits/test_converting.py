@@ -226,6 +226,8 @@ def test_variables_and_classes_are_said_beside_the_file(tmp_path: Path) -> None:
         tmp_path, "compose", COMPOSE, "--env", "A=x=y", "--class", "consumer", "--network", "outbound", "--job"
     )
     assert 'env: {"A": "x=y"}' in found.stdout
+    own = COMPOSE.replace("command:", "environment: {A: file}, command:")
+    assert 'env: {"A": "x=y"}' in convert(tmp_path, "compose", own, "--env", "A=x=y").stdout
     assert 'classes: ["consumer"]' in found.stdout
     assert 'network: "outbound"' in found.stdout
     assert "kind: Job" in found.stdout

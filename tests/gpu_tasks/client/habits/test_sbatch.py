@@ -48,6 +48,7 @@ TASK = "0x" + "ab" * 32
         ("--mem=0", "memory_bytes", 512 << 20, ["--mem=0"]),
         ("--mem-per-cpu=1G -c 4", "memory_bytes", 4 << 30, []),
         ("-c 4 --mem-per-cpu=1000K", "memory_bytes", 4 << 20, []),
+        ("--mem-per-cpu=1G", "memory_bytes", 1 << 30, []),
         ("--tmp=10G", "disk_bytes", 10 << 30, []),
         ("--output=slurm-%j.out -e err", "name", "job", []),
         ("--export=NONE", "environment", {}, []),

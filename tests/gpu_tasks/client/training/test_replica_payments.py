@@ -86,6 +86,7 @@ def test_what_is_shown_is_what_moved(end: Callable[[], tuple[TaskChain, Books]])
     assert customer.paid is not None
     assert customer.lost is not None
     assert books.change(CUSTOMER) == customer.paid - customer.lost
+    assert found.cost(chain.market.step_fee) == books.before[CUSTOMER] - chain.wealth(CUSTOMER.stash)
     rules = task.rules
     locked = 3 * (money.escrow(rules, PRICE) + money.customer_bond(rules, PRICE)) + JURORS * PAY * bool(task.jury_from)
     assert customer.returned == locked - customer.lost
