@@ -11,7 +11,6 @@ from wallet.errors import KeyFileError, KeyringError
 from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.private_file import read_limited, read_private, write_new
-from wallet.program_options import DEFAULT_FOLDER
 
 MAX_ACCOUNTS = 10_000
 NAMES_SHOWN = 10
@@ -23,7 +22,7 @@ _ENTROPY_BYTES = 56
 class Keyring:
     """The key files `NAME.json` in a folder; a name is 1 to 32 of a-z, 0-9, `_` and `-`."""
 
-    def __init__(self, folder: Path = DEFAULT_FOLDER) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser()
 
     def names(self) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 DEFAULT_URL = "ws://127.0.0.1:9944"
 DEFAULT_FOLDER = Path("~/.ogpu/wallet")
+KEYRING_VARIABLE = "OGPU_KEYRING"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 WEB_SOCKETS = {"http": "ws", "https": "wss"}
 
@@ -23,6 +25,11 @@ class NodeUrl(click.ParamType[str]):
         return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{value}"
 
 
+def keyring_folder() -> Path:
+    """Return the keyring's folder for a command without the option `--keyring`."""
+    return Path(os.environ.get(KEYRING_VARIABLE) or DEFAULT_FOLDER)
+
+
 url_option = click.option(
     "--url",
     type=NodeUrl(),
@@ -36,7 +43,7 @@ keyring_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=DEFAULT_FOLDER,
     show_default=True,
-    envvar="OGPU_KEYRING",
+    envvar=KEYRING_VARIABLE,
     help="The folder of the key files.",
 )
 password_option = click.option(

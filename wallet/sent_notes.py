@@ -1,7 +1,8 @@
 """What was signed and may be on its way: on the disk before it is sent, until its fate is known for sure.
 
 Invariants: a note is there before any node sees the extrinsic; one process at a time holds a note, so what another
-process is sending right now is nobody else's to finish.
+process is sending right now is nobody else's to finish. Looking at a note locks it for a moment, and so does taking it:
+processes do either one after another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from wallet.client import Prepared
 from wallet.errors import KeyFileError, WalletError
-from wallet.private_file import read_private, write_new
+from wallet.private_file import make_folder, read_private, write_new
 
 NOTE_BYTES_MAX = 8 * 1024 * 1024
 NOTES_MAX = 10_000
@@ -32,9 +33,11 @@ class SentNotes:
     def noted(self, prepared: Prepared) -> Iterator[None]:
         """Write a note, and hold it meanwhile; it stays until `forget`."""
         path = self.path_of(prepared)
-        with contextlib.suppress(FileExistsError):
-            write_new(path, _dump(prepared))
-        with _held(path) as is_ours:
+        with contextlib.ExitStack() as holding:
+            with self._alone():
+                with contextlib.suppress(FileExistsError):
+                    write_new(path, _dump(prepared))
+                is_ours = holding.enter_context(_held(path))
             if not is_ours:
                 raise WalletError(f"another program is sending the extrinsic 0x{prepared.hash.hex()} right now")
             yield
@@ -42,10 +45,11 @@ class SentNotes:
     def unsettled(self, account: bytes) -> list[Prepared]:
         """What this account signed and nobody is sending now, lowest nonce first; WalletError for a damaged note."""
         found = []
-        for path in sorted(self.folder.glob("*.json"))[:NOTES_MAX]:
-            with contextlib.suppress(FileNotFoundError), _held(path) as is_ours:
-                if is_ours and (prepared := _load(path)).signer == account:
-                    found.append(prepared)
+        with self._alone():
+            for path in sorted(self.folder.glob("*.json"))[:NOTES_MAX]:
+                with contextlib.suppress(FileNotFoundError), _held(path) as is_ours:
+                    if is_ours and (prepared := _load(path)).signer == account:
+                        found.append(prepared)
         return sorted(found, key=lambda prepared: prepared.nonce)
 
     def forget(self, prepared: Prepared) -> None:
@@ -55,6 +59,20 @@ class SentNotes:
     def path_of(self, prepared: Prepared) -> Path:
         """Where its note is."""
         return self.folder / f"{prepared.hash.hex()}.json"
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until no other process looks at notes or takes one. WalletError if the folder cannot be made."""
+        try:
+            make_folder(self.folder)
+            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise KeyFileError(f"{self.folder} cannot be used: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from runtime.cryptography.signatures import Scheme
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet import client as client_module
-from wallet import sending
+from wallet import sending, sent_notes
 from wallet.client import ERA_BLOCKS, NO_SIGNATURE, ChainClient, NotIncludedError, Outcome, Prepared
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -298,6 +299,33 @@ def test_b5_a_dead_extrinsic_is_signed_anew(tmp_path: Path, monkeypatch: pytest.
 
     with chain(tmp_path) as node:
         asyncio.run(outlived(node))
+
+
+def test_a_program_that_looks_through_the_notes_takes_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs of one account share the folder: one signs while another looks for its own earlier tries."""
+    notes = SentNotes(tmp_path / "sent", bytes(32))
+    waiting = Prepared(bytes(40), b"call", ALICE.account, 0, 0, 64, bytes(32))
+    with notes.noted(waiting):
+        pass
+    taken: list[bool] = []
+
+    def take() -> None:
+        with notes.noted(waiting):
+            taken.append(True)
+
+    taking = threading.Thread(target=take)
+
+    def read_slowly(path: Path) -> Prepared:
+        taking.start()
+        taking.join(0.3)  # it waits for the look to end
+        return waiting
+
+    monkeypatch.setattr(sent_notes, "_load", read_slowly)
+    assert notes.unsettled(ALICE.account) == [waiting]
+    taking.join()
+    assert taken == [True]
 
 
 def test_what_another_program_is_sending_is_left_to_it(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Output
-from wallet.program_options import DEFAULT_FOLDER
+from wallet.program_options import DEFAULT_FOLDER, KEYRING_VARIABLE, keyring_folder
 from wallet.rpc import NodeUnreachableError
 from wallet.session import WalletSession
 from wallet.trial import TrialError
@@ -62,8 +62,8 @@ class ProviderOptions:
 
     @property
     def session(self) -> WalletSession:
-        """A wallet without a keyring: for calls that the provider key signs."""
-        return WalletSession(self.url, Keyring(), self.output, self.password_file, self.trust)
+        """A wallet for calls that the provider key signs; it notes them in the keyring folder."""
+        return WalletSession(self.url, Keyring(keyring_folder()), self.output, self.password_file, self.trust)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def stash_option(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--stash-password-file", type=click.Path(path_type=Path),
                      help="Opens the stash's key file, if that needs another password than --password-file."),
         click.option("--keyring", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER,
-                     show_default=True, envvar="OGPU_KEYRING", help="Folder of the stash's key file."),
+                     show_default=True, envvar=KEYRING_VARIABLE, help="Folder of the stash's key file."),
         click.option("--stash", "stash_text", metavar="STASH",
                      help="The stash: a name in the keyring, an address, or a development path like //Eve."),
     ):  # fmt: skip

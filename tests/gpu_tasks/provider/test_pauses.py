@@ -14,6 +14,7 @@ from gpu_tasks.provider.duties.resuming import BY_OPERATOR, MISSED, REFUTED, UNK
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 from provider_runner import Operator
 from wallet.commands import making
+from wallet.session import SENT_FOLDER
 from wallet_runner import chain
 
 DEVICE = b"d" * 32
@@ -66,6 +67,7 @@ def test_status_says_why_a_device_is_paused_and_until_when(alice: Operator) -> N
         True, False,
     ]  # fmt: skip
     alice.answer("pause")
+    assert [path.name for path in (alice.folder / "keys").iterdir()] == [SENT_FOLDER], "the keyring of the environment"
     assert shown(alice) == (True, BY_OPERATOR, None)
     book_of(alice).note(name, is_paused=True, cause=PauseCause.MISSED, why=MISSED, resumes_at=90)
     assert shown(alice) == (True, MISSED, 90)
