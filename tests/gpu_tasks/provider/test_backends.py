@@ -13,7 +13,9 @@ from click.testing import CliRunner
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import running
+from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution import gpu, starting
+from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.starting import backends_here, chosen_backend, idle_gpus
 from provider_runner import Operator
@@ -93,6 +95,34 @@ def test_run_refuses_a_gpu_that_would_compute_in_numpy(eve: Operator, monkeypatc
     lines = (eve.folder / "Eve" / "telemetry.jsonl").read_text().splitlines()
     told = [event for event in map(json.loads, lines) if event["event"] == "idle_gpu"]
     assert [CARD.name in event["problem"] for event in told] == [True]
+
+
+@pytest.mark.usefixtures("_card")
+@pytest.mark.parametrize(("options", "backend"), [([], "torch-cuda"), (["--backend", "numpy"], "numpy")])
+def test_roll_calls_are_computed_by_the_backend_of_run(
+    eve: Operator, monkeypatch: pytest.MonkeyPatch, options: list[str], backend: str
+) -> None:
+    class StopsAtOnce(Exception):
+        pass
+
+    made: list[tuple[MakeChains, str]] = []
+
+    def noted(named: str) -> MakeChains:
+        made.append((chains_with(named), named))
+        return made[-1][0]
+
+    def stop(daemon: Daemon, *given: object) -> None:
+        settings = given[-1]
+        assert isinstance(settings, Settings)
+        assert [settings.make_chains] == [make for make, _ in made]
+        raise StopsAtOnce
+
+    monkeypatch.setattr(running, "chains_with", noted)
+    monkeypatch.setattr(Daemon, "__init__", stop)
+    eve.answer(*JOIN)
+    monkeypatch.setattr(starting, "find_spec", lambda _: object())
+    assert isinstance(eve.run("run", "--blob-port", "0", *options).exception, StopsAtOnce)
+    assert [named for _, named in made] == [backend]
 
 
 def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(

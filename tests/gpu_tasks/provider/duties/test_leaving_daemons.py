@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,8 @@ def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(tmp_path: Pat
     play(tmp_path, 2, scene)
 
 
-def test_what_is_under_way_is_ended_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", ["duties", "seats", "checks", "disputes"])
+def test_what_is_under_way_is_ended_first(tmp_path: Path, field: str) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]
         height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
@@ -58,8 +60,8 @@ def test_what_is_under_way_is_ended_first(tmp_path: Path) -> None:
             return None
 
         miner.chain.provider = miner.chain.own_devices = gone  # type: ignore[method-assign,assignment]
-        seat: tuple[object, ...] = (object(),)
-        assert not await miner.daemon._has_left(View(height, (), seats=seat))  # type: ignore[arg-type]
+        under_way = replace(View(height, ()), **{field: (object(),)})
+        assert not await miner.daemon._has_left(under_way)
         assert not await miner.daemon._has_left(View(height + 1, ()))
         assert await miner.daemon._has_left(View(height, ()))
 

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
+from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village, play
+from runtime.frame.call import Call
 from scripts.chains.market_chain import signed
 
+CARD = Hardware("FAKE GPU", "GPU-FAKE-7", DeviceClass.CONSUMER, 24_576, 0)
 LONG_ENOUGH = RESUME_AFTER_BLOCKS[0] + 10
 
 
@@ -138,6 +142,27 @@ def test_a_daemon_resumes_after_a_drain_what_it_paused_for_it_and_nothing_else(t
         assert [await is_paused(miner) for miner in restarted] == [False, True]
 
     play(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("cause", [PauseCause.DRAINED, PauseCause.UNSERVED])
+def test_the_daemon_notes_its_own_pause_before_it_sends_the_call(tmp_path: Path, cause: PauseCause) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        found: list[PauseCause | None] = []
+
+        async def noting(call: Call) -> None:
+            assert call.name == "Devices.pause"
+            found.append(PauseBook(miner.daemon.settings.base_path).read()[call.named_arguments["device"]].cause)
+
+        miner.chain.submit = noting  # type: ignore[method-assign]
+        if cause is PauseCause.DRAINED:
+            set_draining(miner.daemon.settings.base_path, drains=True)
+        else:
+            miner.daemon.parts.workshop.hardware = (CARD,)
+        await miner.daemon.run()
+        assert found == [cause]
+
+    play(tmp_path, 1, scene)
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"{", b"[]", b'{"00": {"bond": "x"}}', b'{"00": {"later": 1}}', b"\xff"])
