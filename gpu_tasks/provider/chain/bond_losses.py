@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gpu_tasks.market.courts.cases import CourtCase, PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, racer_of
 from gpu_tasks.provider.chain.side_pay import blocks_since
 from wallet.client import ChainClient
 from wallet.rpc import RpcError
@@ -23,7 +26,7 @@ class BondLoss:
     grains: int
     fault: PartyFault
     device: bytes | None = None
-    """None for a missed race, because its event names none."""
+    """None for a missed race of a unit that the node has no state of."""
     case: bytes | None = None
     """The case that found the fault; None for a missed race."""
     appealable_until: int = 0
@@ -54,10 +57,15 @@ async def _loss(
     client: ChainClient, first: int, ids: Sequence[bytes], place: int,
     event: RaceMissed | ProviderSlashed, events: Sequence[object],
 ) -> BondLoss:  # fmt: skip
-    if isinstance(event, RaceMissed):
-        return BondLoss(first + place, event.unit, event.amount, PartyFault.MISSED)
+    before = ids[place - 1] if place else None
+    if isinstance(event, RaceMissed):  # the event names no device, and the unit's next race has other racers
+        unit: Unit | None = await _value_at(client, InferenceMarket.units, event.unit, before)
+        racer = None if unit is None else racer_of(unit, event.provider)
+        device = None if racer is None else racer.device
+        return BondLoss(first + place, event.unit, event.amount, PartyFault.MISSED, device)
     case = _case_of(event.unit, [each.case for each in events if isinstance(each, CaseEnded)])
-    until = await _deadline(client, case, ids[place - 1]) if place else 0
+    open_case: CourtCase | None = await _value_at(client, Courts.cases, case, before)
+    until = 0 if open_case is None else open_case.appealable_until
     return BondLoss(first + place, event.unit, event.amount, event.fault, event.device, case, until)
 
 
@@ -66,9 +74,9 @@ def _case_of(unit: bytes, ended: list[bytes]) -> bytes:
     return ended[0] if unit not in ended and len(ended) == 1 else unit
 
 
-async def _deadline(client: ChainClient, case: bytes, before: bytes) -> int:
+async def _value_at(client: ChainClient, item: Any, key: bytes, block: bytes | None) -> Any:
+    """Return a stored value; None without a block, or where the node has discarded the block's state."""
     try:
-        open_case: CourtCase | None = await client.read(Courts.cases, case, at=before)
-    except RpcError:  # as above
-        return 0
-    return 0 if open_case is None else open_case.appealable_until
+        return None if block is None else await client.read(item, key, at=block)
+    except RpcError:
+        return None

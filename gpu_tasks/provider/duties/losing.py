@@ -50,11 +50,10 @@ class LossNotes:
             slot_ms = await self._parts.chain.slot_ms()
             known = {part.name for part in losses(self._parts.losses.path)}
             for loss in found:
-                device = loss.device or self._device_of(loss.unit, fallen)
-                if device in fallen:
-                    fallen[device] -= loss.grains
+                if loss.device in fallen:
+                    fallen[loss.device] -= loss.grains
                     if _name(loss) not in known:
-                        self._note(device, loss, height, slot_ms)
+                        self._note(loss.device, loss, height, slot_ms)
             for device, grains in fallen.items():
                 if grains > 0:
                     self._note_rest(device, grains, notes[device].losses)
@@ -66,11 +65,6 @@ class LossNotes:
         except ChainError as error:
             self._parts.telemetry.tell("not_noted", problem=str(error))
             return []
-
-    def _device_of(self, unit: bytes, fallen: dict[bytes, int]) -> bytes:
-        """Return the device that missed a race: the journal's, or the first whose bond fell."""
-        raced = [entry.device for key, entry in self._parts.journal.races.items() if key[0] == unit]
-        return raced[-1] if raced else next(iter(fallen))
 
     def _note(self, device: bytes, loss: BondLoss, height: int, slot_ms: int) -> None:
         now_ms = self._clock() // 1_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_what_is_under_way_is_ended_first(tmp_path: Path, field: str) -> None:
             return None
 
         miner.chain.provider = miner.chain.own_devices = gone  # type: ignore[method-assign,assignment]
-        under_way = replace(View(height, ()), **{field: (object(),)})
-        assert not await miner.daemon._has_left(under_way)
+        under_way: dict[str, Any] = {field: (object(),)}
+        assert not await miner.daemon._has_left(replace(View(height, ()), **under_way))
         assert not await miner.daemon._has_left(View(height + 1, ()))
         assert await miner.daemon._has_left(View(height, ()))
 

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses
 from provider_chain import Miner, Village, play
+from scripts.chains.market_chain import OGPU, signed
 from wallet.rpc import RpcError
 
 
@@ -73,6 +76,36 @@ def test_a_miss_while_the_daemon_was_away_is_noted_when_it_is_back(tmp_path: Pat
             lost = noted(back)
             assert sum(part.grains for part in lost) == bond - bond_of(village, back) > 0
             assert {(part.fault, part.case) for part in lost} == {("missed", "")}
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_miss_is_noted_for_the_device_that_raced(tmp_path: Path) -> None:
+    """The bonds of two devices fell while the daemon was away, and one of them missed a race."""
+
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        chain, stash = village.node.chain, miner.keys.stash
+        chain.block(
+            signed(stash, Devices.register_device(kind=DeviceClass.CONSUMER, uuid_hash=b"u" * 32, bond=100 * OGPU))
+        )
+        second = chain.now()[Devices].device_of_uuid[b"u" * 32]
+        assert second is not None
+        chain.block(signed(stash, InferenceMarket.offer(device=second, service=0, ask=1)))
+        await live(village, miner)
+        other, racing = (status.id for status in await miner.chain.own_devices())
+        chain.block(signed(stash, Devices.pause(device=other)))
+        await village.post()
+        while not chain.happened(RaceMissed):
+            village.node.block()
+        (missed,) = [event for event in chain.happened(RaceMissed) if event.provider == stash]
+        book = miner.daemon.parts.pauses
+        book.note(other, bond=book.read()[other].bond + 5)
+        back = await village.restart(miner)
+        await live(village, back)
+        assert {(part.device, part.fault, part.grains) for part in noted(back)} == {
+            ("0x" + racing.hex(), "missed", missed.amount), ("0x" + other.hex(), "unknown", 5),
+        }  # fmt: skip
 
     play(tmp_path, 2, scene)
 
