@@ -50,7 +50,7 @@ class Resumer:
         notes = self._book.read()
         for status in own:
             if status.id not in notes:
-                self._see(status, cause=PauseCause.UNKNOWN if status.device.is_paused else None)
+                self._see(status, None, cause=PauseCause.UNKNOWN if status.device.is_paused else None)
 
     def did_well(self, device: bytes) -> None:
         """It was paid: the next miss counts as the first."""
@@ -77,15 +77,16 @@ class Resumer:
             self._told.pop(status.id, None)
             # A pause of the daemon's own is noted before the chain shows it.
             is_coming = note.cause in OWN_CAUSES and not note.is_paused
-            return self._see(status, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None}))
+            return self._see(status, note, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None}))
         if note.is_paused or note.cause is not None:
-            return self._see(status)
+            return self._see(status, note)
         if status.device.bond < note.bond:  # the chain pauses and slashes in one; an operator's pause takes nothing
             return self._miss(status, note, height)
-        return self._see(status, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
+        return self._see(status, note, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
 
-    def _see(self, status: DeviceStatus, **changes: object) -> NotedDevice:
-        note, seen = self._book.read().get(status.id), status.device
+    def _see(self, status: DeviceStatus, note: NotedDevice | None, **changes: object) -> NotedDevice:
+        """Note a device's state, after the note that was read of it."""
+        seen = status.device
         if note is not None and seen.bond < note.bond:
             changes["losses"] = note.losses + 1
         return self._book.note(status.id, bond=seen.bond, is_paused=seen.is_paused, **changes)
@@ -94,10 +95,10 @@ class Resumer:
         misses, tell = note.misses + 1, self._parts.telemetry.tell
         if self._keep_paused:
             tell("missed", device=status.id, in_a_row=misses, problem=KEPT)
-            return self._see(status, cause=PauseCause.MISSED, why=KEPT, misses=misses, resumes_at=None)
+            return self._see(status, note, cause=PauseCause.MISSED, why=KEPT, misses=misses, resumes_at=None)
         resumes_at = height + RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
         tell("missed", device=status.id, in_a_row=misses, resumes_at=resumes_at, problem=MISSED)
-        return self._see(status, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at)
+        return self._see(status, note, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at)
 
     def _tell_staying(self, device: bytes, cause: PauseCause) -> None:
         """Say once in this process that a device stays paused, and why."""
