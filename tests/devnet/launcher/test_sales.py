@@ -5,11 +5,11 @@ from typing import Any
 
 from devnet.launcher import layout, sales
 from genesis.chain import genesis_state
-from genesis.presets import load_spec
+from genesis.presets import RATE_MAX, load_spec
 from gpu_tasks.provider.commands.containing import bidding_kinds, offers_containers
-from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import read_policy
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, form_of
 
 
 def market(net: layout.Devnet) -> dict[str, Any]:
@@ -27,7 +27,15 @@ def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
     assert workloads[0] == FORMS[0].workload_id, "service 0 stays what every example buys"
     for number in range(len(workloads)):
         sellers = {offer["device"] for offer in sold["offers"] if offer["service"] == number}
-        assert len(sellers) == (sales.SELLERS if number else 4)
+        assert len(sellers) == (3 if number else 4), "two race, and another judges"
+    for number, service in enumerate(sold["services"][1:], 1):
+        form = form_of(workloads[number])
+        assert form is not None
+        ask, cost_max = SALE_TERMS.get(form.name, USUAL_TERMS)
+        assert bytes.fromhex(service["model"][2:]) == form.model_id
+        assert (service["price_min"], service["price_max"], service["tokens_max"]) == (ask, RATE_MAX, cost_max)
+        assert (service["ramp"], service["lease"]) == (sales.RAMP_BLOCKS, sales.LEASE_BLOCKS)
+        assert {offer["ask"] for offer in sold["offers"] if offer["service"] == number} == {ask}
 
 
 def test_its_providers_bid_for_every_kind_of_task(tmp_path: Path) -> None:
@@ -36,7 +44,10 @@ def test_its_providers_bid_for_every_kind_of_task(tmp_path: Path) -> None:
         policy = read_policy(net.home(member) / "provider", bidding_kinds())
         assert set(policy.kinds) == set(bidding_kinds())
         assert offers_containers(policy)
-        assert policy.least_price.grains > 0
+        assert policy.least_price == price_of(sales.LEAST_PRICE)
+        assert policy.gangs
+        assert policy.containers.any_archive
+        assert policy.containers.images == sales.IMAGES
 
 
 def test_other_devnets_are_sold_what_their_own_programs_offer(tmp_path: Path) -> None:

@@ -5,16 +5,44 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from gpu_tasks.data.inventory import CONTAINER_KIND, ClaimedPolicy, image_mark, read_inventory
+from gpu_tasks.data.inventory import (
+    CONTAINER_KIND,
+    IMAGES_MAX,
+    KINDS_MAX,
+    ClaimedPolicy,
+    ClaimedPrograms,
+    image_mark,
+    read_inventory,
+)
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import set_draining, write_policy
+from gpu_tasks.provider.tasks.told_policy import claimed_policy
+from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from provider_chain import Village
+from runtime.encoding.codec import codec
 from scripts.chains.market_chain import GENESIS_HASH
 
 IMAGE = "ghcr.io/acme/lora"
 MEANS = ProgramMeans(images=(IMAGE,), memory_bytes=5 << 30)
 POLICY = BidPolicy(kinds=(CONTAINER_KIND,), containers=MEANS)
+
+
+def test_each_field_is_published_as_itself_and_within_the_claim_s_bounds() -> None:
+    means = ProgramMeans(("a", "b"), True, False, 1, 2, 3, 4, 5)
+    policy = BidPolicy(kinds=("train-int8", "x\0", "x "), least_price=Rate(7, TimeSpan(11, 13)), gangs=True)
+    programs = ClaimedPrograms("none", (image_mark("a"), image_mark("b")), True, False, 1, 2, 3, 4, 5)
+    told = claimed_policy(policy, means, "none")
+    assert told == ClaimedPolicy(("train-int8", "x"), True, 7, 11, 13, programs)
+    assert claimed_policy(policy, replace(means, any_archive=False, outbound=True), "").programs == replace(
+        programs, any_archive=False, outbound=True, why_not=""
+    )
+    most = claimed_policy(
+        replace(policy, kinds=tuple(map(str, range(KINDS_MAX + 1)))),
+        ProgramMeans(tuple(map(str, range(IMAGES_MAX + 1))), False, False, *[1 << 70] * 5),
+        "",
+    )
+    assert codec(ClaimedPolicy).decode(codec(ClaimedPolicy).encode(most)) == most
 
 
 def test_a_daemon_tells_what_it_bids_for_and_what_it_runs_programs_by_since_its_start(tmp_path: Path) -> None:

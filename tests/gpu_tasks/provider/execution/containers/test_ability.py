@@ -1,0 +1,57 @@
+"""Judgements of an engine by its own description: whether it gives GPUs, and the remedy for a missing limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("docker", reason="the library docker is not installed")
+
+from gpu_tasks.provider.execution.containers.ability import (
+    DELEGATE,
+    AbilityStanding,
+    _limits,
+    judge_gpus,
+)
+
+FIRST_GPU = {"Source": "cdi", "ID": "nvidia.com/gpu=0"}
+ROOTLESS = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]}
+
+
+@pytest.mark.parametrize(
+    ("info", "has_hook", "standing"),
+    [
+        ({}, False, AbilityStanding.LIMITED),
+        ({}, True, AbilityStanding.GOOD),
+        ({"Runtimes": {"nvidia": {}}}, False, AbilityStanding.GOOD),
+        ({"Runtimes": {"runc": {}}}, False, AbilityStanding.LIMITED),
+        ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}, FIRST_GPU]}, False, AbilityStanding.GOOD),
+        ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}]}, False, AbilityStanding.LIMITED),
+        ({"DiscoveredDevices": None, "Runtimes": None}, False, AbilityStanding.LIMITED),
+    ],
+)
+def test_an_engine_gives_gpus_by_its_runtime_cdi_or_the_hook(
+    info: dict[str, Any], *, has_hook: bool, standing: AbilityStanding
+) -> None:
+    found = judge_gpus(info, "toolkit 1.17.8", has_hook=has_hook)
+    assert found.standing is standing
+    assert bool(found.then) is (standing is AbilityStanding.LIMITED)
+
+
+@pytest.mark.parametrize(
+    ("info", "lacking", "is_delegated"),
+    [
+        ({"MemoryLimit": True, "CpuCfsQuota": True, "PidsLimit": True, "CgroupVersion": "2"}, [], False),
+        ({"MemoryLimit": True, "CpuCfsQuota": True, "PidsLimit": True, "CgroupVersion": "1"}, ["swap"], False),
+        ({"SwapLimit": True, "CpuCfsQuota": True, "PidsLimit": True}, ["memory"], False),
+        ({"MemoryLimit": True, "CgroupVersion": "2", **ROOTLESS}, ["CPU", "processes"], True),
+    ],
+)
+def test_a_limit_that_is_not_enforced_is_missing_with_its_remedy(
+    info: dict[str, Any], lacking: list[str], *, is_delegated: bool
+) -> None:
+    missing = [item for item in _limits(info) if item.standing is AbilityStanding.MISSING]
+    assert [item.name.removeprefix("limit of ") for item in missing] == lacking
+    assert [item.then == DELEGATE for item in missing] == [is_delegated] * len(lacking)
+    assert all(item.then for item in missing)
