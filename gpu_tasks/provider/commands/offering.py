@@ -17,7 +17,7 @@ from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
 from gpu_tasks.provider.commands.pauses import resuming_risk
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.journal.journal import JournalError
-from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.registering import Planned, check_device_bond
 from runtime.frame.call import Call
 from wallet.client import ChainClient
@@ -106,7 +106,9 @@ def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
 
     _change(options, chosen, dry_run=dry_run)
     if not dry_run:  # one that the chain paused is not resumed by the daemon either
-        _note(options, named, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
+        known = PauseBook(options.base_path).read()
+        others = [status for status in named if not _stays_refuted(status, known.get(status.id))]
+        _note(options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
 
 
 @click.command()
@@ -134,6 +136,10 @@ def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: boo
     make(session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
     if not dry_run:
         _note(options, resumed, is_paused=False, cause=None, why="", resumes_at=None)
+
+
+def _stays_refuted(status: DeviceStatus, note: NotedDevice | None) -> bool:
+    return status.device.is_paused and note is not None and note.cause is PauseCause.REFUTED
 
 
 def _resuming(status: DeviceStatus, risk: str) -> Planned:

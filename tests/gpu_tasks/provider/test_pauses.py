@@ -83,7 +83,8 @@ def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
     name = bytes.fromhex(alice.answer("status")["devices"][0]["device"][2:])
     alice.answer("pause")
     book_of(alice).note(name, is_paused=True, cause=PauseCause.REFUTED)
-    assert MEANING in alice.answer("resume", "--dry-run").values()
+    alice.answer("pause")
+    assert MEANING in alice.answer("resume", "--dry-run").values(), "a pause of the operator's hides no refutation"
     assert "--yes" in alice.refusal("resume")
     assert book_of(alice).read()[name].cause is PauseCause.REFUTED
     monkeypatch.setattr(making, "is_attended", lambda: True)
