@@ -72,9 +72,12 @@ def test_status_says_why_a_device_is_paused_and_until_when(alice: Operator) -> N
     book_of(alice).note(name, is_paused=True, cause=PauseCause.MISSED, why=MISSED, resumes_at=90)
     assert shown(alice) == (True, MISSED, 90)
     assert "Why devices are paused" in alice.run("status", as_json=False).output
+    alice.answer("pause", "--dry-run")
+    assert book_of(alice).read()[name].cause is PauseCause.MISSED, "a trial notes nothing"
     assert alice.answer("pause")["changed"] is False
     assert shown(alice) == (True, BY_OPERATOR, None), "the daemon was to resume it, and is not any more"
-    assert book_of(alice).read()[name].cause is PauseCause.OPERATOR
+    noted = book_of(alice).read()[name]
+    assert (noted.cause, noted.resumes_at) == (PauseCause.OPERATOR, None)
 
 
 def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
@@ -92,6 +95,7 @@ def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
     assert shown(alice)[0] is True
     assert alice.run("resume", typed="y\n").exit_code == 0
     assert shown(alice)[0] is False
-    assert book_of(alice).read()[name].cause is None
+    noted = book_of(alice).read()[name]
+    assert (noted.cause, noted.is_paused, noted.why) == (None, False, ""), "the next pause is another one"
     alice.answer("pause")
     assert alice.answer("resume")["success"], "what the operator paused is resumed unasked"

@@ -124,6 +124,24 @@ def test_after_a_miss_the_wait_goes_on_over_a_restart_and_the_operator_may_end_i
     play(tmp_path, 2, scene)
 
 
+def test_a_daemon_that_drains_resumes_no_device_that_missed_a_race(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        for miner in village.miners:
+            await live(village, miner, 1)
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()
+        (miner, _) = [await village.restart(miner) for miner in list(village.miners)]
+        set_draining(miner.daemon.settings.base_path, drains=True)
+        await live(village, miner)
+        assert (await is_paused(miner), noted(miner).cause) == (True, PauseCause.MISSED)
+        set_draining(miner.daemon.settings.base_path, drains=False)
+        await live(village, miner, 8)
+        assert not await is_paused(miner)
+
+    play(tmp_path, 2, scene)
+
+
 def test_a_daemon_resumes_after_a_drain_what_it_paused_for_it_and_nothing_else(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         drained, paused = village.miners
