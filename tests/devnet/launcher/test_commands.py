@@ -12,6 +12,7 @@ from devnet.launcher.cli import ogpu_devnet
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import Process
+from genesis.presets import load_spec
 
 
 @pytest.fixture
@@ -33,6 +34,19 @@ def test_a_devnet_keeps_its_sample(net: Devnet, tmp_path: Path, monkeypatch: pyt
     results = [CliRunner().invoke(ogpu_devnet, [*new, *more]) for more in (["--sample", "3"], [], ["--sample", "4"])]
     assert [type(result.exception) for result in results] == [type(None), type(None), DevnetError]
     assert layout.load(tmp_path / "new").sample == 3
+
+
+@pytest.mark.parametrize("providers", [True, False])
+def test_providers_of_a_new_devnet_sell_every_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, providers: bool
+) -> None:
+    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: [])
+    monkeypatch.setattr(commands, "_show", lambda _: None)
+    words = ["--folder", str(tmp_path / "new"), "up", "--any-ports", "--detach", *["--providers"] * providers]
+    assert CliRunner().invoke(ogpu_devnet, words).exit_code == 0
+    patch = load_spec(layout.load(tmp_path / "new").chain_spec.read_bytes()).patch
+    assert patch is not None
+    assert (len(patch["inferenceMarket"]["services"]) > 1) is providers
 
 
 @pytest.mark.parametrize(("name", "label"), [("bob", "Bob"), ("Alice", "Alice"), ("bob/Provider", "Bob/provider")])

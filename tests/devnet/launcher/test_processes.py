@@ -58,6 +58,7 @@ def is_alive(pid: int) -> bool:
 
 def test_stop_ends_the_process_and_its_child(process: Process) -> None:
     pid = processes.start(process)
+    assert [path.stat().st_mode & 0o077 for path in (process.folder, process.log)] == [0, 0], "nobody else reads it"
     child = child_of(process)
     assert processes.running(process) == pid
     assert processes.stop(process) == []

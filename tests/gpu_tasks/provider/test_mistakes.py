@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpu_tasks.provider.commands import examining
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.provider.commands import examining, joining, offering
+from gpu_tasks.provider.commands.naming import own_devices
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad
+from gpu_tasks.provider.registering import FIRST_ASK, Planned, Registration, registration_calls
 from provider_runner import Operator
+from wallet.amounts import GRAINS_PER_OGPU
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
 from wallet_runner import chain
 
 JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--node-keys", "//Eve"]
@@ -42,8 +50,36 @@ def test_an_ask_that_no_unit_can_meet_is_refused(eve: Operator, alice: Operator,
 def test_asks_within_the_bounds_are_taken(eve: Operator, alice: Operator) -> None:
     device = alice.answer("status")["devices"][0]["device"]
     for ask in ("0.00000001", "20"):
-        assert eve.answer(*JOIN, "--ask", ask, "--dry-run")["refused"] is None
+        joined = eve.run(*JOIN, "--ask", ask, "--dry-run")
+        assert json.loads(joined.stdout)["refused"] is None
+        assert ("its minimum" in joined.stderr) is (ask != "20"), "such a unit pays more than was asked"
         assert alice.answer("offer", device, "--service", "0", "--ask", ask, "--dry-run")["refused"] is None
+
+
+def test_the_first_ask_is_no_higher_than_what_a_unit_can_pay(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    asks: list[int] = []
+
+    async def noted(client: ChainClient, wanted: Registration) -> list[Planned]:
+        planned = await registration_calls(client, wanted)
+        asks.extend(step.call.named_arguments["ask"] for step in planned if "ask" in step.call.named_arguments)
+        return planned
+
+    monkeypatch.setattr(joining, "registration_calls", noted)
+    eve.answer(*JOIN, "--dry-run")
+    monkeypatch.setattr(joining, "FIRST_ASK", 21 * GRAINS_PER_OGPU)
+    eve.answer(*JOIN, "--dry-run")
+    assert asks == [FIRST_ASK, 20 * GRAINS_PER_OGPU]
+
+
+def test_a_device_whose_bond_has_fallen_below_the_least_is_not_resumed(
+    alice: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fallen(client: ChainClient, key: Keypair) -> list[DeviceStatus]:
+        found = await own_devices(client, key)
+        return [replace(status, device=replace(status.device, bond=1, is_paused=True)) for status in found]
+
+    monkeypatch.setattr(offering, "own_devices", fallen)
+    assert "class cpu" in alice.refusal("resume", "--dry-run")
 
 
 @pytest.mark.parametrize("trial", [[], ["--dry-run"]])

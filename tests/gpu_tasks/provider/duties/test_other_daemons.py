@@ -112,6 +112,18 @@ def test_two_that_start_at_once_are_noticed_later(tmp_path: Path) -> None:
     play(tmp_path, 2, scene)
 
 
+def test_a_daemon_that_ends_asks_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners.pop()
+        monkeypatch.setattr(miner.daemon.others, "check", asyncio.Event().wait)
+        miner.daemon.others.look(CHECK_EVERY_BLOCKS)
+        (asking,) = miner.daemon.others.tasks._tasks.values()
+        await miner.daemon.__aexit__()
+        assert asking.done()
+
+    play(tmp_path, 1, scene)
+
+
 def test_a_daemon_is_no_other_of_itself(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ async def is_paused(miner: Miner) -> bool:
 async def live(village: Village, miner: Miner, blocks: int = LONG_ENOUGH) -> None:
     """Start as `run` does, and follow some blocks."""
     await miner.daemon.run()
+    await follow(village, miner, blocks)
+
+
+async def follow(village: Village, miner: Miner, blocks: int = LONG_ENOUGH) -> None:
     for _ in range(blocks):
         village.node.block()
         await miner.step()
@@ -124,6 +129,28 @@ def test_after_a_miss_the_wait_goes_on_over_a_restart_and_the_operator_may_end_i
     play(tmp_path, 2, scene)
 
 
+@pytest.mark.parametrize("drained_before", [True, False])
+def test_a_daemon_that_keeps_paused_devices_resumes_not_even_its_own(tmp_path: Path, *, drained_before: bool) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await live(village, miner, 4)
+        set_draining(miner.daemon.settings.base_path, drains=True)
+        await live(village, miner, 4)
+        assert noted(miner).cause is PauseCause.DRAINED
+        if not drained_before:
+            miner = await village.restart(miner)
+        settings = miner.daemon.settings
+        miner.daemon.settings = replace(settings, keep_paused=True)
+        set_draining(settings.base_path, drains=False)
+        await (follow(village, miner) if drained_before else live(village, miner))
+        assert await is_paused(miner)
+        miner.daemon.settings = settings
+        await live(village, miner, 4)
+        assert not await is_paused(miner)
+
+    play(tmp_path, 1, scene)
+
+
 def test_a_daemon_that_drains_resumes_no_device_that_missed_a_race(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         for miner in village.miners:
@@ -160,6 +187,21 @@ def test_a_daemon_resumes_after_a_drain_what_it_paused_for_it_and_nothing_else(t
         assert [await is_paused(miner) for miner in restarted] == [False, True]
 
     play(tmp_path, 2, scene)
+
+
+@pytest.mark.parametrize("cause", [PauseCause.DRAINED, PauseCause.UNSERVED])
+def test_a_pause_that_was_noted_and_never_came_is_forgotten(tmp_path: Path, cause: PauseCause) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await live(village, miner, 4)
+        miner.daemon.parts.pauses.note(miner.keys.device, cause=cause, why="it drains")
+        await miner.daemon.run()
+        assert (noted(miner).cause, noted(miner).why) == (None, "")
+        pause_on_chain(village, miner)
+        await live(village, miner, 8)
+        assert (await is_paused(miner), noted(miner).cause) == (True, PauseCause.OPERATOR)
+
+    play(tmp_path, 1, scene)
 
 
 @pytest.mark.parametrize("cause", [PauseCause.DRAINED, PauseCause.UNSERVED])

@@ -95,6 +95,9 @@ def test_an_absent_gpu_is_paused_on_the_chain_and_the_present_device_is_not(tmp_
         assert [fields for name, fields in miner.heard.events if name == "paused"] == [
             {"device": absent, "why": told["problem"]}
         ]
+        await miner.daemon.run()
+        village.node.block()
+        assert paused(village, absent), "the daemon resumes it once it is here"
 
     play(tmp_path, scene)
 

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.execution import gpu
 from gpu_tasks.provider.execution.gpu import CPU_NAME, MIG, NoMeter, find_hardware, meter_for
 
 SOURCE = Path(__file__).parents[3] / "support" / "fake_nvml" / "fake_nvml.c"
@@ -181,6 +183,20 @@ def test_a_card_in_mig_mode_counts_as_its_smallest_slice(fake_nvml: Path, tmp_pa
     assert whole["hashes"] == found["hashes"], "the hardware is the same one"
     untold = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_MIG="1", FAKE_NVML_NO_MEMORY="4")
     assert (untold["memory"], untold["limits"][1]) == ([0, 0], MIG)  # type: ignore[index]  # JSON
+
+
+@pytest.mark.parametrize(("is_sliced", "kind"), [(True, DeviceClass.CONSUMER), (False, DeviceClass.DATACENTER)])
+def test_a_large_slice_makes_no_datacenter_card(
+    monkeypatch: pytest.MonkeyPatch, *, is_sliced: bool, kind: DeviceClass
+) -> None:
+    for name, value in {
+        "HandleByIndex": "card", "MemoryInfo": SimpleNamespace(total=141 << 30), "Name": "H200", "UUID": "GPU-1",
+        "MigMode": (int(is_sliced), 1 - is_sliced), "MaxMigDeviceCount": 1, "MigDeviceHandleByIndex": "slice",
+    }.items():  # fmt: skip
+        monkeypatch.setattr(gpu.pynvml, f"nvmlDeviceGet{name}", lambda *_, value=value: value)
+    monkeypatch.setattr(gpu.pynvml, "nvmlSystemGetDriverVersion", lambda: "1")
+    found = gpu._gpu(0)
+    assert (found.kind, found.memory_mib, bool(found.limits)) == (kind, 141 << 10, is_sliced)
 
 
 @pytest.mark.parametrize("name", [b"NVIDIA \xff\xfe", b"\xc3", b"Gr\xfc\xdfe", "Größe".encode(), b""])
