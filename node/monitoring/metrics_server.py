@@ -1,10 +1,10 @@
 """The figures over HTTP, for Prometheus, in a thread of its own.
 
-What always holds: at most `CONNECTIONS_MAX` connections are open, each for `REQUEST_SECONDS` and `REQUEST_BYTES_MAX` of
-request; when one more comes, the oldest one of the address that has most is closed, so who opens them and says nothing
-is in nobody else's way. The server computes at most `ANSWERS_PER_SECOND`, for addresses in turn. A silent connection
-costs three system calls: while the node computes, this thread may wait five milliseconds for the interpreter after
-each, and the whole queue waits with it.
+Always: at most `CONNECTIONS_MAX` connections are open, `OF_NETWORK_MAX` of one network, each for `REQUEST_SECONDS` and
+`REQUEST_BYTES_MAX` of request. A newcomer replaces a connection that has not asked, or does not read its answer, never
+one that waits for its answer. The server computes the figures at most `ANSWERED_PER_SECOND` times a second, and then
+answers all who wait, so no crowd keeps a scraper waiting. A silent connection costs three system calls: while the node
+computes, this thread may wait five milliseconds for the interpreter after each, and the whole queue waits with it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ import logging
 import selectors
 import socket
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from threading import Thread
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from http_server.networks import network_of
+from http_server.places import NoPlaceError, PlaceLimits, who_yields
 from node.errors import BadInputError
 
 CONNECTIONS_MAX = 32
+OF_NETWORK_MAX = 8
 ACCEPTED_AT_ONCE = 16
 """In one round: of 32 at once, each would be the oldest and closed before what it asks has come."""
 QUEUE = 1024
 """Connections that the system holds until they are accepted; who finds it full tries again a second later, or three."""
 REQUEST_SECONDS = 5.0
 REQUEST_BYTES_MAX = 8 * 1024
-ANSWERS_PER_SECOND = 20
+ANSWERED_PER_SECOND = 10
 """2.5 ms of the node's own interpreter each: 135 a second took a third of a processor from it."""
-REMEMBERED_MAX = 64  # addresses that were answered lately
+PLACES = PlaceLimits(CONNECTIONS_MAX, OF_NETWORK_MAX)
 PAUSE_SECONDS = 0.1  # when the system gives no more files
 _END_OF_HEAD = b"\r\n\r\n"
 _LOG = logging.getLogger(__name__)
@@ -41,10 +43,23 @@ class _Request:
     """One connection."""
 
     socket: socket.socket
-    address: str
-    until: float
+    network: str | None
+    active_at: float
+    """The time of its arrival."""
     heard: bytearray = field(default_factory=bytearray)
+    is_due: bool = False
+    """Whether it waits for the figures; it is not looked at meanwhile."""
     unsent: memoryview | None = None  # of the answer, once there is one
+
+    @property
+    def until(self) -> float:
+        """The time of its end."""
+        return self.active_at + REQUEST_SECONDS
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it yields to a newcomer."""
+        return not self.is_due
 
 
 class MetricsServer:
@@ -54,9 +69,8 @@ class MetricsServer:
         """Raises `BadInputError` for a port that is not free."""
         self._registry = registry
         self._open: dict[int, _Request] = {}  # by file number; oldest first
-        self._due: dict[_Request, None] = {}  # they wait for a turn, and are not looked at meanwhile; first come first
-        self._answered_at: dict[str, float] = {}  # by address; oldest first
         self._answers_from = 0.0
+        self._is_accepting = True
         host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
         try:
             self._listener = socket.create_server((host, port), backlog=QUEUE)
@@ -91,9 +105,10 @@ class MetricsServer:
 
     def _serve_round(self) -> bool:
         """Whatever can be done now; tells whether to go on."""
+        self._listen_or_not()
         oldest = next(iter(self._open.values()), None)
         patience = None if oldest is None else oldest.until - time.monotonic()
-        if patience is not None and self._due:
+        if patience is not None and self._due():
             patience = min(patience, self._answers_from - time.monotonic())
         patience = None if patience is None else max(0.0, patience)
         for key, _ in self._selector.select(patience):
@@ -103,15 +118,24 @@ class MetricsServer:
                 self._accept()
             elif (request := self._open.get(key.fd)) is not None and request.socket is key.fileobj:
                 self._go_on(request)
-        self._answer_next()
+        self._answer_due()
         now = time.monotonic()
         for request in [request for request in self._open.values() if request.until <= now]:
             self._close(request)
         return True
 
+    def _listen_or_not(self) -> None:
+        """Leave newcomers in the system's queue, in order, while everybody inside waits for the figures."""
+        has_room = len(self._due()) < CONNECTIONS_MAX
+        if has_room and not self._is_accepting:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        elif self._is_accepting and not has_room:
+            self._selector.unregister(self._listener)
+        self._is_accepting = has_room
+
     def _accept(self) -> None:
         """Take in those who wait, some at a time."""
-        for _ in range(ACCEPTED_AT_ONCE):
+        for _ in range(min(ACCEPTED_AT_ONCE, CONNECTIONS_MAX - len(self._due()))):
             try:
                 accepted, address = self._listener.accept()
             except BlockingIOError:
@@ -120,46 +144,41 @@ class MetricsServer:
                 _LOG.debug("a connection for metrics was not accepted: %s", error)
                 time.sleep(PAUSE_SECONDS)
                 return
-            # A thousand idle connections would else use up the files of the process that must write its sign-state.
-            if len(self._open) >= CONNECTIONS_MAX:
-                self._close_one()
-            request = _Request(accepted, str(address[0]), time.monotonic() + REQUEST_SECONDS)
-            self._open[accepted.fileno()] = request
-            self._selector.register(accepted, selectors.EVENT_READ)
-            self._go_on(request)  # it has mostly asked already
+            self._enter(_Request(accepted, network_of(str(address[0])), time.monotonic()))
 
-    def _close_one(self) -> None:
-        ((most, _),) = Counter(request.address for request in self._open.values()).most_common(1)
-        oldest = next(request for request in self._open.values() if request.address == most)
-        self._close(oldest)
+    def _enter(self, request: _Request) -> None:
+        # A thousand idle connections would else use up the files of the process that must write its sign-state.
+        try:
+            yielding = who_yields(self._open.values(), request.network, PLACES)
+        except NoPlaceError:
+            request.socket.close()
+            return
+        if yielding is not None:
+            self._close(yielding)
+        self._open[request.socket.fileno()] = request
+        self._selector.register(request.socket, selectors.EVENT_READ)
+        self._go_on(request)  # it has mostly asked already
 
     def _close(self, request: _Request) -> None:
         del self._open[request.socket.fileno()]
-        if request in self._due:
-            del self._due[request]
-        else:
+        if not request.is_due:
             self._selector.unregister(request.socket)
         request.socket.close()
+
+    def _due(self) -> list[_Request]:
+        return [request for request in self._open.values() if request.is_due]
 
     def _go_on(self, request: _Request) -> None:
         """Read what has come, or send what can be sent."""
         try:
-            is_over = self._step(request)
+            is_over = self._sent(request) if request.unsent is not None else self._heard(request)
         except BlockingIOError:
             return
         except OSError as error:
             _LOG.debug("a request for metrics broke off: %s", error)
             is_over = True
-        except Exception:  # noqa: BLE001  # a figure of ours that cannot be read ends one answer, not all that come
-            _LOG.exception("the figures could not be told")
-            is_over = True
         if is_over:
             self._close(request)
-
-    def _step(self, request: _Request) -> bool:
-        if request in self._due:
-            return self._answered(request, self._figures())
-        return self._sent(request) if request.unsent is not None else self._heard(request)
 
     def _heard(self, request: _Request) -> bool:
         """Whether it is over after what it said last."""
@@ -168,34 +187,28 @@ class MetricsServer:
         if _END_OF_HEAD not in request.heard:
             return not data or len(request.heard) > REQUEST_BYTES_MAX
         refusal = _refusal(bytes(request.heard))
-        if refusal is not None:
-            return self._answered(request, refusal)
         self._selector.unregister(request.socket)
-        self._due[request] = None
+        if refusal is not None:
+            self._answer(request, refusal)
+            return self._sent(request)
+        request.is_due = True
         return False
 
-    def _answer_next(self) -> None:
-        """Answer the first of the address that was answered longest ago, at the pace of all answers."""
-        now = time.monotonic()
-        if not self._due or now < self._answers_from:
+    def _answer_due(self) -> None:
+        """Compute the figures for all who wait, at the pace of all answers."""
+        now, due = time.monotonic(), self._due()
+        if not due or now < self._answers_from:
             return
-        self._answers_from = now + 1 / ANSWERS_PER_SECOND
-        request = min(self._due, key=lambda waiting: self._answered_at.get(waiting.address, 0.0))
-        self._answered_at.pop(request.address, None)
-        self._answered_at[request.address] = now
-        if len(self._answered_at) > REMEMBERED_MAX:
-            del self._answered_at[next(iter(self._answered_at))]
-        self._go_on(request)
+        self._answers_from = now + 1 / ANSWERED_PER_SECOND
+        figures = self._figures()
+        for request in due:
+            request.is_due = False
+            self._answer(request, figures)
+            self._go_on(request)
 
-    def _answered(self, request: _Request, answer: bytes) -> bool:
-        """Tell whether an answer was sent whole."""
-        if request in self._due:
-            del self._due[request]
-        else:
-            self._selector.unregister(request.socket)
+    def _answer(self, request: _Request, answer: bytes) -> None:
         request.unsent = memoryview(answer)
         self._selector.register(request.socket, selectors.EVENT_WRITE)
-        return self._sent(request)
 
     def _sent(self, request: _Request) -> bool:
         """Whether the answer is sent whole."""
@@ -205,8 +218,12 @@ class MetricsServer:
         return not request.unsent
 
     def _figures(self) -> bytes:
-        """Return the whole response to a request for the metrics."""
-        return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
+        """Return the whole response to a request for the metrics; no bytes if a figure cannot be read."""
+        try:
+            return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
+        except Exception:  # noqa: BLE001  # a figure of ours that cannot be read ends these answers, not all that come
+            _LOG.exception("the figures could not be told")
+            return b""
 
 
 def _refusal(head: bytes) -> bytes | None:

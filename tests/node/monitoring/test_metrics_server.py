@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from node.errors import BadInputError
-from node.monitoring.metrics_server import CONNECTIONS_MAX, QUEUE, REQUEST_BYTES_MAX, MetricsServer
+from node.monitoring.metrics_server import CONNECTIONS_MAX, OF_NETWORK_MAX, QUEUE, REQUEST_BYTES_MAX, MetricsServer
 
 WAIT_SECONDS = 20
 
@@ -112,30 +112,81 @@ def test_a_crowd_at_the_door_keeps_nobody_from_connecting(server: MetricsServer)
         connection.close()
 
 
-def test_answers_are_paced_and_addresses_take_turns(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    answered: list[str] = []
+ASK = b"GET / HTTP/1.1\r\n\r\n"
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    try:
+        return connection.makefile("rb").read()
+    except ConnectionResetError:
+        return b""
+
+
+def counted(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of those who wait, each time that the figures are computed."""
+    waiting: list[int] = []
     figures = server._figures
 
     def noted() -> bytes:
-        answered.append(next(reversed(server._answered_at)))
+        waiting.append(len(server._due()))
         return figures()
 
     monkeypatch.setattr(server, "_figures", noted)
-    ask = b"GET / HTTP/1.1\r\n\r\n"
+    return waiting
+
+
+def test_a_crowd_of_many_addresses_keeps_no_scraper_waiting(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = counted(server, monkeypatch)
+    addresses = [f"127.0.1.{number}" for number in range(1, 3 * CONNECTIONS_MAX)]
     with held_up(server):
-        strangers = [connected(server, ask, source="127.0.0.66") for _ in range(CONNECTIONS_MAX // 2)]
-        honest = connected(server, ask)
-    assert b"height 7.0" in honest.makefile("rb").read()
-    assert answered[:3].count("127.0.0.1") == 2, "the one that held all up, and this one"
+        crowd = [connected(server, ASK, address) for address in addresses]
+        scrapers = [connected(server, ASK, "127.0.0.90"), connected(server, ASK)]
+        crowd += [connected(server, ASK, address) for address in addresses]
+    assert all(b"height 7.0" in answer_of(connection) for connection in (*scrapers, *crowd))
+    assert len(waiting) < len(crowd) / 8, "all who wait have the same figures"
+    assert max(waiting) == CONNECTIONS_MAX
+    for connection in (*scrapers, *crowd):
+        connection.close()
+
+
+def test_one_address_has_a_part_of_the_places(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = counted(server, monkeypatch)
+    with held_up(server):
+        strangers = [connected(server, ASK, "127.0.0.66") for _ in range(CONNECTIONS_MAX // 2)]
+    answers = [answer_of(connection) for connection in strangers]
+    assert waiting[1] == OF_NETWORK_MAX
+    assert [b"height 7.0" in answer for answer in answers].count(True) == OF_NETWORK_MAX
     for connection in strangers:
-        assert b"height 7.0" in connection.makefile("rb").read()
-    assert answered.count("127.0.0.66") == len(strangers)
-    for connection in (honest, *strangers):
+        connection.close()
+
+
+def test_connections_that_do_not_read_yield(server: MetricsServer) -> None:
+    for number in range(2_000):
+        Gauge(f"figure_{number}", "d" * 2_000, registry=server._registry)
+    mute = [connected(server, ASK, f"127.0.1.{number}") for number in range(1, 2 * CONNECTIONS_MAX)]
+    assert "height 7.0" in fetched(server)
+    for connection in mute:
+        connection.close()
+
+
+def test_the_server_accepts_again_when_those_inside_have_had_their_time(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.monitoring.metrics_server.ANSWERED_PER_SECOND", 1e-6)
+    monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 0.2)
+    assert "height 7.0" in fetched(server)
+    crowd = [connected(server, ASK, f"127.0.1.{number}") for number in range(1, CONNECTIONS_MAX + 1)]
+    assert all(is_ended(connection) for connection in crowd)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        fetched(server, "/other")
+    for connection in crowd:
         connection.close()
 
 
 def test_no_more_answers_are_worked_out_than_may_be(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.monitoring.metrics_server.ANSWERS_PER_SECOND", 1e-6)
+    monkeypatch.setattr("node.monitoring.metrics_server.ANSWERED_PER_SECOND", 1e-6)
     monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 0.2)
     assert "height 7.0" in fetched(server)
     with connected(server, b"GET / HTTP/1.1\r\n\r\n") as late:
