@@ -7,6 +7,7 @@ A password file is a file that only its owner may read, a pipe of one's own, a l
 from __future__ import annotations
 
 import os
+import select
 import stat
 from pathlib import Path
 
@@ -37,18 +38,25 @@ def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[s
 
 
 def _read(path: Path, limit_bytes: int) -> bytes:
-    is_pipe = stat.S_ISFIFO(path.stat().st_mode)
-    # A named pipe is opened when somebody writes to it; nothing else may make the program wait.
-    descriptor = os.open(path, os.O_RDONLY | (0 if is_pipe else os.O_NONBLOCK))
+    """Return the bytes of one opened file; nothing is judged by a second look at its path alone."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
-        if not _is_secret(path):
-            check_private(path, os.fstat(descriptor), may_be_pipe=True)
+        found = os.fstat(descriptor)
+        if not _is_secret(path, found):
+            check_private(path, found, may_be_pipe=True)
+        is_pipe = stat.S_ISFIFO(found.st_mode)
+        if is_pipe:
+            # A named pipe has no writer yet. Nothing else may make the program wait.
+            select.select([descriptor], [], [])
+            os.set_blocking(descriptor, True)
         raw = read_limited(path, file.read(limit_bytes + 1), limit_bytes)
     if is_pipe and not raw:
         raise KeyFileError(f"the pipe {path} ended without a password")
     return raw
 
 
-def _is_secret(path: Path) -> bool:
-    """Tell whether a file lies in a folder for containers' or services' secrets; the folder's mode protects it."""
-    return any(path.resolve().is_relative_to(folder) for folder in SECRET_FOLDERS)
+def _is_secret(path: Path, found: os.stat_result) -> bool:
+    """Tell whether an open file lies in a folder for containers' or services' secrets, whose mode protects it."""
+    place = path.resolve()
+    is_there = any(place.is_relative_to(folder) for folder in SECRET_FOLDERS)
+    return is_there and os.path.samestat(place.stat(), found)

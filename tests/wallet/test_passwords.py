@@ -7,6 +7,8 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -219,6 +221,75 @@ def test_others_may_read_secrets_of_containers_alone(tmp_path: Path, monkeypatch
     (tmp_path / "elsewhere").chmod(0o644)
     with pytest.raises(KeyFileError):
         read_passwords(inside)
+
+
+def changed_around_opening(
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[], object] = lambda: None, after: Callable[[], object] = bool
+) -> None:
+    opened = os.open
+
+    def open_amid_changes(path: Path, flags: int) -> int:
+        before()
+        descriptor = opened(path, flags)
+        after()
+        return descriptor
+
+    monkeypatch.setattr("wallet.password_file.os.open", open_amid_changes)
+
+
+def test_the_opened_file_is_judged_not_another_one_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secrets").mkdir()
+    monkeypatch.setattr(password_file, "SECRET_FOLDERS", (tmp_path / "secrets",))
+    for place in ("secrets/password", "outside"):
+        private(tmp_path / place, place).chmod(0o644)
+    link = tmp_path / "link"
+    link.symlink_to("outside")
+
+    def point_to_the_secret() -> None:
+        link.unlink()
+        link.symlink_to("secrets/password")
+
+    changed_around_opening(monkeypatch, after=point_to_the_secret)
+    with pytest.raises(KeyFileError):
+        read_passwords(link)
+
+
+def test_a_pipe_that_takes_a_file_s_place_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    password = private(tmp_path / "password", "other")
+    writer = threading.Thread(target=lambda: password.write_text("secret\n"))
+
+    def replace() -> None:
+        password.unlink()
+        os.mkfifo(password, 0o600)
+
+    changed_around_opening(monkeypatch, before=replace, after=writer.start)
+    assert read_passwords(password) == ("secret",)
+    writer.join()
+
+
+@pytest.mark.parametrize("parts", [["sec", "ret\n"], []])
+def test_a_pipe_is_read_to_its_end(parts: list[str]) -> None:
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writing, "w") as end:
+            for part in parts:
+                time.sleep(0.05)
+                end.write(part)
+                end.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    path = Path(f"/dev/fd/{reading}")
+    if parts:
+        assert read_passwords(path) == ("secret",)
+    else:
+        with pytest.raises(KeyFileError):
+            read_passwords(path)
+    writer.join()
+    os.close(reading)
 
 
 @pytest.mark.parametrize("kind", ["a folder", "itself", "below a file", "too long"])
