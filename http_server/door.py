@@ -58,7 +58,7 @@ class ConnectionDoor:
         self.make = make
         self.limits = limits
         self.turns = turns or Turns()
-        self.caller_of = caller_of or KnownCallers().of
+        self.caller_of = caller_of or KnownCallers(Caller).of
         # For all: what is read is taken out before anything else is.
         self.buffer = memoryview(bytearray(BODY_READ_BYTES))
         self._inside: dict[asyncio.BaseTransport, Visitor] = {}

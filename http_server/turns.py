@@ -22,11 +22,8 @@ SLICE_SECONDS = 0.002
 class Caller:
     """Somebody whose requests share one place in the line."""
 
-    calls_left: float
     network: str | None = ""  # None: on this machine, as the provider beside the node and its owner's wallet
-    calls_at: float = field(default_factory=time.monotonic)
     used: float = 0.0  # seconds, with what others used while this one was away
-    asked: float = 0.0  # the same of the node's time
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
     @property

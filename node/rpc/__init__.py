@@ -3,6 +3,7 @@
 In reading order:
 
 * `jsonrpc`: requests and answers as values
+* `callers`: which requests come from one caller, and how many calls it may make
 * `work`: what one message costs, step by step
 * `subscriptions`: what one writer tells many clients
 * `past_states`: states after recent final blocks
@@ -17,7 +18,6 @@ In reading order:
 * `long_calls`: what is worked out beside the loop that answers everybody
 * `methods`: the methods
 * `access`: who may ask at all
-* `callers`: which requests come from one caller
 * `held_bytes`: the memory that clients make this process hold
 * `freed_memory`: goes back to the system
 * `bodies`: the bodies of POST requests

@@ -20,8 +20,9 @@ from typing import Any
 
 from aiohttp import WSMessage, WSMsgType, web
 
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
 from node.rpc import jsonrpc
+from node.rpc.callers import RpcCaller
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import Json, JsonRpcError
 from node.rpc.registry import RpcMethod
@@ -64,7 +65,7 @@ class Subscribed:
 class ClientConnection:
     """See the module's docstring."""
 
-    def __init__(self, socket: web.WebSocketResponse, caller: Caller, limits: SharedLimits, answer: Answer) -> None:
+    def __init__(self, socket: web.WebSocketResponse, caller: RpcCaller, limits: SharedLimits, answer: Answer) -> None:
         """Nothing runs yet. `answer` gives the text of the response to a message."""
         self.caller = caller
         self.subscriptions: dict[str, Subscribed] = {}

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
-from http_server.turns import Caller
 from node.feed.client import RequestRefusedError
+from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 
 UNDER_WAY_MAX = 8
@@ -31,7 +31,7 @@ SUBMIT_SECONDS = 150e-6
 """What the node takes for an extrinsic, most of it for the signature, without which it cannot be refused."""
 SUBMIT_BYTE_SECONDS = 10e-9
 
-ASKING: ContextVar[Caller] = ContextVar("ASKING")
+ASKING: ContextVar[RpcCaller] = ContextVar("ASKING")
 """For whom this task works."""
 
 
@@ -42,10 +42,10 @@ class Questions:
         """Nobody waits; `each_seconds` is how long what one caller has under way may take."""
         self._most = UNDER_WAY_MAX if under_way is None else under_way
         self._each_seconds = each_seconds
-        self._waiting: dict[Caller, deque[tuple[asyncio.Future[None], float]]] = {}
-        self._nobody = Caller(0.0)  # what is asked for no caller counts together
+        self._waiting: dict[RpcCaller, deque[tuple[asyncio.Future[None], float]]] = {}
+        self._nobody = RpcCaller()  # what is asked for no caller counts together
         self._level = 0.0
-        self._under_way: dict[Caller, list[float]] = {}  # what each question takes at least
+        self._under_way: dict[RpcCaller, list[float]] = {}  # what each question takes at least
         self._count = 0
         self._was_local = False
 
@@ -82,7 +82,7 @@ class Questions:
         except JsonRpcError as error:
             raise RequestRefusedError(error.code, error.message, str(error.data)) from None
 
-    async def _take(self, caller: Caller, least: float) -> None:
+    async def _take(self, caller: RpcCaller, least: float) -> None:
         waiting = self._waiting.get(caller)
         if waiting is None:
             waiting = self._waiting[caller] = deque()
@@ -99,7 +99,7 @@ class Questions:
                 self._free(caller, least)
             raise
 
-    def _free(self, caller: Caller, least: float) -> None:
+    def _free(self, caller: RpcCaller, least: float) -> None:
         self._count -= 1
         self._under_way[caller].remove(least)
         if not self._under_way[caller]:
@@ -123,16 +123,16 @@ class Questions:
             self._count += 1
             turn.set_result(None)
 
-    def _candidates(self) -> list[Caller]:
+    def _candidates(self) -> list[RpcCaller]:
         able = list(filter(self._may_ask, self._waiting))
         # A stranger with many addresses is many callers: the provider beside the node shall not stand behind them all.
         preferred = [caller for caller in able if caller.is_local is not self._was_local]
         return preferred or able
 
-    def _may_ask(self, caller: Caller) -> bool:
+    def _may_ask(self, caller: RpcCaller) -> bool:
         under_way = self._under_way.get(caller)
         return under_way is None or sum(under_way) + self._waiting[caller][0][1] <= self._each_seconds
 
 
-def _asked(caller: Caller) -> float:
+def _asked(caller: RpcCaller) -> float:
     return caller.asked

@@ -19,12 +19,11 @@ from aiohttp import web
 from http_server.door import DoorLimits
 from http_server.places import NoPlaceError, PlaceLimits, who_yields
 from http_server.server import HttpServer
-from http_server.turns import Caller
 from node.feed.client import RequestRefusedError
 from node.rpc import jsonrpc
 from node.rpc.access import DEFAULT_ORIGINS, Access
 from node.rpc.bodies import Bodies
-from node.rpc.callers import Callers
+from node.rpc.callers import Callers, RpcCaller
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.freed_memory import give_back_freed, release_free_memory
 from node.rpc.jsonrpc import (
@@ -199,7 +198,7 @@ class Server:
             self.connections.discard(connection)
         return socket
 
-    def _make_room(self, caller: Caller) -> None:
+    def _make_room(self, caller: RpcCaller) -> None:
         """Make room for a WebSocket; raise 503 if the server is full and none yields."""
         try:
             yielding = who_yields(self.connections, caller.network, self._sockets_limits)

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Generator, Iterator
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
+from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ STEP_SECONDS_MIN = 20e-6  # what the loop itself takes for a step that does noth
 class Work:
     """The work for one message of a caller."""
 
-    def __init__(self, turns: Turns, caller: Caller) -> None:
+    def __init__(self, turns: Turns, caller: RpcCaller) -> None:
         """Nothing is done yet."""
         self.turns = turns
         self.caller = caller

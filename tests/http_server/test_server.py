@@ -262,7 +262,7 @@ def test_connections_of_one_network_are_one_caller() -> None:
 
 
 def test_the_time_of_reading_is_the_caller_s() -> None:
-    caller = Caller(0.0)
+    caller = Caller()
 
     async def main() -> None:
         app = web.Application()

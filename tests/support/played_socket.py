@@ -7,7 +7,7 @@ from weakref import ref
 
 from aiohttp import WSMsgType, web
 
-from http_server.turns import Caller
+from node.rpc.callers import RpcCaller
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.registry import RpcMethod
 
@@ -63,7 +63,7 @@ def subscribing(
             await connection.subscribe(method, [])
         return "subscribed"
 
-    connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
+    connection = ClientConnection(cast(web.WebSocketResponse, socket), RpcCaller(calls_left=1_000.0), limits, answer)
     running = asyncio.create_task(connection.run())
     socket.asks.set()
     return connection, running

@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
 from node.rpc import jsonrpc
+from node.rpc.callers import RpcCaller
 from node.rpc.subscriptions.broadcast import QUEUE_ITEMS
 from node.rpc.subscriptions.shared_items import SharedItems
 from node.rpc.work import Work
@@ -73,7 +74,7 @@ class Followed(Generic[T]):
 class Feeder:
     """Every kind of items that a connection follows."""
 
-    def __init__(self, turns: Turns, caller: Caller, send: Callable[[str], None], lag: Callable[[], None]) -> None:
+    def __init__(self, turns: Turns, caller: RpcCaller, send: Callable[[str], None], lag: Callable[[], None]) -> None:
         """`send` takes what is written; `lag` is called when it is too late for the client."""
         self._turns, self._caller, self._send, self._lag = turns, caller, send, lag
         self._followed: dict[SharedItems[Any], Followed[Any]] = {}

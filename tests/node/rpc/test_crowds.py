@@ -9,7 +9,8 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
+from node.rpc.callers import RpcCaller
 from node.rpc.registry import Registry, method, subscription
 from node.rpc.server import Server, ServerOptions
 from wallet.rpc import NodeRefusesError, RpcConnection
@@ -192,10 +193,10 @@ def test_a_refusal_says_that_there_are_too_many() -> None:
 
 
 def test_each_ping_is_answered_in_its_caller_s_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[Caller] = []
+    turns: list[RpcCaller] = []
     take = Turns.take
 
-    async def noted(self: Turns, caller: Caller) -> None:
+    async def noted(self: Turns, caller: RpcCaller) -> None:
         turns.append(caller)
         await take(self, caller)
 

@@ -10,7 +10,7 @@ import pytest
 
 from certified_blocks import DevAlice
 from genesis.chain import apis_for
-from http_server.turns import Caller
+from node.rpc.callers import RpcCaller
 from node.rpc.long_calls import LONG_BYTES, LONG_CALLS, LongCalls
 from node.rpc.questions import ASKING
 from played_node import DevChain
@@ -43,7 +43,7 @@ class Slow:
         return "done"
 
 
-def run(calls: LongCalls, slow: Slow, caller: Caller) -> asyncio.Task[str]:
+def run(calls: LongCalls, slow: Slow, caller: RpcCaller) -> asyncio.Task[str]:
     async def ask() -> str:
         ASKING.set(caller)
         return await calls.run(FUNCTION, LONG_BYTES, slow.call)
@@ -56,7 +56,7 @@ def test_a_short_one_is_worked_out_at_once_and_a_long_one_elsewhere() -> None:
         calls, slow = LongCalls(), Slow()
         assert await calls.run(FUNCTION, LONG_BYTES - 1, slow.call) == "done"
         assert await calls.run("GpuTasksApi_devices", LONG_BYTES, slow.call) == "done", "it walks over the state"
-        task = run(calls, slow, Caller(0.0))
+        task = run(calls, slow, RpcCaller())
         while len(slow.threads) < 3:
             await asyncio.sleep(0.001)  # the loop goes on meanwhile
         slow.go.set()
@@ -69,11 +69,11 @@ def test_a_short_one_is_worked_out_at_once_and_a_long_one_elsewhere() -> None:
 
 def test_one_at_a_time_in_turn_by_caller_and_who_leaves_keeps_its_turn_to_the_end() -> None:
     async def scenario() -> None:
-        calls, slow, greedy = LongCalls(), Slow(), Caller(0.0)
+        calls, slow, greedy = LongCalls(), Slow(), RpcCaller()
         tasks = [run(calls, slow, greedy) for _ in range(5)]
         while not slow.threads:
             await asyncio.sleep(0.001)
-        honest = run(calls, slow, Caller(0.0))
+        honest = run(calls, slow, RpcCaller())
         tasks[0].cancel()
         for _ in range(20):
             await asyncio.sleep(0.001)
@@ -91,14 +91,14 @@ def test_one_at_a_time_in_turn_by_caller_and_who_leaves_keeps_its_turn_to_the_en
 
 def test_who_leaves_again_and_again_puts_nothing_before_others() -> None:
     async def scenario() -> None:
-        calls, slow, greedy = LongCalls(), Slow(), Caller(0.0)
+        calls, slow, greedy = LongCalls(), Slow(), RpcCaller()
         tasks = [run(calls, slow, greedy) for _ in range(5)]
         while not slow.threads:
             await asyncio.sleep(0.001)
         for task in tasks:
             task.cancel()
             await asyncio.sleep(0.001)
-        honest = run(calls, slow, Caller(0.0))
+        honest = run(calls, slow, RpcCaller())
         slow.go.set()
         assert await honest == "done"
         assert len(slow.threads) == 2, "the one under way, and the honest one's"

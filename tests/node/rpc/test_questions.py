@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from http_server.turns import Caller
 from node.feed.client import RequestRefusedError
+from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.questions import (
     ASKING,
@@ -25,7 +25,7 @@ class PlayedNode:
         self.asked: list[str] = []
         self._done: list[asyncio.Event] = []
 
-    def ask(self, name: str, caller: Caller) -> asyncio.Task[None]:
+    def ask(self, name: str, caller: RpcCaller) -> asyncio.Task[None]:
         async def question() -> None:
             ASKING.set(caller)
             async with self.questions.turn():
@@ -50,11 +50,11 @@ async def settle() -> None:
 
 def test_who_asks_little_waits_for_one_question_not_for_all_of_another_caller() -> None:
     async def scenario() -> None:
-        node, greedy = PlayedNode(Questions()), Caller(0.0)
+        node, greedy = PlayedNode(Questions()), RpcCaller()
         tasks = [node.ask("greedy", greedy) for _ in range(UNDER_WAY_MAX + 50)]
         await settle()
         assert node.asked == ["greedy"] * UNDER_WAY_MAX
-        tasks.append(node.ask("honest", Caller(0.0)))
+        tasks.append(node.ask("honest", RpcCaller()))
         await node.answer_all()
         assert node.asked.index("honest") <= UNDER_WAY_MAX
         await asyncio.gather(*tasks)
@@ -70,9 +70,9 @@ def test_dear_questions_count_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr("node.rpc.questions.UNDER_WAY_MAX", 1)
         questions, order = Questions(), []
-        dear, cheap = Caller(0.0), Caller(0.0)
+        dear, cheap = RpcCaller(), RpcCaller()
 
-        async def ask(name: str, caller: Caller, seconds: float) -> None:
+        async def ask(name: str, caller: RpcCaller, seconds: float) -> None:
             ASKING.set(caller)
             async with questions.turn():
                 order.append(name)
@@ -92,13 +92,13 @@ def test_who_comes_new_or_back_is_level_with_the_others_and_not_before_them(monk
     monkeypatch.setattr("node.rpc.questions.time.monotonic", lambda: 0.0)
 
     async def scenario() -> None:
-        node, long_here = PlayedNode(Questions()), Caller(0.0)
+        node, long_here = PlayedNode(Questions()), RpcCaller()
         tasks = [node.ask("long here", long_here) for _ in range(50)]
         await node.answer_all()
         node.asked.clear()
         tasks += [node.ask("long here", long_here) for _ in range(10)]
         await settle()
-        newcomer = Caller(0.0)
+        newcomer = RpcCaller()
         tasks += [node.ask("new", newcomer) for _ in range(40)]
         await node.answer_all()
         assert node.asked[:20].count("long here") >= 9
@@ -109,12 +109,12 @@ def test_who_comes_new_or_back_is_level_with_the_others_and_not_before_them(monk
 
 def test_too_many_of_one_caller_are_refused_and_nobody_else() -> None:
     async def scenario() -> None:
-        node, greedy = PlayedNode(Questions()), Caller(0.0)
+        node, greedy = PlayedNode(Questions()), RpcCaller()
         tasks = [node.ask("greedy", greedy) for _ in range(UNDER_WAY_MAX + WAITING_MAX)]
         await settle()
         with pytest.raises(JsonRpcError, match="busy"):
             await node.ask("greedy", greedy)
-        tasks.append(node.ask("honest", Caller(0.0)))
+        tasks.append(node.ask("honest", RpcCaller()))
         await node.answer_all()
         await asyncio.gather(*tasks)
 
@@ -131,7 +131,7 @@ def test_too_many_submissions_are_refused_as_the_node_would() -> None:
             async with line.submission(1, 150):
                 await asyncio.Event().wait()
 
-        ASKING.set(Caller(0.0))
+        ASKING.set(RpcCaller())
         tasks = [asyncio.create_task(submit()) for _ in range(1 + WAITING_MAX)]
         await settle()
         with pytest.raises(RequestRefusedError, match="busy") as refused:
@@ -147,7 +147,7 @@ def test_too_many_submissions_are_refused_as_the_node_would() -> None:
 @pytest.mark.parametrize("is_given", [True, False])
 def test_who_leaves_gives_its_turn_back(is_given: bool) -> None:
     async def scenario() -> None:
-        node, caller = PlayedNode(Questions()), Caller(0.0)
+        node, caller = PlayedNode(Questions()), RpcCaller()
         tasks = [node.ask("first", caller) for _ in range(UNDER_WAY_MAX)]
         await settle()
         leaving = node.ask("leaving", caller)
@@ -172,13 +172,13 @@ def test_who_submits_much_has_so_much_time_under_way_and_leaves_room_for_others(
         line, order = Questions(SUBMISSIONS_UNDER_WAY_MAX, SUBMISSIONS_SECONDS), []
         go = asyncio.Event()
 
-        async def submit(name: str, caller: Caller, count: int, size: int) -> None:
+        async def submit(name: str, caller: RpcCaller, count: int, size: int) -> None:
             ASKING.set(caller)
             async with line.submission(count, size):
                 order.append(name)
                 await go.wait()
 
-        greedy, honest = Caller(0.0), Caller(0.0)
+        greedy, honest = RpcCaller(), RpcCaller()
         tasks = [asyncio.create_task(submit("greedy", greedy, 512, 128 * 1024)) for _ in range(50)]
         await settle()
         assert order == ["greedy"] * 2, "one is worked on, one waits"

@@ -11,7 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
+from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import MAX_BATCH, JsonRpcError, RpcRequest
 from node.rpc.registry import Hex, Registry, method
 from node.rpc.runs import PIECE, answers, runs
@@ -85,7 +86,7 @@ def test_what_is_refused_is_gone_with_its_message(name: str, unsafe: bool) -> No
 
     async def main() -> int:
         server = Server(Registry([Doubling()]), ServerOptions(unsafe_allowed=unsafe, calls_per_minute=1))
-        work = Work(Turns(), Caller(calls_left=1))
+        work = Work(Turns(), RpcCaller(calls_left=1))
         run: list[RpcRequest | JsonRpcError] = [call(name, number, "0x01") for number in range(50)]
         answers_of_run = await server._answer_run(run, None, work, has_room=True)
         assert sum("error" in answer for answer in answers_of_run) >= 49
@@ -118,7 +119,7 @@ def test_a_long_run_lets_others_in_before_it_asks_and_while_it_is_written(monkey
         looking = asyncio.create_task(look_around())
         await asyncio.sleep(0)
         rounds.clear()
-        text = await server._answer_batch(batch, None, Work(server.shared.turns, Caller(1e9)))
+        text = await server._answer_batch(batch, None, Work(server.shared.turns, RpcCaller(calls_left=1e9)))
         looking.cancel()
         return [answer["id"] for answer in json.loads(text or "")]
 

@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 
 from http_server.server import ACCEPTED_AT_ONCE
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
 from node.rpc import connection as connection_module
 from node.rpc import jsonrpc
-from node.rpc.callers import Callers
+from node.rpc.callers import Callers, RpcCaller
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import JsonRpcError
@@ -68,8 +68,8 @@ def serve(body: Callable[[Server, Calls, str], Awaitable[None]], **options: Any)
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def caller() -> Caller:
-    return Caller(1_000.0)
+def caller() -> RpcCaller:
+    return RpcCaller(calls_left=1_000.0)
 
 
 def call(name: str, *params: Any, number: int = 1) -> dict[str, Any]:

@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from http_server.turns import SLICE_SECONDS, Caller, Turns
+from http_server.turns import SLICE_SECONDS, Turns
+from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.work import MESSAGE_SECONDS, Work
 
 
-def caller() -> Caller:
-    return Caller(1_000.0)
+def caller() -> RpcCaller:
+    return RpcCaller(calls_left=1_000.0)
 
 
 class Busy:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from http_server.turns import Caller
 from node.feed import messages as feed
+from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
 from node.rpc.questions import ASKING, WAITING_MAX
@@ -21,7 +21,7 @@ STRANGERS_CONNECTIONS = 100
 FAST = KEYS_AT_ONCE * 1_000
 
 
-async def ask(pace: ProofPace, order: list[str], name: str, caller: Caller, keys: list[int]) -> None:
+async def ask(pace: ProofPace, order: list[str], name: str, caller: RpcCaller, keys: list[int]) -> None:
     ASKING.set(caller)
     for count in keys:
         await pace.take(count)
@@ -33,9 +33,9 @@ def test_few_keys_are_not_behind_all_of_many() -> None:
 
     async def main() -> None:
         pace = ProofPace(FAST)
-        many = asyncio.create_task(ask(pace, order, "many", Caller(0.0), [KEYS_AT_ONCE] * 16))
+        many = asyncio.create_task(ask(pace, order, "many", RpcCaller(), [KEYS_AT_ONCE] * 16))
         await asyncio.sleep(0)
-        await asyncio.gather(many, *(ask(pace, order, f"few {number}", Caller(0.0), [1]) for number in range(3)))
+        await asyncio.gather(many, *(ask(pace, order, f"few {number}", RpcCaller(), [1]) for number in range(3)))
 
     asyncio.run(main())
     assert sorted(order[-12:]) == ["many"] * 12
@@ -46,10 +46,10 @@ def test_many_requests_of_one_caller_are_before_nobody_and_bounded() -> None:
     order: list[str] = []
 
     async def main() -> None:
-        pace, stranger = ProofPace(FAST), Caller(0.0)
+        pace, stranger = ProofPace(FAST), RpcCaller()
         many = [asyncio.create_task(ask(pace, order, "many", stranger, [KEYS_AT_ONCE])) for _ in range(WAITING_MAX + 1)]
         await asyncio.sleep(0)
-        few = asyncio.create_task(ask(pace, order, "few", Caller(0.0), [1]))
+        few = asyncio.create_task(ask(pace, order, "few", RpcCaller(), [1]))
         await asyncio.sleep(0)
         with pytest.raises(JsonRpcError) as refused:
             await ask(pace, order, "many", stranger, [1])
@@ -65,9 +65,9 @@ def test_this_machine_does_not_stand_behind_a_stranger_s_many_addresses() -> Non
 
     async def main() -> None:
         pace = ProofPace(FAST)
-        strangers = [asyncio.create_task(ask(pace, order, "stranger", Caller(0.0), [KEYS_AT_ONCE])) for _ in range(200)]
+        strangers = [asyncio.create_task(ask(pace, order, "stranger", RpcCaller(), [KEYS_AT_ONCE])) for _ in range(200)]
         await asyncio.sleep(0)
-        await ask(pace, order, "provider", Caller(0.0, network=None), [1] * 3)
+        await ask(pace, order, "provider", RpcCaller(network=None), [1] * 3)
         await asyncio.gather(*strangers)
 
     asyncio.run(main())

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from http_server.turns import Caller, Turns
+from http_server.turns import Turns
 from node.rpc import jsonrpc
+from node.rpc.callers import RpcCaller
 from node.rpc.subscriptions.broadcast import QUEUE_ITEMS, Publisher
 from node.rpc.subscriptions.feeder import PIECE_BYTES, PIECE_ITEMS, Feeder
 from node.rpc.subscriptions.shared_items import SharedItems
@@ -34,7 +35,7 @@ class News:
         self.publisher.publish(item)
 
     def feeder(self, subscriptions: int, name: str = "") -> Feeder:
-        feeder = Feeder(self._turns, Caller(1_000.0), self.sent.append, self._lag)
+        feeder = Feeder(self._turns, RpcCaller(calls_left=1_000.0), self.sent.append, self._lag)
         for number in range(subscriptions):
             feeder.follow(f"{name}{number}", "news", self.items)
         feeder.begin()

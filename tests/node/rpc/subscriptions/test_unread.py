@@ -8,7 +8,7 @@ from typing import cast
 
 from aiohttp import web
 
-from http_server.turns import Caller
+from node.rpc.callers import RpcCaller
 from node.rpc.connection import ENDED_AT_ONCE, ClientConnection, SharedLimits
 from node.rpc.registry import Registry, subscription
 from node.rpc.subscriptions.shares import SubscriptionShares
@@ -97,7 +97,9 @@ def test_what_a_client_asked_is_let_go_of_when_it_is_cut_off() -> None:
 
         socket = PlayedSocket()
         limits = SharedLimits(SubscriptionShares(1, 1), SubscriptionShares(1, 1))
-        connection = ClientConnection(cast(web.WebSocketResponse, socket), Caller(1_000.0), limits, answer)
+        connection = ClientConnection(
+            cast(web.WebSocketResponse, socket), RpcCaller(calls_left=1_000.0), limits, answer
+        )
         running = asyncio.create_task(connection.run())
         socket.asks.set()
         while not known:
