@@ -2,7 +2,9 @@
 
 import pytest
 
-from http_server.chunks import CHUNK_BYTES_MIN, FREE_CHUNKS, ChunkBudget, TinyChunksError
+from http_server.chunks import ChunkBudget, TinyChunksError
+
+FREE_CHUNKS, CHUNK_BYTES_MIN = 64, 128
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from http_server import door as door_module
-from http_server.door import BODY_READ_BYTES, HEAD_BYTES_MAX, HEAD_READ_BYTES, DoorLimits, Visitor
+from http_server.door import BODY_READ_BYTES, HEAD_READ_BYTES, ConnectionDoor, DoorLimits, Visitor
 from http_server.places import PlaceLimits
 from http_server.server import HttpServer, QuietAccepting, body_of
 from http_server.turns import Caller, Turns
@@ -23,6 +23,8 @@ STRANGER, OTHER = "127.0.0.66", "127.0.0.67"
 PLACES = PlaceLimits(6, 3, 2)
 HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CHUNKED = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD_BYTES_MAX = 65_536
+LARGE_BYTES = 50_000_000
 CRUMBS = b"1\r\na\r\n" * 10_000
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -36,6 +38,7 @@ class Site:
         app.router.add_post("/body", self._read)
         app.router.add_post("/unread", self._answer)
         app.router.add_get("/busy", self._wait)
+        app.router.add_get("/large", self._send_much)
         self.waiting, self.over = 0, asyncio.Event()
         self.writers: list[asyncio.StreamWriter] = []
         self.http = HttpServer(app, DoorLimits(places, idle_seconds), 20.0, turns)
@@ -43,6 +46,9 @@ class Site:
 
     async def _answer(self, _request: web.Request) -> web.Response:
         return web.Response(text="here")
+
+    async def _send_much(self, _request: web.Request) -> web.Response:
+        return web.Response(body=bytes(LARGE_BYTES))
 
     async def _read(self, request: web.Request) -> web.Response:
         return web.Response(text=str(len(await body_of(request, 10_000_000))))
@@ -118,6 +124,55 @@ def test_half_heads_of_one_address_have_a_part_of_the_places_and_others_are_answ
     play(body)
 
 
+def test_the_connection_that_was_active_longest_ago_yields_and_one_that_was_served_is_idle_again() -> None:
+    async def body(site: Site) -> None:
+        first = await site.connect(sent=HEAD.replace(b"GET /", b"GET /busy") + b"\r\n")
+        while not site.waiting:
+            await asyncio.sleep(0.001)
+        others = [await site.connect() for _ in range(PLACES.of_network - 1)]
+        while len(site.http.door) < PLACES.of_network:
+            await asyncio.sleep(0.001)
+        site.over.set()
+        await first[0].readuntil(b"\r\n\r\n")
+        for yielding in (*others, first):
+            await site.connect()
+            assert not await ended(yielding)
+
+    play(body)
+
+
+def test_the_place_of_a_connection_that_yields_is_free_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    enter = ConnectionDoor.enter
+
+    def note(door: ConnectionDoor, visitor: Visitor) -> bool:
+        is_inside = enter(door, visitor)
+        held.append(len(door))
+        return is_inside
+
+    monkeypatch.setattr(ConnectionDoor, "enter", note)
+
+    async def body(site: Site) -> None:
+        for _ in range(20):
+            await site.connect()
+        while len(held) < 20:
+            await asyncio.sleep(0.001)
+        assert max(held) == PLACES.of_network
+
+    play(body)
+
+
+def test_a_connection_that_yields_is_not_sent_the_rest_of_its_answer() -> None:
+    async def body(site: Site) -> None:
+        slow = await site.connect(sent=HEAD.replace(b"GET /", b"GET /large") + b"\r\n")
+        await slow[0].readuntil(b"\r\n\r\n")
+        for _ in range(PLACES.of_network):
+            await site.connect()
+        assert len(await ended(slow)) < LARGE_BYTES
+
+    play(body)
+
+
 def test_a_head_that_drips_has_as_long_as_a_connection_may_idle() -> None:
     async def body(site: Site) -> None:
         client = await site.connect(sent=HEAD)
@@ -187,6 +242,29 @@ def test_bodies_in_chunks_that_are_large_enough_are_read_whole() -> None:
     play(body)
 
 
+def test_heads_are_read_in_small_pieces_chunks_in_larger_ones_and_known_bodies_in_the_largest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = sizes_read(monkeypatch)
+    chunk = b"1000\r\n" + b"a" * 4096 + b"\r\n"
+    counted = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2000000\r\n\r\n" + bytes(2_000_000)
+    chunked = CHUNKED + chunk * 500 + b"0\r\n\r\n"
+
+    async def body(site: Site) -> None:
+        reader, writer = await site.connect()
+        for sent, size, largest in ((counted, b"2000000", 65_536), (chunked, b"2048000", 16_384)):
+            read.clear()
+            writer.write(sent)
+            assert (await reader.readuntil(b"\r\n\r\n" + size)).startswith(b"HTTP/1.1 200")
+            assert (read[0], max(read)) == (4_096, largest)
+        read.clear()
+        writer.write(HEAD + b"X-A: " + b"b" * 8_000 + b"\r\n\r\n")
+        await reader.readuntil(b"here")
+        assert max(read) == 4_096
+
+    play(body)
+
+
 def test_each_empty_body_is_read_as_one() -> None:
     async def body(site: Site) -> None:
         sent = HEAD.replace(b"GET /", b"POST /body") + b"Content-Length: 0\r\nConnection: close\r\n\r\n"
@@ -203,6 +281,18 @@ def test_who_sends_a_body_that_nobody_reads_still_hears_the_answer() -> None:
         size = 5_000_000
         head = b"POST /unread HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
         assert (await site.ask(STRANGER, head + bytes(size))).startswith(b"HTTP/1.1 200")
+
+    play(body)
+
+
+def test_bodies_that_nobody_reads_are_heard_one_after_the_other() -> None:
+    async def body(site: Site) -> None:
+        reader, writer = await site.connect()
+        for _ in range(3):
+            writer.write(
+                b"POST /unread HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000)
+            )
+            assert (await reader.readuntil(b"here")).startswith(b"HTTP/1.1 200")
 
     play(body)
 
@@ -244,6 +334,25 @@ def test_a_connection_that_used_its_share_is_not_read_before_its_turn(monkeypatc
         assert (await ended(client)).endswith(str(body_bytes).encode())
         assert max(read) <= BODY_READ_BYTES
         assert turns.asked == len(read)
+
+    play(body, site)
+
+
+def test_the_shares_of_several_reads_add_up_to_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "STEP_SECONDS_MIN", 1.0)
+    monkeypatch.setattr(door_module, "SHARE_SECONDS", 3.0)
+    read = sizes_read(monkeypatch)
+    turns: list[StoppedTurns] = []
+
+    def site() -> Site:
+        turns.append(StoppedTurns())
+        turns[0].go.set()
+        return Site(turns[0])
+
+    async def body(site: Site) -> None:
+        head = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n"
+        assert (await site.ask(STRANGER, head + bytes(1_000_000))).endswith(b"1000000")
+        assert turns[0].asked == len(read) // 3 > 1
 
     play(body, site)
 

@@ -9,6 +9,8 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
+from http_server.door import DoorLimits
+from http_server.places import PlaceLimits
 from http_server.turns import Turns
 from node.rpc.callers import RpcCaller
 from node.rpc.registry import Registry, method, subscription
@@ -99,6 +101,22 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
         while data := await reader.read(65_536):
             received += data
     return received
+
+
+@pytest.mark.parametrize(
+    ("most", "connections", "sockets"),
+    [
+        (100, PlaceLimits(500, 125, 62), PlaceLimits(100, 25, 12)),
+        (400, PlaceLimits(800, 200, 100), PlaceLimits(400, 100, 50)),
+        (1, PlaceLimits(401, 100, 50), PlaceLimits(1, 1, 0)),
+    ],
+)
+def test_an_address_has_a_fourth_and_this_machine_an_eighth(
+    most: int, connections: PlaceLimits, sockets: PlaceLimits
+) -> None:
+    server = Server(Registry([Echo()]), ServerOptions(port=0, max_connections=most))
+    assert server.http.door.limits == DoorLimits(connections, 30.0)
+    assert server._sockets_limits == sockets
 
 
 def test_half_heads_are_bounded_and_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
