@@ -2,7 +2,8 @@
 
 What always holds: a sign-state is begun at the tip, for a key that no set names which is in office or elected; so the
 key is in use nowhere, and what it signs later is recorded from its first signature on. Where the operator asked for a
-sign-state, it is begun after this node has heard its peers for an epoch, and no signature of another machine.
+sign-state, it is begun after this node has listened at the tip for an epoch, and heard no signature of another machine.
+A new sign-state refuses every round up to the newest final one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 
 LISTEN_STEP_MS = 5_000
 """The most listening time that counts between two looks: a machine that slept has heard nothing."""
+SETTLE_MS = 20_000
+"""Listening time before votes are news: by then the rounds that were open at the start of this node are final."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -38,21 +41,31 @@ class SeatWatch(Listener):
         self._jailed: set[bytes] = set()
         self._listened_ms = 0
         self._looked_ms: int | None = None
+        self._looked_height = chain.final.facts.height
 
     def listen(self, *, has_peers: bool) -> None:
         """Count the time in which other machines could be heard; after an epoch of it, begin the sign-states."""
         now_ms, last_ms = self._clock.now_ms(), self._looked_ms
         self._looked_ms = now_ms
-        keys = [key for key in self._keys.sessions.values() if key.is_listening and not key.is_copied]
+        keys = [key for key in self._keys.sessions.values() if key.file is None and not key.is_copied]
         if not keys or last_ms is None:
             return
-        if has_peers or self._is_alone():
+        if self._catches_up(now_ms):
+            self._listened_ms = 0
+            for key in keys:
+                key.heard_since = None
+        elif self._is_alone() or (has_peers and self._has_tip(now_ms)):
             self._listened_ms += min(now_ms - last_ms, LISTEN_STEP_MS)
-        parameters = self._chain.parameters
-        if self._listened_ms < parameters.epoch_blocks * parameters.slot_ms:
+        if self._listened_ms < SETTLE_MS:
             return
         for key in keys:
-            self._begin(key)
+            key.heard_since = key.heard_since or self._final_round()
+        parameters = self._chain.parameters
+        if self._listened_ms < SETTLE_MS + parameters.epoch_blocks * parameters.slot_ms:
+            return
+        for key in keys:
+            if key.is_listening:
+                self._begin(key)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Begin what may be begun; tell of a seat that was taken or laid down."""
@@ -95,9 +108,31 @@ class SeatWatch(Listener):
 
     def _begin(self, key: SigningKey) -> None:
         session = key.pair.public
-        key.file = SignStateFile.create(self._paths.sign_state(session), self._chain.genesis, session)
+        key.file = SignStateFile.create(
+            self._paths.sign_state(session),
+            self._chain.genesis,
+            session,
+            floor=self._final_round(),
+            final_height=self._chain.final.facts.height,
+        )
         key.is_listening = False
         _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
+
+    def _catches_up(self, now_ms: int) -> bool:
+        """Tell whether a block of the past became final since the last look."""
+        height, self._looked_height = self._looked_height, self._chain.final.facts.height
+        return self._looked_height != height and not self._has_tip(now_ms)
+
+    def _has_tip(self, now_ms: int) -> bool:
+        """Tell whether the final block is new, or is the checkpoint of an operator whose chain stands still."""
+        final, checkpoint = self._chain.final.facts, self._chain.rules.checkpoint
+        is_named = checkpoint is not None and checkpoint.id == final.id
+        return is_named or is_at_tip(self._chain, final, now_ms)
+
+    def _final_round(self) -> tuple[int, int]:
+        """The epoch and round of the newest final certificate; before the first one, no round at all."""
+        certificate = self._chain.final_certificate
+        return (0, 0) if certificate is None else (certificate.ballot.epoch, certificate.ballot.round)
 
     def _is_alone(self) -> bool:
         """Tell whether the set in office has one member, which waits for nobody."""

@@ -28,6 +28,8 @@ class SigningKey:
         self.file = file
         self.is_copied = False
         self.is_listening = is_listening and file is None
+        self.heard_since: tuple[int, int] | None = None
+        """The epoch and round after which ballots are news to a key without a file; None while no ballot is."""
 
     def sign(self, record: SignedRecord, payload: bytes, final_height: int) -> bytes:
         """Note the record, then sign the payload that it is of; `final_height` is the database's.
@@ -56,9 +58,10 @@ class SigningKey:
             self.file.note_final(epoch, round_, height)
 
     def is_known(self, ballot: Ballot) -> bool:
-        """Whether this machine signed a ballot, or did so for all that it remembers."""
+        """Tell whether this machine signed a ballot, or may have done so in a past that it does not remember."""
         if self.file is None:
-            return False
+            # Any stranger may replay what the key signed long ago: that tells nothing of another machine.
+            return self.heard_since is None or (ballot.epoch, ballot.round) <= self.heard_since
         state = self.file.state
         # Below the floor the file has forgotten what it signed: own votes that come back late are no alarm.
         is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)

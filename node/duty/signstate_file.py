@@ -51,12 +51,18 @@ class SignStateFile:
         self.final_height = final_height
 
     @classmethod
-    def create(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile:
-        """The file of a key that has never signed on this chain.  Raises `BadInputError` when there is one already."""
+    def create(
+        cls, path: Path, genesis: bytes, session: bytes, *, floor: tuple[int, int] = (0, 0), final_height: int = 0
+    ) -> SignStateFile:
+        """Begin the file of a key.
+
+        The key signs nothing at or below `floor`, the epoch and round that made `final_height` final.  Raises
+        `BadInputError` when there is a file already.
+        """
         if path.exists():
             raise BadInputError(f"{path} exists already: a sign-state is never replaced")
         created = cls(path, genesis, session, EMPTY, 0)
-        created._write(EMPTY, 0)
+        created._write(raise_floor(EMPTY, *floor), final_height)
         return created
 
     @classmethod

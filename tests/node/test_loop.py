@@ -119,6 +119,39 @@ def test_a_second_machine_with_this_key_silences_this_one(alice: Stage) -> None:
     assert len(alice.heard.imported) == before
 
 
+def vote_of(key: SigningKey, stage: Stage, round_: int) -> bytes:
+    """A vote with the key's good signature."""
+    ballot = Ballot(BallotKind.SKIP, 0, round_, 0, bytes(32))
+    payload = ballot_payload(stage.chain.genesis, ballot)
+    signature = signatures.sign(Scheme.ED25519, key.pair.public, key.pair.secret, payload)
+    return MESSAGE.encode(Vote(SignedBallot(ballot, key.pair.public, signature), None))
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_old_vote_that_a_stranger_replays_is_no_alarm_to_a_key_without_a_past(
+    tmp_path: Path, *, has_begun: bool
+) -> None:
+    """The key has no sign-state and listens, or its new one remembers no vote."""
+    maker, paths = Maker(tmp_path / "alice"), Paths(tmp_path / "alice", "dev")
+    block = maker.make()
+    maker.chain.finalise((block.facts.id,), maker.certify(block, round_=5))
+    maker.key.file, maker.key.is_listening = None, True
+    duty = duty_of(maker, paths)
+    stage = Stage(maker.chain, duty, tmp_path)
+    stage.clock.set_ms = block.facts.slot * 1_000
+    watch = SeatWatch(maker.validator, maker.chain, paths, stage.clock)
+    stage.hear(FrameKind.VOTE, vote_of(maker.key, stage, 6))
+    assert not maker.key.is_copied, "what is open at the start may be its own"
+    watch.listen(has_peers=True)
+    while maker.key.heard_since is None or (has_begun and maker.key.file is None):
+        stage.clock.set_ms += 1_000
+        watch.listen(has_peers=True)
+    stage.hear(FrameKind.VOTE, vote_of(maker.key, stage, 5))
+    assert not maker.key.is_copied
+    stage.hear(FrameKind.VOTE, vote_of(maker.key, stage, 6))
+    assert maker.key.is_copied, "another machine signs with it"
+
+
 def hear_block(stage: Stage, block: ExecutedBlock) -> None:
     """A peer announces a block, and it is imported."""
     stage.hear(FrameKind.BLOCK, as_bytes(block))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from block_maker import Maker, open_at
+from block_maker import SPEC, Maker, open_at
+from consensus.headers import TrustedBlock
 from consensus.parameters import Parameters
 from consensus.signstate import HeaderRecord
 from genesis import dev_accounts
@@ -19,11 +20,13 @@ from node.config import Config, Paths
 from node.duty.key_proofs import KEYS_MAX
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.duty.seat import LAUNCH_MS, hold_keys, named
-from node.duty.seat_watch import SeatWatch
+from node.duty.seat_watch import SETTLE_MS, SeatWatch
 from node.duty.signstate_file import SignStateFile
+from node.duty.tip import TIP_SLOTS, is_at_tip
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import BadInputError
 from node.ledger.chain import Chain
+from node.ledger.trusted_point import TrustedPoint
 from node.p2p.hello import Role
 from node.peers.peer_proof import PROOFS_MAX, PeerProofs
 from runtime.blocks.votes import Ballot, BallotKind
@@ -129,7 +132,8 @@ class Listening:
     """A node whose operator asked for the sign-state of a key that sits, in a set of one or of several."""
 
     def __init__(self, folder: Path, members: int) -> None:
-        self.chain = begun(folder / "maker").chain
+        self.maker = begun(folder / "maker")
+        self.chain = self.maker.chain
         self.paths = Paths(folder / "elsewhere", "dev")
         settings = replace(config(folder / "elsewhere", account="Alice"), init_sign_state=True)
         keys = hold_keys(settings, self.paths, self.chain)
@@ -141,14 +145,25 @@ class Listening:
             self.watch._is_alone = lambda: False  # type: ignore[method-assign]
         self.watch.listen(has_peers=True)
 
-    def pass_slots(self, count: int, *, has_peers: bool = True) -> None:
+    def pass_slots(self, count: int, *, has_peers: bool = True, has_finality: bool = True) -> None:
         for _ in range(count):
             self.clock.set_ms += self.chain.parameters.slot_ms
+            if has_finality and not is_at_tip(self.chain, self.chain.final.facts, self.clock.set_ms + 1_000):
+                self.finalise(self.clock.set_ms // 1_000)
             self.watch.listen(has_peers=has_peers)
             self.watch.on_final([self.chain.final])
 
+    def finalise(self, slot: int) -> None:
+        """Another block becomes final, in a round of its own."""
+        self.maker.slot = slot - 1
+        block = self.maker.make()
+        self.chain.finalise((block.facts.id,), self.maker.certify(block, round_=block.facts.height))
+
     def has_begun(self) -> bool:
         return self.keys.seat(0) is not None and self.paths.sign_state(KEY).exists()
+
+
+SETTLE_SLOTS = SETTLE_MS // 1_000
 
 
 def test_a_sign_state_that_is_asked_for_begins_after_an_epoch_of_listening(
@@ -158,24 +173,61 @@ def test_a_sign_state_that_is_asked_for_begins_after_an_epoch_of_listening(
     epoch = node.chain.parameters.epoch_blocks
     node.pass_slots(3 * epoch, has_peers=False)
     assert not node.has_begun(), "without peers nothing is heard"
+    assert SETTLE_SLOTS == TIP_SLOTS
+    node.pass_slots(SETTLE_SLOTS - 1)
+    assert node.key.heard_since is None
+    node.pass_slots(1)
+    since = node.key.heard_since
     node.pass_slots(epoch - 1)
+    assert node.key.heard_since == since == (0, 9), "rounds go on, and what is news remains news"
+    assert node.watch._final_round() > (0, 9)
     assert not node.has_begun()
-    node.clock.set_ms += 1_000_000_000
-    node.watch.listen(has_peers=True)
+    node.pass_slots(1)
     assert node.has_begun()
     assert "start once with" not in caplog.text
+    file = SignStateFile.load(node.paths.sign_state(KEY), node.chain.genesis, KEY)
+    assert file is not None
+    height = node.chain.final.facts.height
+    assert (file.state.floor_epoch, file.state.floor_round, file.final_height) == (0, height, height)
 
 
 def test_a_machine_that_slept_has_not_listened(tmp_path: Path) -> None:
     node = Listening(tmp_path, members=4)
     node.clock.set_ms += 1_000_000_000
+    node.finalise(node.clock.set_ms // 1_000)
     node.watch.listen(has_peers=True)
     assert not node.has_begun()
 
 
 def test_a_set_of_one_needs_no_peers_to_listen_to(tmp_path: Path) -> None:
     node = Listening(tmp_path, members=1)
-    node.pass_slots(node.chain.parameters.epoch_blocks, has_peers=False)
+    node.pass_slots(SETTLE_SLOTS + node.chain.parameters.epoch_blocks, has_peers=False, has_finality=False)
+    assert node.has_begun()
+
+
+def test_behind_the_tip_no_listening_counts(tmp_path: Path) -> None:
+    """What it signs of rounds that are long over may contradict what the key signed in them."""
+    node = Listening(tmp_path, members=4)
+    epoch = node.chain.parameters.epoch_blocks
+    node.clock.set_ms += 1_000_000
+    node.pass_slots(3 * epoch, has_finality=False)
+    assert not node.has_begun()
+    node.pass_slots(SETTLE_SLOTS + epoch - 1)
+    assert not node.has_begun()
+    node.finalise(node.maker.slot + 1)
+    node.clock.set_ms += 1_000_000
+    node.watch.listen(has_peers=True)
+    assert node.key.heard_since is None
+    node.pass_slots(epoch)
+    assert not node.has_begun(), "it caught up once more, and begins to listen anew"
+
+
+def test_on_a_chain_that_stands_still_the_operators_checkpoint_is_the_tip(tmp_path: Path) -> None:
+    node = Listening(tmp_path, members=4)
+    node.clock.set_ms += 1_000_000
+    facts = node.chain.final.facts
+    TrustedPoint(node.chain, SPEC, TrustedBlock(facts.height, facts.id))
+    node.pass_slots(SETTLE_SLOTS + node.chain.parameters.epoch_blocks, has_finality=False)
     assert node.has_begun()
 
 
@@ -183,6 +235,7 @@ def test_a_set_of_one_needs_no_peers_to_listen_to(tmp_path: Path) -> None:
 def test_a_key_that_another_machine_uses_meanwhile_never_gets_its_sign_state(what: str, tmp_path: Path) -> None:
     node = Listening(tmp_path, members=4)
     if what == "vote":
+        node.pass_slots(SETTLE_SLOTS)
         node.key.notice(Ballot(BallotKind.SKIP, 0, 7, 0, bytes(32)))
     else:
         node.key.notice_header(HeaderRecord(1_000, b"h" * 32), since_slot=1_000)
@@ -252,7 +305,9 @@ def test_at_the_tip_a_key_that_no_set_names_gets_its_sign_state(tmp_path: Path) 
     assert key.file is None
     watch.on_final([chain.final])
     assert key.file is not None
-    assert SignStateFile.load(paths.sign_state(key.pair.public), chain.genesis, key.pair.public) is not None
+    file = SignStateFile.load(paths.sign_state(key.pair.public), chain.genesis, key.pair.public)
+    assert file is not None
+    assert (file.state.floor_epoch, file.state.floor_round, file.final_height) == (0, 1, 1)
 
 
 def test_at_the_tip_a_key_that_another_machine_uses_gets_no_sign_state(tmp_path: Path) -> None:
@@ -294,6 +349,9 @@ def test_a_key_that_turns_out_to_sit_signs_nothing_without_it(tmp_path: Path, ca
     keys.sessions = {KEY: next(iter(keys.sessions.values()))}
     for _ in range(3):
         watch.on_final([chain.final])
+    watch._listened_ms = 1_000_000
+    for _ in range(2):
+        watch.listen(has_peers=True)
     assert [key.file for key in keys.sessions.values()] == [None]
     assert keys.seat(0) is None
     assert caplog.text.count("start once with --init-sign-state") == 1
