@@ -67,7 +67,7 @@ def open_network(
             devnet=spec.chain_type != "Live",
         )
         transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator, seconds)
-    return Network(transport=transport, peers=Peers(transport), proofs=proofs)
+    return Network(transport=transport, peers=Peers(transport, proofs.is_validator), proofs=proofs)
 
 
 def new_gossip() -> Gossip:

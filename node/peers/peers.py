@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from time import monotonic
 from typing import TypeAlias
 
@@ -38,8 +39,10 @@ Peer: TypeAlias = bytes
 class Peers:
     """What the loop says to peers.  Peers are the bytes of their ids, as consensus wants them."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, is_validator: Callable[[str], bool] = lambda _: False) -> None:
+        """`is_validator` says whether a peer proved a key of a set in office or elected."""
         self.transport = transport
+        self._is_validator = is_validator
         self._penalties: dict[Peer, deque[int]] = {}
         self.penalties = 0
         self._ids: list[str] = []
@@ -73,6 +76,10 @@ class Peers:
     def request_handoffs(self, peer: Peer, request: GetHandoffs) -> bool:
         """Ask a peer for handoffs; False when it is gone."""
         return self.transport.send(peer.decode(), FrameKind.GET_HANDOFFS, GET_HANDOFFS.encode(request))
+
+    def is_stranger(self, peer: Peer) -> bool:
+        """Tell whether a peer has proved no validator's key: such names are free."""
+        return not self._is_validator(peer.decode())
 
     def peer_ids(self) -> list[str]:
         """Who is connected, as of a moment ago: gossip asks for every message."""

@@ -35,6 +35,11 @@ ANSWERS_BURST = 16
 ANSWER_BYTES_PER_SECOND = 128 * 1024
 ANSWER_BYTES_BURST = 4 * 1024 * 1024
 """To one peer: a question of five bytes makes us send 0.86 MB on a mainnet. Beyond it an answer has one handoff."""
+STRANGERS_BYTES_PER_SECOND = 2 * 1024 * 1024
+STRANGERS_BYTES_BURST = 8 * 1024 * 1024
+"""To all peers together that proved no validator's key, whose names are free. Beyond it their answers are empty."""
+STRANGERS = b""
+"""The name under which the answers to all strangers are counted."""
 ASK_MS = 250
 MORE_MS = 1_000
 """Without an answer, until another peer is asked beside those that were: a good answer is three quarters of a megabyte,
@@ -73,6 +78,7 @@ class SetsAhead:
         self._table = SetTable(own)
         self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
         self._sent = PeerRates(ANSWER_BYTES_PER_SECOND, ANSWER_BYTES_BURST)
+        self._sent_to_strangers = PeerRates(STRANGERS_BYTES_PER_SECOND, STRANGERS_BYTES_BURST)
         self._asked: dict[Peer, _Asked] = {}
         self._owed: dict[Peer, int] = {}  # answers, late ones too
         self._turns = QuestionTurns()
@@ -109,11 +115,16 @@ class SetsAhead:
         found: list[bytes] = []
         for epoch in range(request.from_epoch, request.from_epoch + request.count):
             handoff = self._chain.storage.handoff(epoch)
-            # The first one is always sent: a peer without an answer rests for a minute.
-            if handoff is None or (not self._sent.may(peer, now_ms, len(handoff)) and found):
+            if handoff is None or not self._may_send(len(handoff), peer, now_ms, is_first=not found):
                 break
             found.append(handoff)
         return HANDOFFS.encode(tuple(found))
+
+    def _may_send(self, size: int, peer: Peer, now_ms: int, *, is_first: bool) -> bool:
+        # The first one is sent beyond the peer's own share: a peer without an answer is asked nothing for a minute.
+        if not self._sent.may(peer, now_ms, size) and not is_first:
+            return False
+        return not self._peers.is_stranger(peer) or self._sent_to_strangers.may(STRANGERS, now_ms, size)
 
     # --- of peers
 

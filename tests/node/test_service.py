@@ -26,6 +26,7 @@ async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_p
         *(pool._spreading._seconds for pool in (pools.heartbeats, pools.evidence, pools.attestations)),
     ]
     assert clocks == [seconds] * 6
+    assert node.network.peers._is_validator == node.network.proofs.is_validator
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(node.run)

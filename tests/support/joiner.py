@@ -26,7 +26,8 @@ class Joiner:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.transport = PlayedTransport("peer", "other")
-        self.peers = Peers(self.transport)
+        self.validators: set[str] = set()
+        self.peers = Peers(self.transport, self.validators.__contains__)
         self.now_ms = now_of(FIRST_SLOT + 1_000_000)
         self.standings: dict[bytes, PeerStatus] = {}
         self.ahead = SetsAhead(chain, self.peers, lambda: self.now_ms)

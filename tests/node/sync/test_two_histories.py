@@ -203,6 +203,28 @@ def test_what_a_peer_is_sent_in_answers_is_bounded_and_it_still_gets_on(
     assert sum(counts) * len(handoff) <= within + len(counts) * len(handoff)
 
 
+def test_what_all_strangers_are_sent_together_is_bounded_and_validators_are_answered(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names are free, and each is within its own share."""
+    served, handoff = Joiner(maker.chain), b"h" * (54 * 1024)
+    monkeypatch.setattr(maker.chain.storage, "handoff", lambda _: handoff)
+    served.validators.add(PEER.decode())
+    sent = 0
+    for second in range(20):
+        served.now_ms += 1_000
+        for name in range(60):
+            answer = served.ahead.on_request(GetHandoffs(0, 16), b"%d.%d" % (second % 10, name))
+            assert answer is not None
+            sent += len(handoff) * len(HANDOFFS.decode(answer))
+    within = 8 * 1024 * 1024 + 19 * 2 * 1024 * 1024
+    assert within - len(handoff) <= sent <= within
+    assert HANDOFFS.decode(served.ahead.on_request(GetHandoffs(0, 16), b"late") or b"") == ()
+    assert HANDOFFS.decode(served.ahead.on_request(GetHandoffs(0, 16), PEER) or b"") == (handoff,) * 16
+    assert served.peers.penalties == 0
+
+
+
 def test_the_longest_answer_fits_into_a_message() -> None:
     longest = HANDOFFS.encode((b"x" * HANDOFF_BYTES_MAX,) * HANDOFFS_PER_ANSWER_MAX)
     assert len(longest) <= max_payload_bytes(FrameKind.HANDOFFS)
