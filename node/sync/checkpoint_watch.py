@@ -1,20 +1,26 @@
 """Detection of a checkpoint that the network contradicts, with a warning for the operator.
 
 Always: a contradiction decides nothing, because an attacker with another history contradicts a right checkpoint too.
-The node asks a few peers for the block, each once. It logs the warning once a minute at most.
+The node asks a few peers at a time for the block, and others in place of silent ones. Silence is no contradiction: the
+node warns of it only when most of several peers stayed silent. It logs each of the two once a minute at most.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 
 from node.ledger.chain import Chain
 from node.peers.messages import GetBlocks, PeerStatus
 from node.sync.waiting import Peer
 
 ASKED_MAX = 8
+"""Open questions at a time."""
 PATIENCE_MS = 10_000
-"""How long peers may take to send the block."""
+"""How long a peer may take to send the block; then another one may be asked in its place."""
+SILENT_MIN = 3
+"""Silent peers before the node warns: names are free, and a single peer would else alarm every operator."""
+SILENT_KEPT_MAX = 1_024
 AGAIN_MS = 60_000
 _LOG = logging.getLogger("node")
 
@@ -24,20 +30,20 @@ class CheckpointWatch:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._asked: dict[Peer, int] = {}
-        self._open: set[Peer] = set()
+        self._open: dict[Peer, int] = {}
+        self._silent: OrderedDict[Peer, None] = OrderedDict()
         self._is_seen = False
-        self._told_ms: int | None = None
+        self._told_ms: dict[int, int] = {}
 
     def question(self, peer: Peer, status: PeerStatus, now_ms: int) -> GetBlocks | None:
         """Return the question to a peer that claims to be past the checkpoint; None if there is none."""
         checkpoint = self._chain.rules.checkpoint
         if checkpoint is None or self._is_seen or self._is_reached() or status.final_height < checkpoint.height:
             return None
-        if peer in self._asked or len(self._asked) >= ASKED_MAX:
+        self._give_up(now_ms)
+        if peer in self._open or peer in self._silent or len(self._open) >= ASKED_MAX:
             return None
-        self._asked[peer] = now_ms
-        self._open.add(peer)
+        self._open[peer] = now_ms
         return GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def takes(self, peer: Peer, request: GetBlocks, block_id: bytes) -> bool:
@@ -46,33 +52,46 @@ class CheckpointWatch:
         if checkpoint is None or block_id != checkpoint.id:
             return False
         self._is_seen = True
-        is_own = peer in self._open and request == GetBlocks(checkpoint.id, checkpoint.height - 1)
-        self._open.discard(peer)
-        return is_own
+        is_asked = peer in self._open or peer in self._silent
+        self._open.pop(peer, None)
+        return is_asked and request == GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def on_other(self, block_id: bytes, source: str, now_ms: int) -> None:
         """Warn that `source` has another block at the checkpoint's height."""
-        self._tell(f"{source} has 0x{block_id.hex()} at that height", now_ms)
+        why = f"the network contradicts it: {source} has 0x{block_id.hex()} at that height"
+        self._tell(logging.ERROR, f"{why}. The checkpoint is wrong, or these peers follow another history", now_ms)
 
     def look(self, now_ms: int) -> None:
-        """Warn if the asked peers had their time and none sent the block."""
+        """Warn if several peers had their time and most of those asked did not send the block."""
         if self._is_seen or self._is_reached():
             return
-        silent = sum(now_ms >= asked_ms + PATIENCE_MS for asked_ms in self._asked.values())
-        if silent:
-            self._tell(f"{silent} peers that say they are past that height did not send the block", now_ms)
+        self._give_up(now_ms)
+        silent = len(self._silent)
+        if silent >= SILENT_MIN and silent > len(self._open):
+            why = f"{silent} peers that claim to be past that height did not answer with the block"
+            self._tell(logging.WARNING, f"{why}. They are slow or lie, or the checkpoint is wrong", now_ms)
+
+    def _give_up(self, now_ms: int) -> None:
+        """Free the places of peers that had their time."""
+        for peer in [peer for peer, asked_ms in self._open.items() if now_ms >= asked_ms + PATIENCE_MS]:
+            del self._open[peer]
+            self._silent[peer] = None
+        while len(self._silent) > SILENT_KEPT_MAX:
+            self._silent.popitem(last=False)
 
     def _is_reached(self) -> bool:
         checkpoint = self._chain.rules.checkpoint
         return checkpoint is None or self._chain.final.facts.height >= checkpoint.height
 
-    def _tell(self, why: str, now_ms: int) -> None:
-        checkpoint = self._chain.rules.checkpoint
-        if checkpoint is None or (self._told_ms is not None and now_ms < self._told_ms + AGAIN_MS):
+    def _tell(self, level: int, why: str, now_ms: int) -> None:
+        # Each level has its minute: else three silent strangers would hide a contradiction.
+        checkpoint, told_ms = self._chain.rules.checkpoint, self._told_ms.get(level)
+        if checkpoint is None or (told_ms is not None and now_ms < told_ms + AGAIN_MS):
             return
-        self._told_ms = now_ms
-        _LOG.error(
-            "the network contradicts --checkpoint %d:0x%s: %s. The checkpoint is wrong, or these peers follow another "
-            "history. Compare it with a second source, then start again with the right one, or with other --bootnodes",
+        self._told_ms[level] = now_ms
+        _LOG.log(
+            level,
+            "--checkpoint %d:0x%s: %s. Compare it with a second source, then start again with the right one, or with "
+            "other --bootnodes",
             checkpoint.height, checkpoint.id.hex(), why,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from node.ledger.chain import ExecutedBlock
 from node.ledger.trusted_point import TrustedPoint
 from node.peers.messages import GetBlocks, PeerStatus, encode_answer
 from node.sync import checkpoint_watch
-from node.sync.checkpoint_watch import AGAIN_MS, ASKED_MAX, PATIENCE_MS
+from node.sync.checkpoint_watch import AGAIN_MS, ASKED_MAX, PATIENCE_MS, SILENT_KEPT_MAX, SILENT_MIN
 from sync_stage import OTHER, PEER, Stage
 
 WRONG = b"o" * 32
@@ -25,8 +25,8 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+def told(caplog: pytest.LogCaptureFixture, level: str = "ERROR") -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == level]
 
 
 def trust(stage: Stage, height: int, block: bytes) -> None:
@@ -39,25 +39,106 @@ def claim(stage: Stage, blocks: list[ExecutedBlock], peer: bytes = PEER) -> None
     stage.sync.on_status(PeerStatus(tip.id, tip.height, tip.id, tip.height), peer)
 
 
-def test_peers_that_are_past_it_are_asked_for_it_once_each_and_their_silence_is_told(
+def asked(stage: Stage) -> int:
+    return sum(request == GetBlocks(WRONG, 2) for request in stage.requests())
+
+
+def stay_silent(stage: Stage) -> None:
+    stage.now_ms += PATIENCE_MS
+    stage.sync.retry_early()
+
+
+def test_peers_that_are_past_it_are_asked_for_it_once_each_and_the_silence_of_most_is_told(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocks = stage.branch(4)
     trust(stage, 3, WRONG)
-    for peer in (PEER, OTHER, PEER):
+    names = [b"peer%d" % number for number in range(SILENT_MIN)]
+    stage.transport.connected += [name.decode() for name in names]
+    for peer in names[1:]:
         claim(stage, blocks, peer)
-    assert [request for request in stage.requests() if request.block == WRONG] == [GetBlocks(WRONG, 2)] * 2
+    stage.now_ms += PATIENCE_MS - 1
+    claim(stage, blocks, names[0])
+    assert asked(stage) == SILENT_MIN
+    stage.now_ms += 1
     stage.sync.retry_early()
-    assert errors(caplog) == []
-    stage.now_ms += PATIENCE_MS
+    assert told(caplog, "WARNING") == [], "two are too few"
+    stage.now_ms += PATIENCE_MS - 2
     stage.sync.retry_early()
-    (told,) = errors(caplog)
-    assert WRONG.hex() in told
+    assert told(caplog, "WARNING") == [], "the last one still has time"
+    stage.now_ms += 1
     stage.sync.retry_early()
-    assert len(errors(caplog)) == 1
+    (message,) = told(caplog, "WARNING")
+    assert WRONG.hex() in message
+    stage.sync.retry_early()
+    assert len(told(caplog, "WARNING")) == 1
+    for peer in names:
+        claim(stage, blocks, peer)
+    assert asked(stage) == SILENT_MIN
     stage.now_ms += AGAIN_MS
     stage.sync.retry_early()
-    assert len(errors(caplog)) == 2
+    assert len(told(caplog, "WARNING")) == 2
+    assert told(caplog) == [], "no peer contradicted it"
+
+
+def test_while_most_still_have_time_the_silence_of_a_few_is_not_told(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocks = stage.branch(4)
+    trust(stage, 3, WRONG)
+    names = [b"peer%d" % number for number in range(2 * SILENT_MIN)]
+    stage.transport.connected += [name.decode() for name in names]
+    for peer in names[:SILENT_MIN]:
+        claim(stage, blocks, peer)
+    stage.now_ms += PATIENCE_MS - 1
+    for peer in names[SILENT_MIN:]:
+        claim(stage, blocks, peer)
+    stage.now_ms += 1
+    stage.sync.retry_early()
+    assert told(caplog, "WARNING") == []
+    stay_silent(stage)
+    assert len(told(caplog, "WARNING")) == 1
+
+
+def test_silent_peers_keep_no_place_from_one_that_has_the_block(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    blocks = stage.branch(4)
+    trust(stage, 3, blocks[2].facts.id)
+    names = [b"silent%d" % number for number in range(ASKED_MAX)]
+    stage.transport.connected += [name.decode() for name in names]
+    for peer in names:
+        claim(stage, blocks, peer)
+    claim(stage, blocks)
+    question = GetBlocks(blocks[2].facts.id, 2)
+    assert stage.requests().count(question) == ASKED_MAX
+    stage.now_ms += PATIENCE_MS
+    claim(stage, blocks)
+    assert stage.requests().count(question) == ASKED_MAX + 1
+    stage.sync.on_answer(encode_answer([as_bytes(blocks[2])]), PEER)
+    assert not stage.sync.has_work
+    stage.sync.retry_early()
+    assert told(caplog, "WARNING") == []
+
+
+def test_a_late_answer_is_no_block_of_the_tree_either(stage: Stage) -> None:
+    blocks = stage.branch(4)
+    trust(stage, 3, blocks[2].facts.id)
+    claim(stage, blocks)
+    stay_silent(stage)
+    stage.sync.on_answer(encode_answer([as_bytes(blocks[2])]), PEER)
+    assert not stage.sync.has_work
+
+
+def test_three_silent_peers_hide_no_contradiction(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    blocks = stage.branch(4)
+    trust(stage, 1, WRONG)
+    names = [b"peer%d" % number for number in range(SILENT_MIN)]
+    stage.transport.connected += [name.decode() for name in names]
+    for peer in names:
+        claim(stage, blocks, peer)
+    stay_silent(stage)
+    assert len(told(caplog, "WARNING")) == 1
+    stage.announce(as_bytes(blocks[0]))
+    assert len(told(caplog)) == 1
 
 
 def test_a_peer_that_is_below_it_is_not_asked(stage: Stage) -> None:
@@ -75,9 +156,8 @@ def test_a_checkpoint_that_a_peer_has_is_left_in_peace_and_the_sync_goes_on(
     claim(stage, blocks)
     stage.sync.on_answer(encode_answer([as_bytes(blocks[2])]), PEER)
     assert not stage.sync.has_work, "it is no block of the tree yet"
-    stage.now_ms += PATIENCE_MS
-    stage.sync.retry_early()
-    assert errors(caplog) == []
+    stay_silent(stage)
+    assert told(caplog) == told(caplog, "WARNING") == []
     stage.sync.fetch(blocks[3].facts.id, PEER, 0)
     stage.sync.on_answer(encode_answer([as_bytes(block) for block in blocks]), PEER)
     stage.import_all()
@@ -90,8 +170,8 @@ def test_a_block_at_its_height_that_is_another_one_is_told_at_once(
     blocks = stage.branch(1)
     trust(stage, 1, WRONG)
     stage.announce(as_bytes(blocks[0]))
-    (told,) = errors(caplog)
-    assert blocks[0].facts.id.hex() in told
+    (message,) = told(caplog)
+    assert blocks[0].facts.id.hex() in message
 
 
 def test_a_certified_handoff_with_another_block_is_told_at_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,7 +181,7 @@ def test_a_certified_handoff_with_another_block_is_told_at_once(stage: Stage, ca
     joiner.claim(SERVER, 2)
     joiner.asks()
     joiner.answer(SERVER, *handoffs)
-    assert len(errors(caplog)) == 1
+    assert len(told(caplog)) == 1
 
 
 def test_a_few_peers_are_asked(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,4 +191,17 @@ def test_a_few_peers_are_asked(stage: Stage, monkeypatch: pytest.MonkeyPatch) ->
     trust(stage, 3, WRONG)
     for peer in (PEER, OTHER):
         claim(stage, blocks, peer)
-    assert sum(request.block == WRONG for request in stage.requests()) == 1
+    assert asked(stage) == 1
+
+
+def test_a_bounded_number_of_silent_peers_is_remembered(stage: Stage) -> None:
+    assert (SILENT_MIN, SILENT_KEPT_MAX) == (3, 1_024)
+    blocks = stage.branch(4)
+    trust(stage, 3, WRONG)
+    watch = stage.sync._checkpoint
+    tip = blocks[-1].facts
+    for number in range(SILENT_KEPT_MAX + 10):
+        watch.question(b"%d" % number, PeerStatus(tip.id, tip.height, tip.id, tip.height), number * PATIENCE_MS)
+    watch.look(10**9)
+    assert len(watch._silent) == SILENT_KEPT_MAX
+    assert b"0" not in watch._silent

@@ -224,7 +224,6 @@ def test_what_all_strangers_are_sent_together_is_bounded_and_validators_are_answ
     assert served.peers.penalties == 0
 
 
-
 def test_the_longest_answer_fits_into_a_message() -> None:
     longest = HANDOFFS.encode((b"x" * HANDOFF_BYTES_MAX,) * HANDOFFS_PER_ANSWER_MAX)
     assert len(longest) <= max_payload_bytes(FrameKind.HANDOFFS)
