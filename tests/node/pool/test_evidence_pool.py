@@ -168,6 +168,13 @@ def test_the_largest_proof_fits_into_a_frame_that_is_served_after_consensus() ->
     assert class_of(FrameKind.EVIDENCE) is MessageClass.GOSSIP
 
 
+def proof_at_an_edge(slot: int, first: int, second: int) -> bytes:
+    """Two headers of Alice in one slot, each of another epoch."""
+    return EVIDENCE.encode(
+        DoubleHeader(sealed(ALICE, slot, first, b"p" * 32, None), sealed(ALICE, slot, second, b"q" * 32, None))
+    )
+
+
 def forged_ballots(who: Keys, number: int, epoch: int = 0) -> bytes:
     """Two ballots of one round that exclude each other, and that nobody signed."""
     first, second = (Ballot(BallotKind.NOTARISE, epoch, number, 5, block * 32) for block in (b"p", b"q"))
@@ -198,6 +205,8 @@ def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signat
         ([b"\x01" + bytes(number) for number in range(8)], True),
         ([forged_ballots(ALICE, number, epoch=9) for number in range(8)], False),
         ([EVIDENCE.encode(proof_of(ALICE, slot=slot, epoch=9)) for slot in range(8)], False),
+        ([proof_at_an_edge(slot, 0, 9) for slot in range(8)], False),
+        ([proof_at_an_edge(slot, 9, 0) for slot in range(8)], False),
     ],
     ids=[
         "headers that another key signed",
@@ -205,6 +214,8 @@ def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signat
         "undecodable",
         "votes of a set to come",
         "headers of a set to come",
+        "the second header of a set to come",
+        "the first header of a set to come",
     ],
 )
 def test_evidence_is_forged_where_this_node_knows_the_set(raws: list[bytes], *, is_blamed: bool, stage: Stage) -> None:

@@ -342,6 +342,15 @@ def test_in_another_epoch_a_few_more_signatures_are_checked(stage: Stage, monkey
     assert counts == [FAILED_CHECKS_MAX * (epoch + 1) for epoch in range(3)]
 
 
+def test_forgeries_of_two_epochs_in_turn_share_the_checks_of_one(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near an epoch's end a heartbeat may name the next one."""
+    checks = counting_checks(monkeypatch)
+    for number in range(20):
+        height = stage.market.height - 1 + number % 2 * EPOCH_BLOCKS
+        stage.hear(forged(heartbeat(NEW[0], GENESIS_HASH, height, hash_of(stage.market.height - 1)), number))
+    assert len(checks) == FAILED_CHECKS_MAX
+
+
 def test_a_peer_that_relays_a_few_bad_ones_among_good_ones_is_not_blamed(stage: Stage) -> None:
     for number in range(3):
         assert stage.hear(forged(stage.beat(NEW[number]), number)) == []
