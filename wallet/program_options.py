@@ -14,15 +14,20 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 WEB_SOCKETS = {"http": "ws", "https": "wss"}
 
 
+def socket_url(address: str) -> str:
+    """Return the WebSocket address of a node for an HTTP or a WebSocket address, or for one without a scheme."""
+    scheme, is_parted, rest = address.partition("://")
+    return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{address}"
+
+
 class NodeUrl(click.ParamType[str]):
     """The address of a node's JSON-RPC, as a WebSocket address: HTTP has the same port."""
 
     name = "URL"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the address with `ws://` or `wss://`, from an HTTP or a WebSocket address."""
-        scheme, is_parted, rest = value.partition("://")
-        return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{value}"
+        """Return the address with `ws://` or `wss://`."""
+        return socket_url(value)
 
 
 def keyring_folder() -> Path:

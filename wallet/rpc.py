@@ -19,7 +19,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from wallet.errors import in_words, unquoted
-from wallet.program_options import DEFAULT_URL
+from wallet.program_options import DEFAULT_URL, socket_url
 
 RpcJson = Any
 T = TypeVar("T")
@@ -31,7 +31,6 @@ GOODBYE_SECONDS = 1.0
 SUBSCRIPTION_ITEMS = 4096
 TOO_MANY = frozenset({429, 503})
 """Statuses of HTTP with which a full server turns clients away."""
-WEB_SCHEMES = {"http": "ws", "https": "wss"}
 
 
 class NodeUnreachableError(ConnectionError):
@@ -85,8 +84,7 @@ class RpcConnection:
 
         `NodeUnreachableError` names the silent address, here and after `patience` seconds of a call.
         """
-        scheme, colon, rest = url.partition("://")
-        url = WEB_SCHEMES.get(scheme.lower(), scheme) + colon + rest
+        url = socket_url(url)
         try:
             socket = await websockets.connect(
                 url,

@@ -14,6 +14,7 @@ from consensus.headers import TrustedBlock
 from genesis.chain import genesis_state
 from genesis.presets import load_spec
 from genesis.spec import from_json
+from node import running
 from node.cli import main, ogpu_node
 from node.config import Config, Paths, RpcConfig, read_checkpoint
 from node.duty.keystore import SESSION, Keystore
@@ -80,10 +81,10 @@ def test_purging_keeps_keys_and_sign_state(
     storage.close()
     paths.sign_states.mkdir()
     paths.sign_state(b"k").write_bytes(b"kept")
-    running = Storage(paths.database, free_bytes_floor=0)
+    holder = Storage(paths.database, free_bytes_floor=0)
     status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert (status, "in use" in said) == (2, True)
-    running.close()
+    holder.close()
     assert json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))["finalized_number"] == 0
     monkeypatch.setattr(asking, "has_terminal", lambda: False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
@@ -119,6 +120,8 @@ def test_a_checkpoint_is_a_height_and_a_hash(text: str) -> None:
         (("--bootnodes", "/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.2/tcp/1"), "--bootnodes /ip4/10.0.0.1/tcp/1 --bootnodes"),
         (("--dev", "--public-addr", "/ip4/1.1.1.1/tcp/1", "/ip4/1.1.1.2/tcp/1"), "--public-addr"),
         (("--dev", "--listen-host", "0.0.0.0"), "--listen-host"),
+        (("--dev", "--sample", "2"), "--sample"),
+        (("--dev", "--sample", "257"), "--sample"),
         (("--dev", "-l", "foo=bar", "--no-rpc", "--no-prometheus", "--port", "0"), "'bar'"),
         (("--dev", "--name", "x" * 100), "--name"),
         *((("--dev", "--checkpoint", text), "is not HEIGHT:HASH") for text in WRONG_CHECKPOINTS),
@@ -135,6 +138,18 @@ def test_mistakes_are_named_with_exit_code_2(
     assert status == 2, said
     assert message in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("is_dev", "given", "host"),
+    [(True, None, "127.0.0.1"), (True, "127.0.0.1", "127.0.0.1"), (False, None, "0.0.0.0"), (False, "::1", "::1")],
+)
+def test_where_peers_are_heard(is_dev: bool, given: str | None, host: str) -> None:
+    assert running._listen_host({"dev": is_dev, "listen_host": given}) == host
+
+
+def test_a_command_may_stand_behind_an_address() -> None:
+    assert json.loads(run("--bootnodes", "/ip4/10.0.0.1/tcp/1", "build-spec", "--dev"))["chainType"] == "Development"
 
 
 def test_a_damaged_spec_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -30,6 +30,17 @@ def test_a_target_has_a_level_of_its_own_and_no_core_is_dumped(limits: list[tupl
     assert limits[0] == (resource.RLIMIT_CORE, (0, 0))
 
 
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize(
+    ("log", "level"), [("", "INFO"), ("Debug", "DEBUG"), ("node.sync=debug", "INFO"), ("node.sync=info,error", "ERROR")]
+)
+def test_the_level_without_a_target_is_everybody_s(monkeypatch: pytest.MonkeyPatch, log: str, level: str) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **named: asked.append(named["level"]))
+    set_up_process(log)
+    assert asked == [getattr(logging, level)]
+
+
 @pytest.mark.parametrize(
     ("now", "asked"),
     [
@@ -52,7 +63,7 @@ def test_a_node_may_open_as_many_files_as_the_system_allows(
 
 
 @pytest.mark.usefixtures("limits")
-@pytest.mark.parametrize("log", ["node.sync=loud", "node.sync="])
+@pytest.mark.parametrize("log", ["node.sync=loud", "node.sync=", "loud", "info,loud"])
 def test_a_level_that_does_not_exist_is_bad_input(log: str) -> None:
     with pytest.raises(BadInputError, match="--log"):
         set_up_process(log)
@@ -73,6 +84,7 @@ def test_of_all_that_ends_the_node_error_is_the_reason() -> None:
         (IsADirectoryError(errno.EISDIR, "Is a directory", "preference"), BadInputError),
         (OSError(errno.ENOSPC, "No space left on device"), DiskSpaceError),
         (OSError(errno.ENOSPC, "No space left on device", "rounds"), DiskSpaceError),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), DiskSpaceError),
     ],
 )
 def test_a_file_is_the_reason_where_no_node_error_is(cause: OSError, kind: type[NodeError]) -> None:

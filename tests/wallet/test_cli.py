@@ -1,13 +1,22 @@
 """The wallet's command line against a real RPC server with a played node behind it, and against nobody."""
 
+import asyncio
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from runtime.pallets.pots import RESERVE
+from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from wallet.cli import main
+from wallet.commands.money import _require_sense
+from wallet.commands.options import AMOUNT
+from wallet.errors import WalletError
+from wallet.keyring import Keyring
+from wallet.output import Output
+from wallet.rpc import RpcConnection
+from wallet.session import WalletSession
 from wallet_runner import answer, chain, said, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
@@ -102,11 +111,61 @@ def test_a_path_almost_like_a_known_one_is_another_key(tmp_path: Path) -> None:
         asked = wallet(tmp_path, url, "balance", "//alice", "//Alice", "//alice")
         assert sum("//alice" in told and "//Alice" in told for told in said(asked, "note")) == 1
         assert "//Alice" not in wallet(tmp_path, url, "balance", "//Alice", "//Zoe").stderr
+        sends = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//ferdi", "--yes")
+        assert sum("//Ferdie" in told for told in said(sends, "note")) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("//Alise", "Alice"), ("//alice", "Alice"), ("//alice//stash", "Alice"), ("//Bobb", "Bob"),
+        ("//Gracie", "Grace"),        ("//Alice//stash", None), ("//Carl", None), ("//Fernando", None), ("//0", None),
+    ],
+)  # fmt: skip
+def test_which_paths_are_almost_like_a_known_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, meant: str | None
+) -> None:
+    """Signing and paying are told too, each once in a session."""
+    for use in ("account", "payer", "key"):
+        session = WalletSession("ws://nobody", Keyring(tmp_path), Output(as_json=False), None)
+        for _ in range(2):
+            getattr(session, use)(path)
+        told = capsys.readouterr().err
+        assert told.count("note: ") == (meant is not None), use
+        assert meant is None or f"//{meant}," in told
+
+
+@pytest.mark.parametrize("use", ["payer", "key"])
+def test_an_address_signs_nothing(tmp_path: Path, use: str) -> None:
+    session = WalletSession("ws://nobody", Keyring(tmp_path), Output(as_json=False), None)
+    with pytest.raises(WalletError, match="development path"):
+        getattr(session, use)(ALICE_ADDRESS)
+
+
+@pytest.mark.parametrize("pot", [bytes(32), RESERVE, TREASURY, STAKING_REWARDS, PROVIDER_REWARDS, STAKES])
+def test_nobody_has_the_key_of_a_pot(pot: bytes) -> None:
+    with pytest.raises(WalletError):
+        _require_sense(pot, 1, b"a" * 32)
+    _require_sense(b"b" * 32, 1, b"a" * 32)
+
+
+@pytest.mark.parametrize("text", ["1.5", "1.5oGPU", "1.5 oGPU", "1.5  ogpu", "1.5 OGPU"])
+def test_an_amount_may_have_its_unit(text: str) -> None:
+    assert AMOUNT.convert(text, None, None) == 150_000_000
+    with pytest.raises(click.UsageError):
+        AMOUNT.convert(text + "s", None, None)
 
 
 def test_an_address_of_the_web_reaches_the_node_behind_it(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        assert wallet(tmp_path, url.replace("ws://", "HTTP://", 1), "balance", "//Alice").exit_code == 0
+        address = url.replace("ws://", "HTTP://", 1)
+        assert wallet(tmp_path, address, "balance", "//Alice").exit_code == 0
+
+        async def ask() -> None:
+            async with await RpcConnection.open(address) as connection:
+                assert connection.url == url
+
+        asyncio.run(ask())
 
 
 def test_no_node_is_said_plainly(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ OTHER_KINDS = {
     "ecdsa": ({"content": ["pkcs8", "ecdsa"], "type": SEALED, "version": "3"}, "ecdsa"),
     "ethereum": ({"content": ["pkcs8", "ethereum"], "type": SEALED, "version": "3"}, "ethereum"),
     "older": ({"content": ["pkcs8", "sr25519"], "type": "xsalsa20-poly1305", "version": "2"}, "version 2"),
+    "old": ({"content": ["pkcs8", "sr25519"], "type": "xsalsa20-poly1305", "version": "1"}, "version 1"),
+    "oldest": ({"content": ["pkcs8", "sr25519"], "type": "xsalsa20-poly1305", "version": "0"}, "version 0"),
 }  # fmt: skip
 
 

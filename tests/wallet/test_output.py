@@ -1,6 +1,8 @@
 """What tables show: names on the chain are anybody's, and a terminal obeys what it is shown."""
 
 import json
+import re
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,23 @@ def test_json_has_a_text_as_it_is_in_plain_characters(capsys: pytest.CaptureFixt
     assert shown.isascii()
     assert harmless(shown) == shown
     assert json.loads(shown) == {"name": HOSTILE}
+
+
+def test_numbers_stand_at_the_right_and_names_have_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first value of a column says what it holds."""
+    rows: list[dict[str, Any]] = [
+        {"the_count": None, "sum": Grains(5), "ok": True, "who": "a"},
+        {"the_count": 10, "sum": None, "ok": False, "who": "b"},
+    ]
+    output = Output(as_json=False)
+    output.rows("T", tuple(rows[0]), rows)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[:1] in {"┃", "│"}]
+    names, _, second = [re.split("[┃│]", line)[1:-1] for line in lines]
+    assert names[0] == " the count "
+    assert second[0] == "        10 "
+    assert [cell.startswith("  ") for cell in second[2:]] == [False, False]
+    output.facts({"the_sum": Grains(150_000_000)})
+    assert capsys.readouterr().out.split("  ") == ["the sum", "1.5 oGPU\n"]
 
 
 def test_line_breaks_stay() -> None:

@@ -83,6 +83,11 @@ def live(monkeypatch: pytest.MonkeyPatch) -> None:
         ("set-parameter", "TransactionPayment.base_fee", "3000"),
         ("set-parameter", "TransactionPayment.base_fee", "3000", "--force"),
         ("call", "Sudo.sudo", '{"System.remark": {"remark": "x"}}'),
+        (
+            "call",
+            "Utility.batch",
+            '[{"Utility.batch": {"calls": [{"Sudo.sudo": {"call": {"System.remark": {"remark": "x"}}}}]}}]',
+        ),
         ("call", "Utility.batch", '[{"Sudo.sudo": {"call": {"System.remark": {"remark": "x"}}}}]'),
     ],
 )
@@ -95,8 +100,9 @@ def test_a_live_chain_has_no_root(tmp_path: Path, words: tuple[str, ...]) -> Non
 
 
 def test_the_calls_that_are_listed_are_those_of_the_chain(tmp_path: Path) -> None:
-    def pallets(folder: Path) -> set[str]:
-        return {row["call"].partition(".")[0] for row in answer(wallet(folder, "ws://127.0.0.1:9", "call"))}
+    def pallets(folder: Path, *options: str) -> set[str]:
+        listed = answer(wallet(folder, "ws://127.0.0.1:9", *options, "call"))
+        return {row["call"].partition(".")[0] for row in listed}
 
     for is_development in (True, False):
         keyring = tmp_path / str(is_development) / "keys"
@@ -104,6 +110,7 @@ def test_the_calls_that_are_listed_are_those_of_the_chain(tmp_path: Path) -> Non
         hold_to(keyring, Pin("0x00", "Some", "mainnet", is_development, 1))
     assert pallets(tmp_path / "True") - pallets(tmp_path / "False") == {"Sudo"}
     assert "Sudo" in pallets(tmp_path / "None")
+    assert "Sudo" in pallets(tmp_path / "False", "--trust-node"), "any chain may be meant"
 
 
 def test_a_name_that_no_parameter_has_is_told(tmp_path: Path) -> None:

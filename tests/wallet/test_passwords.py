@@ -24,9 +24,11 @@ from wallet.cli import main
 from wallet.errors import CannotUnlockError, KeyFileError, WalletError
 from wallet.keyfile import ScryptCost
 from wallet.keyring import Keyring
+from wallet.output import Output
 from wallet.password_file import read_passwords
 from wallet.private_file import write_new
 from wallet.rpc import NodeUnreachableError, RpcConnection
+from wallet.session import WalletSession
 from wallet.suri import keypair_from_suri
 
 
@@ -174,6 +176,8 @@ def test_keys_that_were_made_with_the_end_of_the_line_still_open(tmp_path: Path,
     made_with(tmp_path, "carol", made)
     exported = str(tmp_path / "keys" / "carol.json")
     assert run(tmp_path, password, "import", "copy", "--file", exported).exit_code == 0
+    session = WalletSession("ws://nobody", Keyring(tmp_path / "keys"), Output(as_json=False), password)
+    assert session.key("carol") == keypair_from_suri("//Alice")
     ed25519 = keypair_from_suri("//Alice", Scheme.ED25519)
     Keyring(tmp_path / "keys").add("provider", ed25519, made, cost=ScryptCost(1 << 13, 10, 8))
     assert provider_key(str(tmp_path / "keys" / "provider.json"), password) == ed25519

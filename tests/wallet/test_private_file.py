@@ -1,5 +1,6 @@
 """Private files: whole or not there, and nobody else's to read, the folders above them too."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from synced_renames import watched_renames
 from wallet import private_file
+from wallet.errors import KeyFileError
 
 
 def mode(path: Path) -> int:
@@ -44,6 +46,26 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path) -> None:
     assert renames.unsynced_folders == []
 
 
+@pytest.mark.parametrize("step", ["open", "fsync"])
+def test_a_new_file_that_cannot_be_written_is_named_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, step, full)
+        with pytest.raises(KeyFileError, match=r"file\.json"):
+            private_file.write_new(tmp_path / "file.json", b"secret")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_no_private_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(KeyFileError):
+        private_file.read_private(tmp_path / "pipe", 10)
+
+
 def test_what_is_opened_by_its_owner_is_its_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with open(path, "a", opener=private_file.own_opener) as file:
@@ -65,10 +87,11 @@ def test_a_locked_file_is_one_holders_alone(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "a.lock"
     held = private_file.lock_file(path)
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    before = len(os.listdir("/proc/self/fd"))
+    open_files = Path("/proc/self/fd")
+    before = len(list(open_files.iterdir()))
     with pytest.raises(BlockingIOError):
         private_file.lock_file(path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(open_files.iterdir())) == before
     os.close(held)
     os.close(private_file.lock_file(path))
     (tmp_path / "link").symlink_to(path)

@@ -80,6 +80,39 @@ def test_a_table_of_long_words_becomes_records(width: int) -> None:
     assert text.count(TASK) == (0 if width == 60 else 2)
 
 
+def table_lines(shown: FittedTable, width: int) -> list[str]:
+    return [line for line in drawn(shown, width).splitlines() if line[:1] in {"┃", "│"}]
+
+
+def test_a_column_of_numbers_stands_at_the_right_and_no_column_is_wider_than_its_text() -> None:
+    shown = FittedTable("T", ("a", "long name"), [("x", "1"), ("yy", "22")], [1])
+    assert table_lines(shown, 18) == ["┃ a  ┃ long name ┃", "│ x  │         1 │", "│ yy │        22 │"]
+    assert table_lines(shown, 40) == table_lines(shown, 18)
+    assert table_lines(shown, 13) == ["┃    ┃ long ┃", "┃ a  ┃ name ┃", "│ x  │    1 │", "│ yy │   22 │"]
+    assert table_lines(shown, 12) == [], "a word would be broken"
+
+
+def test_the_narrowest_columns_get_their_lines_whole_first() -> None:
+    shown = FittedTable("T", ("why", "who"), [("aa " * 10, "bbb bbb bbb")])
+    assert any("│ bbb bbb bbb │" in line for line in table_lines(shown, 30))
+
+
+def test_records_stand_apart_under_the_title() -> None:
+    shown = FittedTable("T", ("a", "long name", "cc"), [(" x\n  y ", "1" * 9, ""), ("z", "2", "3")])
+    assert [line.rstrip() for line in drawn(shown, 20).splitlines()] == [
+        "T", "", "a          x", "           y", "long name  111111111", "cc",
+        "", "a          z", "long name  2", "cc         3",
+    ]  # fmt: skip
+    assert [line.rstrip() for line in drawn(shown, 19).splitlines()] == [
+        "T", "", "a", "  x", "  y", "long name", "  111111111", "cc", "",
+        "", "a          z", "long name  2", "cc         3",
+    ]  # fmt: skip
+
+
+def test_wide_letters_take_the_room_that_they_take() -> None:
+    assert table_lines(FittedTable("T", ("a",), [("\N{CJK UNIFIED IDEOGRAPH-4E2D}" * 5,)]), 13) == []
+
+
 def test_a_table_without_rows_has_its_names() -> None:
     assert "price" in drawn(FittedTable("Offers", ("device", "price"), []), 80)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -86,6 +87,7 @@ def test_a_key_that_could_not_be_shown_is_not_stored(tmp_path: Path, command: st
     for more in ({"output": FULL}, {"preexec_fn": _close_output}):
         code, said = ended("wallet.cli", *options, *make, **more)
         assert (code, "Traceback" in said) == (EXIT_OUTPUT_LOST, False), said
+        assert not words or [json.loads(line)["exit_code"] for line in said.splitlines()] == [EXIT_OUTPUT_LOST]
         assert [path.name for path in (tmp_path / "keys").iterdir()] == ["exported.json"]
     assert ended("wallet.cli", *options, *make)[0] == 0
 
@@ -106,6 +108,33 @@ def test_a_full_disk_elsewhere_is_not_the_output(capsys: pytest.CaptureFixture[s
     assert (stopped.value.code, "journal" in capsys.readouterr().err) == (EXIT_UNUSABLE, True)
     with pytest.raises(ExceptionGroup):  # a connection's error is no matter of files
         program(["fail", str(errno.ECONNRESET)])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.EDQUOT, "quota"), EXIT_OUTPUT_LOST),
+        (OSError(errno.EIO, "input/output"), EXIT_OUTPUT_LOST),
+        (OSError(errno.EFBIG, "too large"), EXIT_OUTPUT_LOST),
+        (OSError(errno.EPIPE, "broken"), EXIT_PIPE_CLOSED),
+        (ExceptionGroup("a", [ExceptionGroup("b", [OSError(errno.EACCES, "not yours", "key")])]), EXIT_UNUSABLE),
+        (ExceptionGroup("a", [OSError(errno.EACCES, "not yours", "key"), ValueError("a bug")]), None),
+        (ExceptionGroup("a", [ValueError("a bug")]), None),
+        (RuntimeError("a bug"), None),
+    ],
+)
+def test_only_what_a_user_can_set_right_is_no_traceback(error: Exception, code: int | None) -> None:
+    @click.group(cls=ProgramGroup)
+    def program() -> None:
+        pass
+
+    @program.command()
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error) if code is None else SystemExit) as ended:
+        program(["fail"])
+    assert code is None or ended.value.code == code  # type: ignore[attr-defined]
 
 
 def test_a_reader_that_went_away_is_no_fault(tmp_path: Path) -> None:

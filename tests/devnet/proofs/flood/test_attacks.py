@@ -4,6 +4,8 @@ import random
 import struct
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
@@ -11,26 +13,33 @@ import trio.testing
 
 from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
-from devnet.proofs.flood.attack import Attack
+from devnet.proofs.flood.attack import Attack, Door
 from devnet.proofs.flood.catalogue import ATTACKS
+from devnet.proofs.flood.course import Course
 from devnet.proofs.flood.http_client import BadAnswerError, HttpAnswer, parse
 from devnet.proofs.flood.network import fresh, node_of
+from devnet.proofs.flood.peers import gossip
 from devnet.proofs.flood.peers.blocks import TINY_COUNT, header, tiny_body
 from devnet.proofs.flood.peers.intruder import dial, fresh_identity
 from devnet.proofs.flood.peers.records import FULL, UPDATE
 from devnet.proofs.flood.peers.transactions import MARK, REMARK_BYTES, FloodSigner
 from devnet.proofs.flood.peers.votes import ballot
+from devnet.proofs.flood.rpc import crowds
 from devnet.proofs.flood.rpc.limits import FORGED, FUTURES_AT_ONCE, LONG_REMARK_BYTES, nested_batch
 from devnet.proofs.flood.rpc.parsing import MAX_REQUEST_BYTES
 from devnet.proofs.flood.scene import AttackAccount, Scene
+from devnet.proofs.flood.telling import Teller
 from genesis import dev_accounts
 from genesis.chain import runtime_for
 from node.p2p.admission import AdmissionLimits
 from node.p2p.channel import MAX_RECORD_PLAINTEXT_BYTES
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
 from node.p2p.yamux import YamuxSession
+from node.pool.heartbeat_pool import HEARTBEAT
+from node.rpc.server import ServerOptions
 from p2p_hosts import CONFIG, running, transport
 from runtime.blocks.block import BLOCK, HEADER, extrinsics_root
+from runtime.blocks.evidence import EVIDENCE
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System
@@ -111,6 +120,78 @@ def test_a_forged_ballot_decodes() -> None:
     message = MESSAGE.decode(ballot(2, 9, b"\7" * 32))
     assert isinstance(message, Vote)
     assert (message.vote.ballot.epoch, message.vote.ballot.round, message.vote.voter) == (2, 9, b"\7" * 32)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("name", ["forged_heartbeats", "forged_evidence"])
+async def test_forged_gossip_is_what_a_node_must_check(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It names real keys, a height that nodes take, and the round under way; its signatures are none."""
+    made: list[Any] = []
+
+    async def assail(_scene: Scene, members: Any, serve: Any, identities: int) -> None:
+        made.append((members, serve, identities))
+
+    monkeypatch.setattr(gossip, "assail", assail)
+    monkeypatch.setattr(gossip, "flooding", lambda _scene, per_second, make: (per_second, make))
+    await ATTACKS[name].act(scene)
+    ((members, (per_second, make), identities),) = made
+    assert (members, per_second, identities) == (scene.validators, 1_500, 2)
+    intruder = SimpleNamespace(standing=SimpleNamespace(final_height=100), position=(3, 7))
+    frames = [make(intruder, number) for number in range(40)]
+    accused = set()
+    for kind, body in frames:
+        if name == "forged_heartbeats":
+            seen = HEARTBEAT.decode(body).seen
+            assert (kind, seen.number in range(101, 161)) == (FrameKind.HEARTBEAT, True)
+            accused.add(seen.stash)
+        else:
+            found = EVIDENCE.decode(body)
+            assert kind is FrameKind.EVIDENCE
+            assert [(ballot.epoch, ballot.round) for ballot in (found.first, found.second)] == [(3, 7)] * 2
+            assert found.first != found.second
+            accused.add(found.accused)
+    role = {"forged_heartbeats": dev_accounts.stash, "forged_evidence": session_key}[name]
+    assert accused == {role(member.name) for member in scene.validators}
+    assert len(set(frames)) == 40
+
+
+def session_key(name: str) -> bytes:
+    return dev_accounts.key(name, dev_accounts.SESSION)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_whole"),
+    [
+        (b"", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", False),
+        (b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 3\r\nX: y\r\n\r\nabc", True),
+        (b"HTTP/1.1 204 OK\r\n\r\n", True),
+    ],
+)
+def test_an_answer_is_whole_when_its_body_is(answer: bytes, is_whole: bool) -> None:
+    assert crowds._is_whole(answer) is is_whole
+
+
+def test_crumbs_are_chunks_of_a_byte() -> None:
+    assert crowds.CRUMBS.count(b"1\r\n") * len(b"1\r\na\r\n") == len(crowds.CRUMBS)
+    assert len(crowds.ADDRESSES) * crowds.SUBSCRIBERS_OF_ADDRESS == ServerOptions().max_connections
+
+
+def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: Scene) -> None:
+    """Beside them proofs always have to come through."""
+    plain, hogged, proving = (ATTACKS[name] for name in ("parse_bomb", "forged_evidence", "proving_crowd"))
+    usual = Course(scene.net, 1.0, Teller(), [])
+    busy = replace(usual, is_hogged=True)
+    assert [usual._hogged(attack) for attack in (plain, hogged)] == [False, True]
+    assert busy._hogged(plain)
+    assert usual._doors(plain) == plain.doors
+    assert busy._doors(plain) == (*plain.doors, Door.PROOFS)
+    assert usual._doors(hogged) == (*hogged.doors, Door.PROOFS)
+    assert usual._doors(proving) == proving.doors
+    assert proving.doors.count(Door.PROOFS) == 1
 
 
 def test_all_but_the_first_node_begin_with_the_first(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What was seen, as figures: a standstill counts, and so does what was still waiting."""
 
+from itertools import accumulate
+
 import pytest
 
 from devnet.proofs.flood.measuring.records import (
@@ -41,6 +43,19 @@ def test_a_chain_that_stands_still_counts_until_now() -> None:
 def test_figures_of_some_stretches_together(regular: Records) -> None:
     figures = regular.interval_figures([Stretch(0, 2), Stretch(5, 6)], now=10.0, is_whole=True)
     assert (figures.count, figures.p50_ms, figures.p99_ms) == (6, 1000, 1000)
+
+
+def test_the_last_percents_of_intervals_and_of_calls_are_told_apart() -> None:
+    lasted = [1.0] * 94 + [2.0] * 4 + [9.0] * 2
+    calls = [HonestCall("rpc", 1.0, 1.0 + seconds, is_answered=True) for seconds in lasted]
+    records = Records(calls=calls, finals={"A": list(accumulate([0.0, *lasted]))})
+    figures = (
+        records.door_figures("rpc", [Stretch(0, 5)], now=500.0),
+        records.interval_figures([Stretch(0, 400)], now=500.0, is_whole=True),
+    )
+    for found in figures:
+        assert (found.count, found.failed) == (100, 0)
+        assert (found.p50_ms, found.p95_ms, found.p99_ms) == (1000, 2000, 9000)
 
 
 def test_of_nothing_there_are_no_figures() -> None:
