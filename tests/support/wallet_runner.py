@@ -7,12 +7,15 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
+from genesis.presets import load_spec
+from genesis.spec import ChainSpec
 from played_node import served
 from wallet.cli import main
 from wallet.commands import making
@@ -51,6 +54,14 @@ def wallet(folder: Path, url: str, *arguments: str, typed: str = "", attended: b
     options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
     with patch.object(making, "is_attended", lambda: attended):
         return CliRunner().invoke(main, [*options, *arguments], input=typed)
+
+
+def live_spec() -> ChainSpec:
+    """The specification of the played chain as of a live one, without Sudo."""
+    spec = load_spec("dev")
+    assert spec.patch is not None
+    patch = {name: values for name, values in spec.patch.items() if name != "sudo"}
+    return replace(spec, chain_type="Live", patch=patch)
 
 
 def answer(result: Result) -> Any:

@@ -1,6 +1,5 @@
 """`ogpu-wallet parameters` and `set-parameter` against a real RPC server: what is shown, set, and refused before."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import played_node
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from wallet.proved.pins import Pin, hold_to
-from wallet_runner import answer, chain, said, wallet
+from wallet_runner import answer, chain, live_spec, said, wallet
 
 TABLE = runtime_of(load_spec("dev")).parameters
 
@@ -70,10 +69,7 @@ def test_what_is_forced_is_sent_and_the_chain_refuses_it(tmp_path: Path) -> None
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> None:
     """The played chain is a live one, without Sudo."""
-    spec = load_spec("dev")
-    assert spec.patch is not None
-    patch = {name: values for name, values in spec.patch.items() if name != "sudo"}
-    monkeypatch.setattr(played_node, "SPEC", replace(spec, chain_type="Live", patch=patch))
+    monkeypatch.setattr(played_node, "SPEC", live_spec())
 
 
 @pytest.mark.usefixtures("live")

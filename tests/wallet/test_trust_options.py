@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+import played_node
 from genesis.chain import GENESIS_KEYS
 from played_node import DevChain
 from wallet.proved.chain import ProvedChain
 from wallet.proved.pins import PIN_FILE
 from wallet.proved.trusting import SEEN_FILE, SeenBlock
 from wallet.rpc import RpcConnection, RpcJson
-from wallet_runner import answer, chain, said, wallet
+from wallet_runner import answer, chain, live_spec, said, wallet
 
 SHOWN_KEYS = ["0x" + key.hex() for key in GENESIS_KEYS]
 GENESIS = "0x" + DevChain().genesis_hash.hex()
@@ -92,6 +93,20 @@ def test_a_development_chain_that_was_made_anew_is_known_again(tmp_path: Path) -
             assert any("this development chain was reset" in note for note in said(asked, "note")) == is_other
             assert (json.loads(seen.read_text())["block"] == block) != is_other if seen.exists() else is_other
             assert "this development chain was reset" not in wallet(tmp_path, url, "balance", "//Alice").stderr
+
+
+def test_no_live_chain_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(played_node, "SPEC", live_spec())
+    with chain(tmp_path) as url:
+        assert wallet(tmp_path, url, "balance", "//Alice").exit_code == 0
+        genesis = json.loads((tmp_path / "keys" / PIN_FILE).read_text())["genesis"]
+        seen = tmp_path / "keys" / SEEN_FILE
+        seen.touch(mode=0o600)
+        fields = {"genesis": genesis, "number": 0, "block": "0x" + "ab" * 32, "time_ms": 2**62}
+        seen.write_text(json.dumps(fields))
+        refused = wallet(tmp_path, url, "balance", "//Alice")
+        assert (refused.exit_code, "0xabab" in refused.stderr) == (2, True)
+        assert json.loads(seen.read_text()) == fields
 
 
 @pytest.mark.parametrize("command", [("balance", "//Alice"), ("stakes", "//Alice"), ("rewards", "//Alice")])

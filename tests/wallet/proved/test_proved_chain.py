@@ -25,6 +25,7 @@ from small_chain import FIRST_SLOT
 from wallet.client import ChainClient
 from wallet.proved.chain import ProvedChain
 from wallet.proved.refutation import NodeRefutedError
+from wallet.proved.trusting import SeenBlock
 from wallet.proved.view import ProvedView
 from wallet.rpc import RpcConnection, RpcError, RpcJson
 
@@ -180,6 +181,48 @@ def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, monkeypa
         far = await liar.open(node.chain.genesis_hash)
         far.descend_from(2, blake2_256(b"too long ago for a state to tell"))
         assert (await far.newest()).height == 5
+
+    with_node(tmp_path, body)
+
+
+def test_a_history_without_a_block_that_was_final_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that lags shows a lower block of an earlier slot."""
+
+    async def body(node: PlayedNode, liar: Liar) -> None:
+        for _ in range(4):
+            node.author()
+        await until_final(liar, node)
+        other = blake2_256(b"of another past")
+
+        async def anew(number: int, block: bytes, time_ms: int = 0, refusals: int = 0) -> tuple[bool, int]:
+            """What is found, and how often handoffs were forgotten."""
+            chain = await liar.open(node.chain.genesis_hash)
+            certified, left, forgotten = chain._certified, [None] * refusals, []
+
+            async def refusing(height: int | None) -> Any:
+                if left:
+                    left.pop()
+                    raise NodeRefutedError("by a set of another history")
+                return await certified(height)
+
+            monkeypatch.setattr(chain, "_certified", refusing)
+            monkeypatch.setattr(chain._sets, "forget", lambda: forgotten.append(None))
+            found = await chain.is_made_anew(SeenBlock("", number, "0x" + block.hex(), time_ms))
+            return found, len(forgotten)
+
+        slot_ms = (await liar.open(node.chain.genesis_hash)).root.parameters.slot_ms
+        view = await (await liar.open(node.chain.genesis_hash)).newest()
+        now_ms = view.block.slot * slot_ms
+        for number in (2, 4):
+            assert await anew(number, node.ids[number]) == (False, 0)
+            assert await anew(number, other, 2**62) == (True, 1)
+            assert await anew(number, node.ids[number], refusals=1) == (False, 1)
+        assert await anew(5, other, now_ms) == (False, 0)
+        assert await anew(5, other, now_ms - 1) == (True, 1)
+        with pytest.raises(NodeRefutedError):
+            await anew(4, node.ids[4], refusals=2)
+        monkeypatch.setattr("wallet.proved.chain.BLOCK_HASH_COUNT", 2)
+        assert [await anew(number, other) for number in (1, 2)] == [(False, 0), (True, 1)]
 
     with_node(tmp_path, body)
 

@@ -39,7 +39,7 @@ from node.pool.heartbeat_pool import HEARTBEAT
 from node.rpc.server import ServerOptions
 from p2p_hosts import CONFIG, running, transport
 from runtime.blocks.block import BLOCK, HEADER, extrinsics_root
-from runtime.blocks.evidence import EVIDENCE
+from runtime.blocks.evidence import EVIDENCE, DoubleBallot
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System
@@ -149,10 +149,11 @@ async def test_forged_gossip_is_what_a_node_must_check(
         else:
             found = EVIDENCE.decode(body)
             assert kind is FrameKind.EVIDENCE
+            assert isinstance(found, DoubleBallot)
             assert [(ballot.epoch, ballot.round) for ballot in (found.first, found.second)] == [(3, 7)] * 2
             assert found.first != found.second
             accused.add(found.accused)
-    role = {"forged_heartbeats": dev_accounts.stash, "forged_evidence": session_key}[name]
+    role = dev_accounts.stash if name == "forged_heartbeats" else session_key
     assert accused == {role(member.name) for member in scene.validators}
     assert len(set(frames)) == 40
 
