@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import array_submission, interrupting, running, submitting
+from gpu_tasks.client.commands import array_submission, interrupting, running, submitting, task_submission
 from gpu_tasks.client.training import requeueing
+from gpu_tasks.client.willingness import Willingness
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.plan import plan_of
 from planted_tasks import BOB
 from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
@@ -190,6 +193,28 @@ def test_a_connection_that_breaks_is_no_end_of_the_task(
             ogpu(tmp_path, url, *buying)
         assert len(follower.followed) == 2
         assert len({*follower.followed}) == len(bought(url)) == 1
+
+
+def test_what_is_begun_goes_on_unasked_even_if_nobody_could_serve_it_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = Follower(monkeypatch, KeyboardInterrupt(), TaskOutcome.ON_TIME)
+    with chain(tmp_path) as url:
+        ogpu(tmp_path, url, *SUBMIT, "--watch")
+        monkeypatch.setattr(task_submission, "plan_of", lambda *given: replace(plan_of(*given), is_served=False))
+        monkeypatch.setattr(Willingness, "why_too_few", lambda *_: "too few run it")
+        asking = [word for word in SUBMIT if word != "--yes"]
+        done = ogpu(tmp_path, url, *asking, "--watch", typed="n\n")
+        assert done.exit_code == 0, done.output
+        assert (len(follower.followed), len({*follower.followed}), len(bought(url))) == (2, 1, 1)
+
+
+def test_another_key_buys_its_own(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
+        others = [word if word != OF_BOB[1] else "//Charlie" for word in SUBMIT]
+        assert answer(ogpu(tmp_path, url, *others))["task"] != task
+        assert len(bought(url)) == 1
 
 
 def test_what_may_be_submitted_is_not_offered_to_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
