@@ -197,7 +197,7 @@ class Visitor(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._turn: asyncio.Task[None] | None = None
         self._since_turn = 0.0  # seconds of parsing
-        self._heard = 0  # bytes since the last request began
+        self._heard = 0  # bytes since the last request ended
         self._may_hear = HEAD_BYTES_MAX
         self._requests = 0  # that are worked on
         self._read_bytes = HEAD_READ_BYTES
@@ -274,16 +274,13 @@ class Visitor(asyncio.BufferedProtocol):
     def request_begins(self, *, has_length: bool) -> None:
         """Note that a request's head has arrived, perhaps with the length of its body."""
         self._requests += 1
-        self._heard = 0
         self._read_bytes = BODY_READ_BYTES if has_length else CHUNK_READ_BYTES
 
     def request_ends(self, unread: int = 0) -> None:
         """Note that the request is answered; at most `unread` bytes of its body may still come, and are dropped."""
         self._requests -= 1
         self._read_bytes = HEAD_READ_BYTES
-        self._may_hear = HEAD_BYTES_MAX + unread
-        if not unread:
-            self._heard = 0
+        self._heard, self._may_hear = 0, HEAD_BYTES_MAX + unread
 
     def stop_reading(self) -> None:
         """Read nothing more of it; an answer that is on its way is still sent."""

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from http_server import door as door_module
+from http_server import server as server_module
 from http_server.door import BODY_READ_BYTES, HEAD_READ_BYTES, ConnectionDoor, DoorLimits, Visitor
 from http_server.places import PlaceLimits
 from http_server.server import HttpServer, QuietAccepting, body_of
@@ -32,16 +33,16 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Site:
     """A server with a page that answers, one that reads a body, and one that never ends."""
 
-    def __init__(self, turns: Turns | None = None, idle_seconds: float = 20.0, places: PlaceLimits = PLACES) -> None:
+    def __init__(self, turns: Turns | None = None, idle_seconds: float = 20.0, keepalive_seconds: float = 20.0) -> None:
         app = web.Application()
         app.router.add_get("/", self._answer)
         app.router.add_post("/body", self._read)
         app.router.add_post("/unread", self._answer)
-        app.router.add_get("/busy", self._wait)
+        app.router.add_route("*", "/busy", self._wait)
         app.router.add_get("/large", self._send_much)
         self.waiting, self.over = 0, asyncio.Event()
         self.writers: list[asyncio.StreamWriter] = []
-        self.http = HttpServer(app, DoorLimits(places, idle_seconds), 20.0, turns)
+        self.http = HttpServer(app, DoorLimits(PLACES, idle_seconds), keepalive_seconds, turns)
         self.port = 0
 
     async def _answer(self, _request: web.Request) -> web.Response:
@@ -191,6 +192,40 @@ def test_a_head_that_drips_has_as_long_as_a_connection_may_idle() -> None:
     play(body, lambda: Site(idle_seconds=0.2))
 
 
+def test_a_request_may_take_longer_than_a_connection_may_idle() -> None:
+    async def body(site: Site) -> None:
+        reader, _ = await site.connect(sent=HEAD.replace(b"GET /", b"GET /busy") + b"\r\n")
+        await asyncio.sleep(0.5)
+        site.over.set()
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+    play(body, lambda: Site(idle_seconds=0.1))
+
+
+def test_a_connection_is_kept_for_as_long_as_it_may_be_between_requests() -> None:
+    async def body(site: Site) -> None:
+        assert (await ended(await site.connect(sent=HEAD + b"\r\n"))).startswith(b"HTTP/1.1 200")
+
+    play(body, lambda: Site(keepalive_seconds=0.1))
+
+
+def test_no_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(site: Site) -> None:
+        with caplog.at_level(logging.INFO):
+            assert (await site.ask()).startswith(b"HTTP/1.1 200")
+            assert (await site.ask(sent=b"no http at all\r\n\r\n")).startswith(b"HTTP/1.0 400")
+
+    play(body)
+    assert not caplog.records
+
+
+def test_the_limits_are_as_documented() -> None:
+    assert (door_module.SHARE_SECONDS, door_module.STEP_SECONDS_MIN) == (0.001, 20e-6)
+    assert (server_module.ACCEPTED_AT_ONCE, server_module.QUEUE) == (4, 1_024)
+    assert (server_module.LINGERING_SECONDS, server_module.LOG_SECONDS) == (2.0, 10.0)
+    assert server_module.UNREAD_BYTES_MAX == 67_108_864
+
+
 def test_a_head_takes_no_more_memory_than_it_may() -> None:
     async def body(site: Site) -> None:
         client = await site.connect(sent=HEAD)
@@ -218,8 +253,12 @@ def test_requests_one_after_the_other_are_not_one_long_head() -> None:
     play(body)
 
 
+@pytest.mark.parametrize("share", [0.0, 1_000.0])
 @pytest.mark.parametrize(("path", "status"), [(b"/body", b"400"), (b"/unread", b"200"), (b"/nowhere", b"404")])
-def test_chunks_of_a_byte_cost_their_connection(path: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_a_byte_cost_their_connection(
+    path: bytes, status: bytes, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_module, "SHARE_SECONDS", share)
     monkeypatch.setattr("http_server.server.LINGERING_SECONDS", 0.1)
     heard = sizes_read(monkeypatch)
 
@@ -272,6 +311,21 @@ def test_each_empty_body_is_read_as_one() -> None:
             answer = await site.ask(STRANGER, sent)
             assert answer.startswith(b"HTTP/1.1 200")
             assert answer.endswith(b"\r\n\r\n0")
+
+    play(body)
+
+
+def test_a_body_is_read_no_faster_than_its_request_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = sizes_read(monkeypatch)
+
+    async def body(site: Site) -> None:
+        head = b"POST /busy HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000000\r\n\r\n"
+        await site.connect(sent=head + bytes(5_000_000))
+        while not site.waiting:
+            await asyncio.sleep(0.001)
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert sum(read) < 1_000_000
 
     play(body)
 
@@ -353,6 +407,29 @@ def test_the_shares_of_several_reads_add_up_to_one_turn(monkeypatch: pytest.Monk
         head = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n"
         assert (await site.ask(STRANGER, head + bytes(1_000_000))).endswith(b"1000000")
         assert turns[0].asked == len(read) // 3 > 1
+
+    play(body, site)
+
+
+def test_a_connection_that_ends_waits_for_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "SHARE_SECONDS", 0.0)
+    turns: list[StoppedTurns] = []
+
+    def site() -> Site:
+        turns.append(StoppedTurns())
+        return Site(turns[0])
+
+    async def body(site: Site) -> None:
+        await site.connect(sent=HEAD)
+        while not turns[0].asked:
+            await asyncio.sleep(0.001)
+        (visitor,) = site.http.door._inside.values()
+        waiting = visitor._turn
+        visitor.end()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert waiting is not None
+        assert waiting.cancelled()
 
     play(body, site)
 
