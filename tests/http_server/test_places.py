@@ -43,6 +43,7 @@ LIMITS = PlaceLimits(total=6, of_network=3, kept_for_this_machine=2)
         ("A1 B2 C3 D4", "E", None),
         ("A1 A2 B3 B4", "A", None),  # to replace one would only turn the two around
         ("A1 A2 A3 B4", "B", "A1"),
+        ("H1 H2 A3 A4 B5 B6", "C", "A3"),  # never one of this machine
         ("A1 B2 C3 D4", HERE, ""),
         ("A1 B2 C3 D4 H5 H6", HERE, None),
         ("A1 B2 C3 D4 H5 h6", HERE, "h6"),

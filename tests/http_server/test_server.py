@@ -242,6 +242,18 @@ def test_a_head_takes_no_more_memory_than_it_may() -> None:
     play(body)
 
 
+@pytest.mark.parametrize(("path", "size", "later"), [(b"/unread", 1_000, 1_000), (b"/body", 200_000, 0)])
+def test_a_body_gives_the_next_head_no_more_room(path: bytes, size: int, later: int) -> None:
+    async def body(site: Site) -> None:
+        head = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % (path, size)
+        client = await site.connect(sent=head + bytes(size - later))
+        await client[0].readuntil(b"\r\n\r\n" + (b"here" if later else b"200000"))
+        client[1].write(bytes(later) + HEAD + (b"X-A: " + b"b" * 4_000 + b"\r\n") * (2 * HEAD_BYTES_MAX // 4_000))
+        assert not await ended(client)
+
+    play(body)
+
+
 def test_requests_one_after_the_other_are_not_one_long_head() -> None:
     async def body(site: Site) -> None:
         reader, writer = await site.connect()
@@ -335,6 +347,18 @@ def test_who_sends_a_body_that_nobody_reads_still_hears_the_answer() -> None:
         size = 5_000_000
         head = b"POST /unread HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
         assert (await site.ask(STRANGER, head + bytes(size))).startswith(b"HTTP/1.1 200")
+
+    play(body)
+
+
+def test_of_a_body_that_nobody_reads_a_part_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "UNREAD_BYTES_MAX", 100_000)
+    read = sizes_read(monkeypatch)
+
+    async def body(site: Site) -> None:
+        head = b"POST /unread HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50000000\r\n\r\n"
+        assert (await ended(await site.connect(sent=head + bytes(5_000_000)))).startswith(b"HTTP/1.1 200")
+        assert sum(read) < 1_000_000
 
     play(body)
 
@@ -556,8 +580,11 @@ def test_a_system_without_files_is_one_line_in_a_while(caplog: pytest.LogCapture
             for _ in range(100):
                 loop.call_exception_handler(full)
             assert [record.exc_info for record in caplog.records] == [None]
-            loop.call_exception_handler({"message": "other", "exception": OSError(errno.EIO, "broken")})
-        assert caplog.records[-1].exc_info is not None
+            loop.call_exception_handler({"message": "other", "exception": OSError(errno.EIO, "broken"), "socket": None})
+            loop.call_exception_handler(
+                {"message": "a file", "exception": OSError(errno.EMFILE, "Too many open files")}
+            )
+        assert [bool(record.exc_info) for record in caplog.records] == [False, True, True]
         assert isinstance(loop.get_exception_handler().__self__, QuietAccepting)  # type: ignore[union-attr]
 
     play(body)

@@ -52,3 +52,18 @@ def test_only_the_last_polls_are_kept() -> None:
     for request in range(POLLS_KEPT + 5):
         log.on_query(b"bob", PullQuery(request, TIP, request), request, drawing)
     assert [poll["request"] for poll in log.show() if isinstance(poll, dict)] == list(range(POLLS_KEPT + 4, 4, -1))
+
+
+def test_each_poll_is_shown_with_its_own_set() -> None:
+    others = members(3, weights=(3, 2, 1))
+    log = PollLog(lambda asked: {b"bob": asked.members[0].stash})
+    log.on_query(b"bob", PullQuery(1, TIP, 5), 1_000, drawing)
+    log.on_query(b"bob", PullQuery(2, TIP, 6), 1_001, lambda number: (others, {others.members[1].session: number}))
+    log.on_query(b"carol", PullQuery(2, TIP, 6), 1_002, drawing)  # the set of a poll never changes
+    later, first = log.show()
+    assert isinstance(later, dict)
+    assert isinstance(first, dict)
+    assert (first["validators"], later["validators"]) == (4, 3)
+    assert later["drawn"] == [{"validator": others.members[1].stash, "stake": 2, "votes": 2}]
+    assert first["answers"] == [{"peer": "bob", "validator": A.stash}]
+    assert later["answers"][0] == {"peer": "bob", "validator": others.members[0].stash}  # type: ignore[index]

@@ -86,6 +86,22 @@ def test_a_clock_behind_the_final_block_is_a_warning(behind_s: int, caplog: pyte
     assert final_age_ms(view, clock.set_ms) == -behind_s * 1_000
 
 
+@pytest.mark.parametrize(("behind_ms", "seconds"), [(1, 0), (500, 0), (501, 1), (1_000, 1), (1_001, 2)])
+def test_a_clock_may_differ_by_the_skew_that_the_chain_allows(
+    behind_ms: int, seconds: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SetClock()
+    view = seen(clock, 3)
+    clock.set_ms -= behind_ms + INTERVAL_MS
+    line = StatusLine(view, clock)
+    clock.set_ms += INTERVAL_MS
+    with caplog.at_level(logging.INFO):
+        line.write_if_due()
+    assert len(caplog.records) == 1 + bool(seconds)
+    assert all((f"{seconds} s " in message) == bool(seconds) for message in caplog.messages)
+    assert ("slots ago" in caplog.messages[0]) == (not seconds)
+
+
 def test_a_chain_that_has_not_begun_is_no_matter_of_clocks(caplog: pytest.LogCaptureFixture) -> None:
     clock = SetClock()
     view = seen(clock, 3)

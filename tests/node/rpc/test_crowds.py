@@ -13,6 +13,7 @@ from http_server.door import DoorLimits
 from http_server.places import PlaceLimits
 from http_server.turns import Turns
 from node.rpc.callers import RpcCaller
+from node.rpc.jsonrpc import RequestLimits
 from node.rpc.registry import Registry, method, subscription
 from node.rpc.server import Server, ServerOptions
 from wallet.rpc import NodeRefusesError, RpcConnection
@@ -23,12 +24,21 @@ JSON_HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/js
 
 
 class Echo:
-    """A method and a subscription."""
+    """Methods and a subscription."""
+
+    def __init__(self) -> None:
+        self.waiting, self.over = 0, asyncio.Event()
 
     @method("echo")
     def echo(self, text: str) -> str:
         """The same."""
         return text
+
+    @method("wait")
+    async def wait(self) -> None:
+        """Answer when the test says so."""
+        self.waiting += 1
+        await self.over.wait()
 
     @subscription("subscribe", notification="item", unsubscribe=("unsubscribe",))
     async def items(self) -> AsyncIterator[int]:
@@ -44,6 +54,13 @@ def serve(body: Callable[[Server, str, "Crowd"], Awaitable[None]], **options: An
             await body(server, f"http://{HOST}:{port}/", crowd)
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def posted(name: str, size: int = 0) -> bytes:
+    """A whole request, its body filled up to a size with spaces."""
+    text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": name, "params": ["x"] * (name == "echo")}).encode()
+    text = text.ljust(size)
+    return JSON_HEAD + b"Content-Length: %d\r\n\r\n" % len(text) + text
 
 
 class Crowd:
@@ -151,6 +168,32 @@ def test_a_head_that_never_ends_loses_its_connection(monkeypatch: pytest.MonkeyP
     serve(body)
 
 
+def test_idle_connections_do_not_end_one_that_waits_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.rpc.server.POSTING_MAX", 4)
+
+    async def body(server: Server, url: str, crowd: Crowd) -> None:
+        asking = await crowd.send(posted("wait"))
+        methods = server.registry.find("wait", unsafe_allowed=False).handler.__self__  # type: ignore[attr-defined]
+        while not methods.waiting:
+            await asyncio.sleep(0.001)
+        idle = [await crowd.send(JSON_HEAD) for _ in range(6)]
+        assert not await ended(idle[0])
+        assert await echo(url) == "x"
+        methods.over.set()
+        assert (await asking.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+    serve(body, max_connections=4)
+
+
+@pytest.mark.parametrize(("mebibytes", "more", "status"), [(1, 0, b"200"), (1, 1, b"413"), (2, 1, b"200")])
+def test_a_body_has_as_many_bytes_as_the_operator_allows(mebibytes: int, more: int, status: bytes) -> None:
+    async def body(_server: Server, _url: str, crowd: Crowd) -> None:
+        reader = await crowd.send(posted("echo", size=2**20 + more))
+        assert (await reader.readline()).startswith(b"HTTP/1.1 " + status)
+
+    serve(body, limits=RequestLimits(mebibytes, 500))
+
+
 def test_bodies_in_crumbs_are_refused() -> None:
     async def body(server: Server, url: str, crowd: Crowd) -> None:
         head = JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -236,6 +279,7 @@ def test_the_time_of_reading_and_of_calls_is_counted_for_one_caller() -> None:
     async def body(server: Server, _url: str, crowd: Crowd) -> None:
         await crowd.subscribe(STRANGERS[0])
         (connection,) = server.connections
+        assert server.http.door.turns is server.shared.turns
         assert [visitor.caller for visitor in server.http.door._inside.values()] == [connection.caller]
 
     serve(body)
