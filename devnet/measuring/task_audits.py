@@ -15,10 +15,11 @@ from gpu_tasks.market.courts.benches import is_beyond_a_third
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.closing import FINED_PARTS, FINING_PARTS
 from gpu_tasks.market.courts.events import BenchDrawn, CaseDecided, CaseEnded, OpinionOpened
-from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseMoney, CaseOutcome, Flow, Payee, Purse, settle
+from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Flow, Payee, Purse, settle
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.fraud_claims import claim_bond
-from gpu_tasks.market.training.money import dispute_bond, fee_of_judge
+from gpu_tasks.market.training.life.judging import fee_of_case
+from gpu_tasks.market.training.money import dispute_bond, pot_max
 from gpu_tasks.market.training.tasks import JudgedFor, Task, slot_case
 from gpu_tasks.market.training.terms import covered
 from runtime.pallets.balances import Balances
@@ -52,6 +53,8 @@ class AuditedSlot:
     bond: int = 0
     """What that locked: it pays the judges of a right result."""
     is_challenge: bool = False
+    pot_max: int = 0
+    """What the audit pot gives at most."""
     has_court: bool = False
     lost: int | None = None
     """What a lie has cost; None: none was found."""
@@ -75,7 +78,8 @@ class TaskAudits:
             challenge = task.challenge
             if slot.result is None or slot.outcome is not None or (challenge and challenge.place != place):
                 continue
-            found = AuditedSlot(task_id, fee_of_judge(task.rules, slot.price))
+            found = AuditedSlot(task_id, fee_of_case(task, slot))
+            found.pot_max = 0 if challenge else pot_max(task.rules, slot.price)
             found.root, found.provider, found.customer = slot.result.root, slot.provider, task.customer
             found.cover, found.held = covered(task.terms.price_max, slot.collateral), slot.collateral
             if challenge is not None:
@@ -83,7 +87,7 @@ class TaskAudits:
                 found.asker, found.bond, found.is_challenge = challenge.challenger, claim_bond(task), True
             elif task.judged_for is JudgedFor.DISPUTE:
                 found.asker = task.customer
-                found.bond = dispute_bond(task.rules, slot.price)
+                found.bond = dispute_bond(task.rules, task.terms.price_max, slot.price)
             self.slots[slot_case(task_id, place)] = found
 
     async def take(self, chain: ChainClient, height: int, event: Any) -> tuple[list[tuple[bytes, int]], list[str]]:
@@ -111,10 +115,9 @@ class TaskAudits:
     ) -> list[tuple[bytes, int]]:
         before = await chain.read(System.account, AUDIT_POT, at=await block_hash(chain, height - 1))
         in_pot = before.data.free - Balances.existential_deposit.default - self.drawn.get(height, 0)
-        allowed = 0 if slot.is_challenge else FIRST_JUDGES * slot.fee
         seats = await chain.read(TrustStake.seats, at=await block_hash(chain, height))
         in_office = [(seat.stash, seat.weight) for seat in seats]
-        flows = settle(outcome, _money(slot, verdict, max(0, min(in_pot, allowed)), in_office))
+        flows = settle(outcome, _money(slot, verdict, max(0, min(in_pot, slot.pot_max)), in_office))
         moved = []
         for flow in flows:
             moved += [(flow.source, -flow.amount)] if flow.source != AUDIT_POT else []

@@ -175,7 +175,7 @@ def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMo
         TaskPurse.STANDBY_COLLATERAL: slot.collateral,
     }
     if task.judged_for is JudgedFor.DISPUTE:
-        held[TaskPurse.DISPUTE_BOND] = money.dispute_bond(rules, slot.price) - spent
+        held[TaskPurse.DISPUTE_BOND] = money.dispute_bond(rules, task.terms.price_max, slot.price) - spent
     return TaskMoney(
         rules=rules,
         terms=task.terms,

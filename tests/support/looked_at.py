@@ -12,7 +12,7 @@ from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
 from scripts.chains.judge_steps import due_of, opens
 from scripts.chains.market_chain import OGPU, Keys, Step
-from task_chain import RIGHT, Books, TaskChain, with_offers
+from task_chain import PRICE, RIGHT, Books, TaskChain, with_offers
 
 Opinion = Answered | Unanswerable | None
 SEGMENTS = 20
@@ -21,8 +21,10 @@ TRACE = trace_root(DIGESTS)
 OFTEN = {"TrainingMarket.audit_rate_ppm": 1_000_000, "TrainingMarket.trace_audit_ppm": 1_000_000}
 STOOD_BY = 7 * OGPU // 50
 PAID = 7 * OGPU
-FEE, TRACE_FEE = PAID // 20, PAID // 10
-"""A judge's, without a trace and with one."""
+FEE = PAID // 20
+"""The fee of an audit's judge, without a trace."""
+CALLED_FEE, CALLED_TRACE_FEE = PRICE // 20, PRICE // 10
+"""The fee of a judge whom a customer, a provider or a fraud proof calls, without a trace and with one."""
 
 
 def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator[Step]:

@@ -111,7 +111,7 @@ def dispute(
         if await client.height(await client.finalized()) >= last:
             then = "" if is_replicated(found.order) else " unless an audit finds it wrong"
             raise TaskError(f"the time to dispute it was over after block {last}: it is paid{then}")
-        bonds = _bonds(found)
+        bonds = bonds_of(found)
         covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
         _require_own_segment(found, named)
         terms = {
@@ -128,12 +128,11 @@ def dispute(
     make(session, key_text, sending, plan)
 
 
-def _bonds(task: Task) -> list[int]:
+def bonds_of(task: Task) -> list[int]:
     """What a dispute locks: of each slot what pays its judges; of replicas what pays a jury."""
     if is_replicated(task.order):
-        price = task.slots[0].price
-        return [price + money.premium(task.rules, price)] * JURORS
-    return [money.dispute_bond(task.rules, slot.price) for slot in task.slots]
+        return [task.slots[0].price] * JURORS
+    return [money.dispute_bond(task.rules, task.terms.price_max, slot.price) for slot in task.slots]
 
 
 def _require_own_segment(task: Task, segment: int | None) -> None:

@@ -243,7 +243,7 @@ def _told_flows(
         half = event.earned - sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
         case = found.told.cases.get(slot_case(found.task_id, shift.place), ())
         spent = sum(flow.amount for flow in case if flow.purse in OF_CASES)
-        left = max(0, money.dispute_bond(task.rules, shift.slot.price) - spent)
+        left = max(0, money.dispute_bond(task.rules, task.terms.price_max, shift.slot.price) - spent)
         rest = ((TaskPayee.PROVIDER, half), (TaskPayee.BURNED, left - half if case else half))
         return (*flows, *(TaskFlow(TaskPurse.DISPUTE_BOND, payee, amount) for payee, amount in rest))
     fee = part(event.earned, task.rules.settlement_fee)
@@ -374,10 +374,7 @@ def _judges(found: TaskAccount) -> None:
 
 def jury_pay(task: Task) -> int:
     """What a customer locked for the jury of its dispute of replicas; nothing where there is none."""
-    if not task.jury_from:
-        return 0
-    price = task.slots[0].price
-    return JURORS * (price + money.premium(task.rules, price))
+    return JURORS * task.slots[0].price if task.jury_from else 0
 
 
 def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:

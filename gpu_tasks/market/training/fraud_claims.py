@@ -51,8 +51,8 @@ def claim_commitment(
 
 
 def claim_bond(task: Task) -> int:
-    """What a fraud proof costs if it is wrong: the judges that it calls, of the dearest slot, for none is named yet."""
-    return FIRST_JUDGES * money.fee_of_judge(task.rules, max(slot.price for slot in task.slots))
+    """What a fraud proof costs if it is wrong: the judges that it calls."""
+    return FIRST_JUDGES * money.fee_of_judge(task.rules, task.terms.price_max)
 
 
 def reward_of(task: Task, slot: Slot) -> int:

@@ -316,8 +316,17 @@ def premium(rules: TaskRules, price: int) -> int:
 
 
 def fee_of_judge(rules: TaskRules, price: int) -> int:
-    """What a judge of a slot of this price is paid: by the price, as the premium is that pays for it."""
+    """The fee of a judge.
+
+    `price` is the price paid in an audit, which premiums of that price pay for. Whoever else calls judges names the
+    greatest price: bidders of one owner set the price paid, and would set the fee.
+    """
     return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
+
+
+def pot_max(rules: TaskRules, price: int) -> int:
+    """The most that the audit pot gives to a case of a slot, by the price paid: so are the premiums that fill it."""
+    return FIRST_JUDGES * fee_of_judge(rules, price)
 
 
 def customer_bond(rules: TaskRules, price_max: int) -> int:
@@ -330,9 +339,9 @@ def bid_bond(rules: TaskRules, price_max: int) -> int:
     return _up(price_max, rules.bid_bond)
 
 
-def dispute_bond(rules: TaskRules, price: int) -> int:
+def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
     """What a customer locks to dispute a result: a part of the price, and what the committee is paid that it calls."""
-    return _up(price, rules.dispute_bond) + COMMITTEE * fee_of_judge(rules, price)
+    return _up(price, rules.dispute_bond) + COMMITTEE * fee_of_judge(rules, price_max)
 
 
 def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:

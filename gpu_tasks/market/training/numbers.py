@@ -94,7 +94,7 @@ class TrainingNumbers(Pallet):
     )  # fmt: skip
     judge_fee_ppm: Parameter[U32] = Parameter(
         DEFAULT_RULES.judge_fee_ppm, unit="ppm", least=10_000, greatest=ALL,
-        doc="Of the price, to a judge of a task without a trace, of which it computes everything.",
+        doc="Of the price in an audit, else of the greatest price, to a judge who computes a task without a trace.",
     )  # fmt: skip
     trace_fee_ppm: Parameter[U32] = Parameter(
         100_000, unit="ppm", least=10_000, greatest=ALL,

@@ -30,7 +30,7 @@ class TaskRules:
     late_times: U32 = 5
     """A late block costs so many times what a block is worth to the customer: a promise is then kept 4 times in 5."""
     judge_fee_ppm: U32 = 500_000
-    """Of the price, to a judge."""
+    """Of the price in an audit, else of the greatest price, to a judge."""
     judge_fee_min: Balance = GRAINS_PER_OGPU // 1_000
     audit_rate_ppm: U32 = 50_000
     """The chance of an audit."""

@@ -160,8 +160,8 @@ def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tm
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
     with chain_with(tmp_path, planted) as url:
         dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    # a tenth of what is paid, and three judges at a tenth of it
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.05)
+    # a tenth of what is paid, and three judges at a tenth of the greatest price
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.1)
     assert dry["brings_if_won"]["ogpu"] == "0.5"
     assert dry["gone_if_lost"] == dry["bond"]
 
@@ -183,7 +183,7 @@ def test_a_dispute_of_many_slots_has_a_bond_for_each(
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=gang)
     with chain_with(tmp_path, planted) as url:
         dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 0.05 + 3 * (0.1 + 0.05))
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 0.05 + 2 * 3 * 0.1)
     assert int(dry["total"]["grains"]) == int(dry["bond"]["grains"]) + int(dry["fee"]["grains"])
     assert dry["gone_if_lost"] == dry["bond"]
     assert dry["brings_if_won"]["ogpu"] == "1.5"

@@ -32,7 +32,7 @@ def report(market: TrainingGround, task_id: bytes, place: int, account: bytes) -
         task_id,
         replace(task, state=TaskState.JUDGED, deadline=0, cases=1, judged_for=JudgedFor.INPUT, close=None),
     )
-    fee = money.fee_of_judge(task.rules, slot.price)
+    fee = money.fee_of_judge(task.rules, task.terms.price_max)
     promised = PromisedNumbers(fee, task.rules.audit_rate_ppm)
     market.courts.open(market.index, case, _terms(market, task_id, task, place, fee), promised)
     market.emit(TaskJudged(task_id, JudgedFor.INPUT))
@@ -71,7 +71,7 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
         customer_price=min(FIRST_JUDGES * fee, left),
         customer_spare=0,
         collateral=slot.collateral,
-        pot_max=FIRST_JUDGES * fee,
+        pot_max=money.pot_max(task.rules, slot.price),
         sealed_at=task.order.sealed_at,
         run_blocks=0,
         excluded=tuple(dict.fromkeys((*standby, *(each.provider for each in others)))),

@@ -88,7 +88,7 @@ def dispute(market: TrainingGround, task_id: bytes, customer: bytes, named: int 
         return
     ensure(named is None or named in own_segments(task), NoSuchSegment)
     for place, slot in enumerate(task.slots):
-        bond = money.dispute_bond(task.rules, slot.price)
+        bond = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
         market.lock.lock(customer, Hold(TASK_DISPUTE, slot_case(task_id, place)), bond)
     _look(market, task_id, replace(task, named=named), JudgedFor.DISPUTE)
 
@@ -109,6 +109,12 @@ def show(
     is_last = all(each.is_shown for each in task.slots)
     # the cases are opened by the hook of the next block
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
+
+
+def fee_of_case(task: Task, slot: Slot) -> int:
+    """The fee of each judge of a slot's result."""
+    price = slot.price if task.judged_for is JudgedFor.AUDIT else task.terms.price_max
+    return money.fee_of_judge(task.rules, price)
 
 
 def judge_challenge(market: TrainingGround, task_id: bytes, task: Task) -> None:
@@ -324,7 +330,7 @@ def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.put(task_id, replace(task, state=TaskState.JUDGED, deadline=0, cases=len(judged)))
     for place in judged:
         case, slot = slot_case(task_id, place), task.slots[place]
-        promised = PromisedNumbers(money.fee_of_judge(task.rules, slot.price), task.rules.audit_rate_ppm)
+        promised = PromisedNumbers(fee_of_case(task, slot), task.rules.audit_rate_ppm)
         assert slot.result is not None, "who is judged has stated a result"
         market.task_of_case[case] = task_id
         terms = _terms(market, task_id, task, place, promised.fee)
@@ -338,7 +344,7 @@ def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: 
     held = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
     price = min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case)))
     spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case))
-    pot = FIRST_JUDGES * fee
+    pot = money.pot_max(task.rules, slot.price)
     if task.challenge is not None:  # whose maker pays its judges, or who lied does: the pot would feed who asks itself
         held, price, spare, pot = held - task.challenge.reward, 0, task.challenge.bond, 0
     others = [each.provider for each in task.slots if each.provider != slot.provider]

@@ -11,7 +11,7 @@ places; what cannot be decided costs nobody anything but the work.
 
 from dataclasses import replace
 
-from gpu_tasks.market.training import money, purses, replicas
+from gpu_tasks.market.training import purses, replicas
 from gpu_tasks.market.training.bids import DRAWS_FROM, Award, TaskBid, auction_id, tie_seed
 from gpu_tasks.market.training.events import (
     DeviceHasBid,
@@ -109,12 +109,14 @@ def open_result(
 
 
 def dispute(market: TrainingGround, task_id: bytes, task: Task, named: int | None) -> None:
-    """Have a jury drawn, of replicas that are paid as those were whom it is about: their pay is locked now."""
+    """Have a jury drawn, of replicas that are paid as those were whom it is about: their pay is locked now.
+
+    It is the price alone: nobody audits replicas, so no premium is due.
+    """
     ensure(named is None, NoSuchSegment)
-    first, rules, jury_from = task.slots[0], task.rules, len(task.slots)
-    pay = first.price + money.premium(rules, first.price)
+    jury_from = len(task.slots)
     for place in range(jury_from, jury_from + JURORS):
-        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)), pay)
+        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)), task.slots[0].price)
     seek(market, task_id, replace(task, jury_from=jury_from))
 
 

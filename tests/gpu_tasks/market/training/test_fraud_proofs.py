@@ -16,13 +16,13 @@ from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud
 from looked_at import (
+    CALLED_TRACE_FEE,
     DIGESTS,
     OFTEN,
     PAID,
     SEGMENTS,
     STOOD_BY,
     TRACE,
-    TRACE_FEE,
     judged,
     judges_say,
     says,
@@ -34,7 +34,7 @@ from task_chain import COLLATERAL, PRICE, Books, TaskChain, awarded, net, with_o
 
 PROOF = proof_of_fraud(DIGESTS, 7, b"n" * 32)
 SALT = b"s" * 32
-BOND = 5 * TRACE_FEE
+BOND = 5 * CALLED_TRACE_FEE
 
 
 def stated(size: int = 14, **changed: object) -> tuple[TaskChain, Books]:

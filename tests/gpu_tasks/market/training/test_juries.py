@@ -1,10 +1,13 @@
 """Disputes of what replicas agree on: a jury of replicas that are drawn anew, and what its word moves."""
 
+from gpu_tasks.client.commands.disputing import bonds_of
+from gpu_tasks.client.training.task_payments import jury_pay
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.replica_events import ReplicasCompared
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from replica_chain import (
     COLLATERAL,
@@ -24,7 +27,9 @@ from replica_chain import (
     spent,
     workers,
 )
-from scripts.chains.market_chain import signed
+from runtime.frame.holds import Hold
+from runtime.pallets.balances import Balances
+from scripts.chains.market_chain import CUSTOMER, signed
 from task_chain import PRICE, RIGHT, WRONG, a_result, net
 
 
@@ -39,6 +44,17 @@ def test_a_jury_convicts_two_that_outvoted_an_honest_one() -> None:
     assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 4, -LOST]
     assert spent(books) == -PAY + 2 * PRICE - 4 * PAY + LOST
     assert chain.now().outcome is paid
+
+
+def test_a_dispute_locks_what_the_jury_is_paid_and_the_client_says_so() -> None:
+    chain, _, whose = replicated(size=14)
+    compute(chain, whose, RIGHT, RIGHT, WRONG)
+    before = chain.free(CUSTOMER.stash)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    task = chain.now()
+    assert before - chain.free(CUSTOMER.stash) == JURORS * PAY == jury_pay(task) == sum(bonds_of(task))
+    books = chain.chain.now()[Balances].held_cases
+    assert [books[CUSTOMER.stash, Hold(TASK_ESCROW, slot_case(chain.task, n))] for n in range(3, 8)] == [PAY] * JURORS
 
 
 def test_a_jury_of_three_against_two_convicts_nobody() -> None:

@@ -8,7 +8,7 @@ from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from looked_at import FEE, Opinion, judges_say, says
+from looked_at import CALLED_FEE, FEE, Opinion, judges_say, says
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
 from task_chain import PRICE, Books, TaskChain, forfeit, net, with_offers
 
@@ -39,7 +39,7 @@ def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() 
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
     assert books.change(chain.keys[0]) == forfeit(7 * OGPU) // 2
     assert books.change(chain.keys[1]) == net(STOOD_BY)
-    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 3 * FEE - STOOD_BY
+    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 3 * CALLED_FEE - STOOD_BY
 
 
 def test_judges_who_cost_more_than_the_escrow_leave_what_the_standby_is_due() -> None:
@@ -60,7 +60,7 @@ def test_a_good_input_costs_who_reported_it_a_miss_and_the_standby_goes_on() -> 
     task = chain.now()
     assert (task.state, task.slots[0].provider) == (TaskState.STARTING, bob.stash)
     assert task.judged_for is None, "nobody looks any more"
-    assert books.change(alice) == -(PRICE // 4 + 3 * FEE)
+    assert books.change(alice) == -(PRICE // 4 + 3 * CALLED_FEE)
     assert books.change(CUSTOMER) == 0
     assert chain.is_idle(alice)
     chain.start(bob)

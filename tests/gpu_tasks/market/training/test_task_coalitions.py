@@ -8,7 +8,7 @@ from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from looked_at import FEE, PAID, judges_say, submitted
+from looked_at import CALLED_FEE, PAID, judges_say, submitted
 from scripts.chains.market_chain import OGPU, Keys, signed
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
 
@@ -67,6 +67,6 @@ def test_a_gang_of_the_largest_stakes_loses_no_more_than_it_is_about() -> None:
         chain.finish(keys, place)
     judged_by(chain, chain.keys[3:9])
     assert TaskOutcome.LIED in [slot.outcome for slot in chain.now().slots]
-    most = PRICE + PRICE // 4 + 12 * FEE
+    most = PRICE + PRICE // 4 + 12 * CALLED_FEE
     assert most < COLLATERAL
     assert all(books.change(keys) >= -most for keys in gang)

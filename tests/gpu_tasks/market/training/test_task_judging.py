@@ -16,6 +16,7 @@ from gpu_tasks.market.training.tasks import TASK_DISPUTE, JudgedFor, TaskState, 
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import (
+    CALLED_FEE,
     FEE,
     OFTEN,
     PAID,
@@ -109,10 +110,10 @@ def test_nothing_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
 
 def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() -> None:
     chain, books = disputed()
-    bond = money.dispute_bond(chain.now().rules, PAID)
+    bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
-    left = bond - 2 * FEE
+    left = bond - 2 * CALLED_FEE
     assert books.change(chain.keys[0]) == net(PAID) + left // 2
     premium = money.premium(chain.now().rules, PAID)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium - bond
@@ -124,7 +125,7 @@ def test_judges_of_a_dispute_are_paid_out_of_its_bond_before_anything_else() -> 
     submitted(chain)
     chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
     judged(chain, says(RIGHT))
-    fee = PAID // 2
+    fee = PRICE // 2
     bond = PAID // 10 + 3 * fee
     assert books.change(chain.keys[0]) == net(PAID) + (bond - 2 * fee) // 2
 
@@ -174,7 +175,7 @@ def test_the_bond_of_a_dispute_goes_by_the_price_of_each_slot() -> None:
     bound[TrainingMarket].tasks[chain.task] = gang
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(bound)
     held = [bound[Balances].held_cases[CUSTOMER.stash, Hold(TASK_DISPUTE, slot_case(chain.task, n))] for n in (0, 1)]
-    assert held == [PAID // 10 + 3 * FEE, 2 * (PAID // 10 + 3 * FEE)]
+    assert held == [PAID // 10 + 3 * CALLED_FEE, 2 * PAID // 10 + 3 * CALLED_FEE]
 
 
 def test_an_end_that_was_offered_is_gone_once_judges_look() -> None:
@@ -187,7 +188,7 @@ def test_an_end_that_was_offered_is_gone_once_judges_look() -> None:
 
 def test_who_disputes_and_shows_the_judges_nothing_pays_all_the_same() -> None:
     chain, books = disputed()
-    bond = money.dispute_bond(chain.now().rules, PAID)
+    bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
     assert judged(chain, lambda _keys: None) is CaseOutcome.UNHEARD
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
     assert books.change(chain.keys[0]) == net(PAID) + bond // 2
@@ -200,7 +201,7 @@ def test_an_input_that_is_missing_costs_the_customer_its_bond_and_the_judges() -
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
     assert books.change(chain.keys[0]) == forfeit(PAID) // 2
     assert chain.pot == pot
-    fees = 5 * FEE  # a pair that does not confirm, and the committee after it
+    fees = 5 * CALLED_FEE  # a pair that does not confirm, and the committee after it
     assert books.change(CUSTOMER) == -forfeit(PAID) - STOOD_BY - fees
 
 

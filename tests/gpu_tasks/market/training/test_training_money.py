@@ -140,7 +140,7 @@ def test_the_pot_gets_what_an_audit_costs_whatever_the_work_went_for(price: int)
 
 @pytest.mark.parametrize("guess", [1, 2, 126])
 def test_a_greatest_price_that_is_too_high_costs_its_customer_nothing(guess: int) -> None:
-    """More is locked for it; what a result, a stop, a missing input and a dispute cost goes by the price paid."""
+    """More is locked for it; what a result, a stop and a missing input cost, but for judges, goes by the price paid."""
     terms = replace(TERMS, price_max=guess * MAX)
     held = {
         **HELD,
@@ -166,7 +166,7 @@ def test_odd_grains_go_where_the_module_says() -> None:
     assert gains(TaskOutcome.CANCELLED_BEFORE_AWARD, bonded) == {CUSTOMER: -5, BURNED: 5}
     assert money.customer_bond(DEFAULT_RULES, 1_001) == 51
     assert money.bid_bond(DEFAULT_RULES, 1_001) == 101
-    assert money.dispute_bond(DEFAULT_RULES, 997) == 100 + 3 * 100_000
+    assert money.dispute_bond(DEFAULT_RULES, 1_001, 997) == 100 + 3 * 100_000
     assert money.remaining(997, 1, 3) == 664
     assert [money.remaining_blocks(20, done, 3) for done in range(3)] == [20, 14, 7]
     assert money.remaining_blocks(1, 49, 50) == 1
@@ -177,7 +177,7 @@ def test_what_is_locked() -> None:
     assert money.escrow(DEFAULT_RULES, MAX) == ESCROW
     assert money.customer_bond(DEFAULT_RULES, MAX) == BOND
     assert money.bid_bond(DEFAULT_RULES, MAX) == 10 * UNIT
-    assert money.dispute_bond(DEFAULT_RULES, PRICE) == DISPUTE_BOND + 3 * 40 * UNIT
+    assert money.dispute_bond(DEFAULT_RULES, MAX, PRICE) == DISPUTE_BOND + 3 * 50 * UNIT
     assert money.premium(DEFAULT_RULES, MAX) == 5 * UNIT
 
 
