@@ -18,6 +18,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
+from runtime.interface.staking_api import StakeSummary
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
@@ -201,9 +202,8 @@ async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
     bonded = await client.read(TrustStake.bonds, stash)
     if bonded:
         calls.append(TrustStake.unbond(value=bonded))
-    unlocking = await client.read(TrustStake.unlocking, stash)
-    epoch = await client.query("OgpuApi_epoch")
-    if any(chunk.until_epoch <= epoch for chunk in unlocking):
+    summary: StakeSummary = await client.query("OgpuApi_stakes", stash)
+    if summary.withdrawable:
         calls.append(TrustStake.withdraw_unbonded())
     return calls
 
@@ -220,14 +220,13 @@ async def key_balance_facts(client: ChainClient, stash: bytes) -> dict[str, Any]
 async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
     """What of a stash's bond is on its way out, in the final state, and when it is free; nothing where none is."""
     at = await client.finalized()
-    unlocking = await client.read(TrustStake.unlocking, stash, at=at)
-    if not unlocking:
+    summary: StakeSummary = await client.query("OgpuApi_stakes", stash, at=at)
+    if not summary.unlocking:
         return {}
-    time, epochs = await read_time(client, at), sorted(chunk.until_epoch for chunk in unlocking)
-    free = sum(chunk.value for chunk in unlocking if chunk.until_epoch <= time.epoch)
+    time, epochs = await read_time(client, at), sorted(chunk.until_epoch for chunk in summary.unlocking)
     return {
-        "unlocking": Grains(sum(chunk.value for chunk in unlocking)),
-        "free_now": Grains(free),
+        "unlocking": Grains(sum(chunk.value for chunk in summary.unlocking)),
+        "free_now": Grains(summary.withdrawable),
         "epoch": time.epoch,
         "free_from_epoch": epochs[0],
         "free_from": time.date_of(epochs[0]),

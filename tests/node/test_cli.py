@@ -148,6 +148,15 @@ def test_where_peers_are_heard(is_dev: bool, given: str | None, host: str) -> No
     assert running._listen_host({"dev": is_dev, "listen_host": given}) == host
 
 
+def test_words_of_the_shell_are_looked_at_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ogpu-node", "--bootnodes", "/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.2/tcp/1"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--bootnodes /ip4/10.0.0.1/tcp/1 --bootnodes" in capsys.readouterr().err
+
+
 def test_a_command_may_stand_behind_an_address() -> None:
     assert json.loads(run("--bootnodes", "/ip4/10.0.0.1/tcp/1", "build-spec", "--dev"))["chainType"] == "Development"
 

@@ -18,8 +18,12 @@ from wallet.keyring import Keyring
 
 
 def rotated(folder: Path, owner: str) -> Result:
+    return called(folder, "rotate", owner)
+
+
+def called(folder: Path, command: str, owner: str) -> Result:
     where = ["--base-path", str(folder / "node"), "--keyring", str(folder / "keys")]
-    return CliRunner().invoke(ogpu_node, ["key", "rotate", *where, "--owner", owner])
+    return CliRunner().invoke(ogpu_node, ["key", command, *where, "--owner", owner])
 
 
 def test_the_owner_is_a_name_of_the_keyring_an_address_or_a_path(tmp_path: Path) -> None:
@@ -29,6 +33,15 @@ def test_the_owner_is_a_name_of_the_keyring_an_address_or_a_path(tmp_path: Path)
         answer = rotated(tmp_path, owner)
         assert answer.exit_code == 0, answer.output
         assert json.loads(answer.stdout)
+
+
+def test_the_proof_of_stored_keys_is_for_the_same_owner(tmp_path: Path) -> None:
+    key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
+    Keyring(tmp_path / "keys").add("stash", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    made = rotated(tmp_path, "stash").stdout
+    for owner, is_same in (("stash", True), (key.address, True), ("//Eve", False)):
+        assert (called(tmp_path, "prove", owner).stdout == made) is is_same
+    assert isinstance(called(tmp_path, "prove", "nobody").exception, BadInputError)
 
 
 @pytest.mark.parametrize("owner", ["nobody", "", "5Grwva", "../keys/stash"])

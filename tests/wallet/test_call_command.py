@@ -1,7 +1,7 @@
 """`ogpu-wallet call` against a real RPC server with a played node behind it."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -117,6 +117,10 @@ def test_rounding_of_delegations_is_no_change_for_a_person() -> None:
     assert making._held([dust], bytes(32), as_json=False) == ""
     assert making._held([more], bytes(32), as_json=False).startswith("-1 oGPU of ")
     assert making._held([HeldChange(bytes(32), held_reason(), -1)], bytes(32), as_json=False)
+    shown = [
+        bool(making._held([replace(dust, grains=grains)], bytes(32), as_json=False)) for grains in (-999, -1_000, 1)
+    ]
+    assert shown == [False, True, True]
     assert making._held([dust], bytes(32), as_json=True)
 
 

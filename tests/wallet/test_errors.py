@@ -5,7 +5,7 @@ import pytest
 from runtime.encoding.codec import DecodeError
 from runtime.frame.storage import StateCorrupted
 from wallet.errors import REASON_LENGTH_MAX, in_words, unquoted
-from wallet.rpc import RpcError
+from wallet.rpc import NodeRefusesError, RpcError
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,9 @@ def test_what_a_node_writes_loses_python_s_quotes() -> None:
     said = RpcError(1002, "Verification Error", "cannot be read: b'Corruption: bad block' in b\"it's 000005.ldb\"")
     assert str(said) == "Verification Error: cannot be read: Corruption: bad block in it's 000005.ldb"
     assert unquoted("a tab'le of b'") == "a tab'le of b'"
+
+
+@pytest.mark.parametrize(("status", "is_named"), [(429, False), (503, False), (401, True), (502, True)])
+def test_a_full_node_is_told_apart_from_one_that_refuses(status: int, is_named: bool) -> None:
+    error = NodeRefusesError("ws://node", status)
+    assert (error.status, f"HTTP {status}" in str(error)) == (status, is_named)

@@ -197,7 +197,8 @@ def test_a_history_without_a_block_that_was_final_is_another(tmp_path: Path, mon
         async def anew(number: int, block: bytes, time_ms: int = 0, refusals: int = 0) -> tuple[bool, int]:
             """What is found, and how often handoffs were forgotten."""
             chain = await liar.open(node.chain.genesis_hash)
-            certified, left, forgotten = chain._certified, [None] * refusals, []
+            certified, left = chain._certified, [None] * refusals
+            forgotten: list[None] = []
 
             async def refusing(height: int | None) -> Any:
                 if left:

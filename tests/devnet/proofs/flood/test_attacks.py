@@ -13,6 +13,7 @@ import trio.testing
 
 from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
+from devnet.proofs.flood import __main__ as flood
 from devnet.proofs.flood.attack import Attack, Door
 from devnet.proofs.flood.catalogue import ATTACKS
 from devnet.proofs.flood.course import Course
@@ -193,6 +194,44 @@ def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: Scene) ->
     assert usual._doors(hogged) == (*hogged.doors, Door.PROOFS)
     assert usual._doors(proving) == proving.doors
     assert proving.doors.count(Door.PROOFS) == 1
+
+
+@pytest.mark.trio
+async def test_an_attacker_gives_way_to_the_nodes_but_beside_busy_processors(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    async def opened(words: list[str], **_: Any) -> Any:
+        started.append(words)
+        raise EOFError
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", opened)
+    usual = Course(scene.net, 7.0, Teller(), [])
+    for course, name in (
+        (usual, "parse_bomb"),
+        (usual, "proving_crowd"),
+        (replace(usual, is_hogged=True), "parse_bomb"),
+    ):
+        with pytest.raises(EOFError):
+            await course._attacked(ATTACKS[name])
+    assert [words[-3:] for words in started] == [
+        ["parse_bomb", "7.0", "10"],
+        ["proving_crowd", "7.0", "0"],
+        ["parse_bomb", "7.0", "0"],
+    ]
+
+
+@pytest.mark.parametrize("words", [(), ("--hog",)])
+def test_the_run_keeps_processors_busy_when_it_is_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    ran: list[Course] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(flood.network, "start", lambda _: None)
+    monkeypatch.setattr(flood.trio, "run", lambda run, _attacks: ran.append(run.__self__))
+    flood.main(["--folder", str(tmp_path / "net"), "--seconds", "7", *words])
+    assert [(course.is_hogged, course.seconds) for course in ran] == [(bool(words), 7.0)]
 
 
 def test_all_but_the_first_node_begin_with_the_first(tmp_path: Path) -> None:
