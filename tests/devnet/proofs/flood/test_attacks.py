@@ -14,6 +14,7 @@ import trio.testing
 from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
 from devnet.proofs.flood import __main__ as flood
+from devnet.proofs.flood import network
 from devnet.proofs.flood.attack import Attack, Door
 from devnet.proofs.flood.catalogue import ATTACKS
 from devnet.proofs.flood.course import Course
@@ -228,8 +229,8 @@ def test_the_run_keeps_processors_busy_when_it_is_asked_to(
 ) -> None:
     ran: list[Course] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(flood.network, "start", lambda _: None)
-    monkeypatch.setattr(flood.trio, "run", lambda run, _attacks: ran.append(run.__self__))
+    monkeypatch.setattr(network, "start", lambda _: None)
+    monkeypatch.setattr(trio, "run", lambda run, _attacks: ran.append(run.__self__))
     flood.main(["--folder", str(tmp_path / "net"), "--seconds", "7", *words])
     assert [(course.is_hogged, course.seconds) for course in ran] == [(bool(words), 7.0)]
 
