@@ -240,7 +240,7 @@ def test_a_node_without_a_usable_folder_names_it(tmp_path: Path, kind: str) -> N
     assert (code, str(path) in said, "Traceback" in said) == (EXIT_UNUSABLE, True, False)
 
 
-@pytest.mark.parametrize("reason", ["Permission denied", "Read-only file system"])
+@pytest.mark.parametrize("reason", ["Permission denied", "Operation not permitted", "Read-only file system"])
 def test_a_database_of_another_user_is_not_called_damaged(tmp_path: Path, reason: str) -> None:
     """Such a file is its lock, which is in use by nobody."""
     error = _open_error(tmp_path, OSError(f"IO error: {tmp_path}/LOCK: {reason}"))
