@@ -324,18 +324,8 @@ def test_who_interrupts_is_told_how_to_go_on(
         raise KeyboardInterrupt
 
     where = "gpu_tasks.client.commands.units.follow" if is_watched else "gpu_tasks.client.posting_once.PostingRun._sent"
-    words = [
-        "post",
-        str(tmp_path / "prompts"),
-        "--key",
-        "//Bob",
-        "--racers",
-        "3",
-        "--anyway",
-        "--yes",
-        "--postings",
-        str(tmp_path / "postings"),
-    ]
+    words = ["post", str(tmp_path / "prompts"), "--key", "//Bob", "--racers", "3", "--anyway", "--yes"]
+    words += ["--postings", str(tmp_path / "postings")]
     words += ["--watch"] if is_watched else []
     monkeypatch.setattr(sys, "argv", ["ogpu", "--url", "ws://here", *words])
 
