@@ -11,10 +11,14 @@ import pytest
 
 from gpu_tasks.client.commands import disputing
 from gpu_tasks.client.commands.naming import known_task
+from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
 from planted_tasks import MILESTONES, STATES, PlantedTask, run_blob, run_root
-from scripts.chains.market_chain import OGPU
+from replica_chain import compute, replicated
+from scripts.chains.market_chain import CUSTOMER, OGPU
+from task_chain import RIGHT, WRONG
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.commands import making
@@ -187,6 +191,15 @@ def test_a_dispute_of_many_slots_has_a_bond_for_each(
     assert int(dry["total"]["grains"]) == int(dry["bond"]["grains"]) + int(dry["fee"]["grains"])
     assert dry["gone_if_lost"] == dry["bond"]
     assert dry["brings_if_won"]["ogpu"] == "1.5"
+
+
+def test_a_dispute_of_copies_locks_what_pays_its_jury() -> None:
+    chain, _, whose = replicated()
+    compute(chain, whose, RIGHT, WRONG, RIGHT)
+    bonds = disputing.bonds_of(chain.now())
+    before = chain.free(CUSTOMER.stash)
+    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    assert (len(bonds), sum(bonds)) == (JURORS, before - chain.free(CUSTOMER.stash))
 
 
 @pytest.mark.parametrize("last", [0, 1])
