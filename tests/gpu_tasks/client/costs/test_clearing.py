@@ -92,7 +92,9 @@ def test_how_old_they_are_and_whose() -> None:
 def test_small_tasks_do_not_outweigh_a_large_one() -> None:
     large = a_task(OGPU)
     dear = replace(large, order=replace(large.order, blocks_max=large.order.blocks_max * 9 // 100))
-    assert recent_prices(large.order, [dear] * 11 + [large], KINDS, HEIGHT).median == OGPU
+    cheap = replace(dear, slots=(replace(dear.slots[0], price=1),))
+    for small in (dear, cheap):
+        assert recent_prices(large.order, [small] * 11 + [large], KINDS, HEIGHT).median == OGPU
     assert recent_prices(large.order, [dear] * 12 + [large], KINDS, HEIGHT).median != OGPU, "they are the most work"
 
 
