@@ -282,6 +282,7 @@ class Village:
         self.engines: dict[str, ProgramEngine] = {}  # by name, of who runs containers
         self.chains: dict[str, HereComputer] = {}  # by name, of who answers roll calls in a way of its own
         self.quota = Quota()
+        self.keep_paused = False  # whether `run` was given --keep-paused
         self.blobs = BlobClient(private=True)
 
     async def __aenter__(self) -> Self:
@@ -310,8 +311,9 @@ class Village:
         engine = self.engines.get(keys.name)
         chains, base = self.chains.get(keys.name, HereComputer()).make, self.base / keys.name
         settings = Settings(
-            base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains
-        )
+            base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains,
+            keep_paused=self.keep_paused,
+        )  # fmt: skip
         daemon = self.kinds.get(keys.name, Daemon)(identity, chain, workshop, heard, settings)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))

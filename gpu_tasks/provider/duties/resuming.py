@@ -65,7 +65,7 @@ class Resumer:
         notes = self._book.read()
         for status in own:
             note = self._look(status, notes[status.id], height)
-            if note.cause in STAYING and note.is_paused:
+            if note.cause in STAYING:
                 self._tell_staying(status.id, note.cause)
             is_over = note.cause is PauseCause.MISSED and height >= (note.resumes_at or 0)
             if is_over and not self._keep_paused and status.id in promised:

@@ -13,11 +13,14 @@ from click.testing import CliRunner
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import running
+from gpu_tasks.provider.commands.options import ProviderOptions
+from gpu_tasks.provider.commands.running import workshop_of
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution import gpu, starting
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.starting import backends_here, chosen_backend, idle_gpus
+from gpu_tasks.provider.execution.workshop import Workshop
 from provider_runner import Operator
 from wallet_runner import chain
 
@@ -135,8 +138,18 @@ def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
     eve.answer(*JOIN)
     monkeypatch.setattr(starting, "find_spec", lambda _: None)
     monkeypatch.setattr(gpu, "_gpus", lambda: [CARD])
+    working: list[str] = []
+
+    def noted(options: ProviderOptions, backend: str, walls: Any, pieces: list[Hardware], *names: Any) -> Workshop:
+        working.extend(piece.name for piece in pieces)
+        return workshop_of(options, backend, walls, pieces, *names)
+
+    monkeypatch.setattr(running, "workshop_of", noted)
+    monkeypatch.setattr(running, "lost_gpus", lambda: ["GPU 1: lost"])
     ran = eve.run("run", "--blob-port", "0")
+    assert working == [gpu.CPU_BESIDE_GPUS_NAME], "no judge's work goes to the card either"
     assert ran.exit_code == 0, ran.output
     lines = (eve.folder / "Eve" / "telemetry.jsonl").read_text().splitlines()
     served = [event["hardware"] for event in map(json.loads, lines) if event["event"] == "serving"]
     assert served == [gpu.CPU_BESIDE_GPUS_NAME]
+    assert [event["problem"] for event in map(json.loads, lines) if event["event"] == "lost_gpu"] == ["GPU 1: lost"]

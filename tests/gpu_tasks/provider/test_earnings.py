@@ -65,6 +65,12 @@ def test_lines_that_are_no_payments_are_left_out(tmp_path: Path) -> None:
     assert len(list(payments(path))) == 2
 
 
+@pytest.mark.parametrize(("at_ms", "count"), [(2**45 - 1, 1), (2**45, 0)])
+def test_a_time_that_no_calendar_has_is_left_out(tmp_path: Path, at_ms: int, count: int) -> None:
+    (tmp_path / "e").write_text(json.dumps({"at_ms": at_ms, "name": "a", "device": "d", "service": "s", "grains": 7}))
+    assert len(sums(payments(tmp_path / "e"), By.DAY)) == count
+
+
 def test_what_a_thousand_tokens_brought_is_of_units_alone(tmp_path: Path) -> None:
     book = EarningsBook(tmp_path / "e", lambda: 0)
     for number, (grains, tokens) in enumerate(((300, 2_000), (50, 0), (101, 1_000))):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.provider.commands import examining, joining, offering
 from gpu_tasks.provider.commands.naming import own_devices
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad
-from gpu_tasks.provider.registering import FIRST_ASK, Planned, Registration, registration_calls
+from gpu_tasks.provider.registering import FIRST_ASK, Planned, Registration, check_device_bond, registration_calls
 from provider_runner import Operator
 from wallet.amounts import GRAINS_PER_OGPU
 from wallet.client import ChainClient
+from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet_runner import chain
 
@@ -99,6 +106,29 @@ def test_a_service_that_there_is_not_is_refused_with_those_that_there_are(eve: O
         assert "no service 99" in said
         assert "service 0 (" in said
         assert "20 oGPU" in said
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, 1), (8, 8), (9, 8), (20, 8)])
+def test_no_more_services_are_listed_than_fit_a_line(count: int, shown: int) -> None:
+    terms = ServiceTerms(b"reversed", bytes(32), bytes(32), 1, 2, 1, 30, 64)
+    listed = joining._listed({number: Service(bytes(32), terms, 0) for number in range(count)})
+    assert listed.count("reversed") == shown
+    assert (f"{count - shown} more" in listed) is (count > shown)
+    assert "reversed" not in joining._listed({})
+
+
+@pytest.mark.parametrize("kind", DeviceClass)
+def test_the_least_bond_is_that_of_the_devices_class(kind: DeviceClass) -> None:
+    least = {Devices.cpu_bond_min.item: 5, Devices.consumer_bond_min.item: 6, Devices.datacenter_bond_min.item: 7}
+    found = [5, 6, 7][kind]
+
+    async def read(item: Any) -> int:
+        return least[item]
+
+    client: Any = SimpleNamespace(read=read)
+    asyncio.run(check_device_bond(client, kind, found))
+    with pytest.raises(WalletError):
+        asyncio.run(check_device_bond(client, kind, found - 1))
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
     assert planned["comes_back"]["ogpu"] == "0.1"
     assert planned["begins_to_unbond"]["ogpu"] == "1000"
+    assert 10 < float(planned["stays_on_the_provider_key"]["ogpu"]) < 11, "of the 11 that came there, less fees"
     _leaves_asked(eve, "withdraw-bond")
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")

@@ -9,10 +9,12 @@ import pytest
 
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.provider.duties import endings
 from gpu_tasks.provider.duties.endings import READS_PER_ROUND_MAX, _in_turn, is_refuted, race_end, why_unpaid
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import Journal
-from gpu_tasks.provider.journal.records import Assigned, End
+from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
+from gpu_tasks.provider.journal.records import Assigned, End, RaceEntry
 
 OWN, FIRST, SECOND = b"o" * 32, b"f" * 32, b"s" * 32
 ROOT = b"r" * 32
@@ -50,6 +52,22 @@ def test_a_race_that_paid_nothing_says_why(unit: Unit | None, why: str) -> None:
     status = None if unit is None else UnitStatus(unit, None, 0, 0, 0)
     assert race_end(status, KEY, OWN) == (End.UNPAID, 0)
     assert why_unpaid(status, KEY, OWN).startswith(why)
+
+
+def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The race stays in the journal until its case is over."""
+    monkeypatch.setattr(endings, "is_refuted", lambda *_: True)
+    book, device = PauseBook(tmp_path), b"d" * 32
+    parts = cast("Parts", SimpleNamespace(pauses=book, identity=SimpleNamespace(stash=OWN)))
+    entry = RaceEntry(device)
+    book.note(device, is_paused=True, cause=PauseCause.MISSED, resumes_at=9)
+    assert endings._note_refuted(parts, None, KEY, entry)
+    assert (book.read()[device].cause, book.read()[device].resumes_at) == (PauseCause.REFUTED, None)
+    book.note(device, cause=None)
+    assert endings._note_refuted(parts, None, KEY, entry)
+    assert book.read()[device].cause is None
 
 
 def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:

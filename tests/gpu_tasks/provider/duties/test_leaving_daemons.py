@@ -15,7 +15,9 @@ from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.duties.standing import StandingError
 from provider_chain import Miner, Village, keypair, play
+from runtime.pallets.balances import Balances
 from scripts.chains.market_chain import signed
+from wallet.amounts import format_amount
 
 
 def followed(village: Village, miner: Miner, *, leaves_after: int) -> None:
@@ -41,11 +43,16 @@ def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(tmp_path: Pat
     async def scene(village: Village) -> None:
         miner = village.miners[0]
         followed(village, miner, leaves_after=6)
+        village.node.chain.block(
+            signed(miner.keys.stash, Balances.transfer_keep_alive(dest=miner.keys.provider, value=123_456_789))
+        )
+        stays = await miner.chain.key_balance()
+        assert stays not in (0, await miner.chain.spendable())
         await miner.daemon.run()
         assert await miner.chain.provider(miner.keys.stash) is None
         (said,) = miner.heard.reasons("left")
         assert keypair(miner.keys).address in said
-        assert "oGPU" in said
+        assert f"{format_amount(stays)} oGPU" in said
         assert miner.heard.events[-1][0] == "left"
 
     play(tmp_path, 2, scene)

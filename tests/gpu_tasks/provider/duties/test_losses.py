@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses
-from provider_chain import Miner, Village, play
+from gpu_tasks.provider.duties.losing import LOOKED_BACK_BLOCKS, LossNotes
+from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
+from provider_chain import SLOT_MS, Miner, Village, play
+from runtime.frame.call import Call
 from scripts.chains.market_chain import OGPU, signed
 from wallet.rpc import RpcError
 
@@ -56,6 +61,7 @@ def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(tmp_path: Path)
             assert warning["grains"] == slash.amount
         assert bool(part.appealable_until) == bool(part.until_text)
         again = await village.restart(liar)
+        again.daemon.parts.pauses.note(again.keys.device, bond=before)  # as after a crash between the two notes
         await live(village, again)
         assert noted(again) == [part]
         assert "lost" not in again.heard.names()
@@ -78,6 +84,71 @@ def test_a_miss_while_the_daemon_was_away_is_noted_when_it_is_back(tmp_path: Pat
             assert {(part.fault, part.case) for part in lost} == {("missed", "")}
 
     play(tmp_path, 2, scene)
+
+
+def test_no_loss_is_looked_for_while_no_bond_falls(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+
+        async def nobody_asks(_: int) -> list[BondLoss]:
+            raise AssertionError
+
+        miner.chain.bond_losses = nobody_asks  # type: ignore[method-assign]
+        await live(village, miner)
+
+    play(tmp_path, 1, scene)
+
+
+@pytest.mark.parametrize(("height", "until_ms"), [(100, 10**9 + 60 * SLOT_MS), (10**7, 0)])
+def test_the_deadline_of_an_appeal_is_noted_as_a_time(tmp_path: Path, height: int, until_ms: int) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        device, book = miner.keys.device, miner.daemon.parts.pauses
+        asked, loss = list[int](), BondLoss(7, b"u" * 32, 5, PartyFault.LIED, device, b"c" * 32, 160)
+
+        async def found(since: int) -> list[BondLoss]:
+            asked.append(since)
+            return [loss]
+
+        miner.chain.bond_losses = found  # type: ignore[method-assign]
+        own = await miner.chain.own_devices()
+        book.note(device, bond=own[0].device.bond + 5)
+        notes = LossNotes(miner.daemon.parts, lambda: 10**15)
+        for later in (0, 4):
+            await notes.step(height + later, own)
+        assert asked == [height - LOOKED_BACK_BLOCKS, height]
+        (part,) = noted(miner)
+        assert part == LostPart(
+            10**9, f"loss 0x{loss.unit.hex()} 7", f"0x{device.hex()}", 5, "lied", 7, f"0x{b'c'.hex() * 32}", 160,
+            until_ms,
+        )  # fmt: skip
+
+    play(tmp_path, 1, scene)
+
+
+def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner, unit, order = village.miners[0], b"u" * 32, list[str]()
+        claims = [SimpleNamespace(account=miner.keys.stash, held=5), SimpleNamespace(account=b"o" * 32, held=70)]
+        case = SimpleNamespace(terms=SimpleNamespace(claims=[*claims, claims[0]]), appealable_until=160)
+
+        async def found(_: bytes) -> Any:
+            return case
+
+        async def submit(call: Call) -> None:
+            assert (call.name, call.named_arguments) == ("Courts.appeal", {"case_id": unit})
+            order.extend(miner.heard.names())
+
+        miner.chain.case, miner.chain.submit = found, submit  # type: ignore[method-assign]
+        miner.daemon.losses = LossNotes(miner.daemon.parts, lambda: 0)
+        for _ in range(2):
+            await miner.daemon._appeal(unit, 100)
+        assert order.count("found_wrong") == 2, "of two calls, after the one report"
+        (told,) = [fields for name, fields in miner.heard.events if name == "found_wrong"]
+        assert (told["unit"], told["grains"], told["appealable_until"]) == (unit, 10, 160)
+        assert utc_text(60 * SLOT_MS) in str(told["problem"])
+
+    play(tmp_path, 1, scene)
 
 
 def test_a_miss_is_noted_for_the_device_that_raced(tmp_path: Path) -> None:
@@ -128,6 +199,10 @@ def test_a_loss_whose_block_cannot_be_read_is_noted_all_the_same(tmp_path: Path)
         (part,) = noted(miner)
         assert (part.grains, part.fault) == (before - bond_of(village, miner), "unknown")
         assert miner.heard.names().count("lost") == 1
+        book = miner.daemon.parts.pauses
+        book.note(miner.keys.device, bond=book.read()[miner.keys.device].bond + 5)
+        await live(village, miner)
+        assert [each.grains for each in noted(miner)] == [part.grains, 5], "another loss, not the same one again"
 
     play(tmp_path, 2, scene)
 

@@ -11,7 +11,7 @@ import pytest
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.provider.duties.other_daemons import CHECK_EVERY_BLOCKS, OtherDaemonError, OtherDaemons
+from gpu_tasks.provider.duties.other_daemons import OtherDaemonError, OtherDaemons
 from gpu_tasks.provider.duties.standing import StandingError
 from provider_chain import Miner, Village, keypair, play, seal_key
 from scripts.chains.market_chain import GENESIS_HASH, signed
@@ -100,7 +100,7 @@ def test_two_that_start_at_once_are_noticed_later(tmp_path: Path) -> None:
         village.base = tmp_path / "another machine"
         second = await village.open(first.keys)
         move(village, first, endpoint_of(first))
-        village.node.chain.blocks(-village.node.chain.height % CHECK_EVERY_BLOCKS)
+        village.node.chain.blocks(-village.node.chain.height % 64)
         for miner in (first, second):
             miner.daemon.others.look(village.node.chain.height)
             while miner.daemon.others.tasks._tasks:
@@ -116,10 +116,23 @@ def test_a_daemon_that_ends_asks_no_more(tmp_path: Path, monkeypatch: pytest.Mon
     async def scene(village: Village) -> None:
         miner = village.miners.pop()
         monkeypatch.setattr(miner.daemon.others, "check", asyncio.Event().wait)
-        miner.daemon.others.look(CHECK_EVERY_BLOCKS)
+        miner.daemon.others.look(64)
         (asking,) = miner.daemon.others.tasks._tasks.values()
         await miner.daemon.__aexit__()
         assert asking.done()
+
+    play(tmp_path, 1, scene)
+
+
+def test_a_node_that_is_away_ends_no_check(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        miner.chain.is_away = True
+        miner.daemon.others.look(64)
+        (asking,) = miner.daemon.others.tasks._tasks.values()
+        await asyncio.wait([asking])
+        assert asking.exception() is None
+        miner.daemon.others.look(65)
 
     play(tmp_path, 1, scene)
 

@@ -13,6 +13,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.journal.records import Ended, JournalRecord
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village, play
 from runtime.frame.call import Call
@@ -68,9 +69,18 @@ def test_a_refuted_device_stays_paused_over_restarts(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         liar = village.miners[0]
         liar.executor.spoil = True
+        causes, append = list[PauseCause | None](), liar.daemon.parts.journal.append
+
+        def appended(record: JournalRecord) -> None:
+            if isinstance(record, Ended):
+                causes.append(noted(liar).cause)
+            append(record)
+
+        liar.daemon.parts.journal.append = appended  # type: ignore[method-assign]
         while not village.node.chain.happened(ProviderSlashed):
             await village.run(await village.post())
         await live(village, liar, 8)
+        assert causes[-1:] == [PauseCause.REFUTED], "noted before the journal forgets the race"
         for _ in range(2):
             liar = await village.restart(liar)
             await live(village, liar)
@@ -149,6 +159,72 @@ def test_a_daemon_that_keeps_paused_devices_resumes_not_even_its_own(tmp_path: P
         assert not await is_paused(miner)
 
     play(tmp_path, 1, scene)
+
+
+def test_a_pause_of_the_daemons_is_over_once_the_chain_shows_the_device_at_work(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        miner.daemon.parts.pauses.note(miner.keys.device, is_paused=True, cause=PauseCause.DRAINED, why="it drains")
+        await follow(village, miner, 8)
+        assert noted(miner).cause is None
+        pause_on_chain(village, miner)
+        await live(village, miner, 8)
+        assert (await is_paused(miner), noted(miner).cause) == (True, PauseCause.OPERATOR)
+
+    play(tmp_path, 1, scene)
+
+
+def test_a_resume_that_is_lost_is_sent_again_after_a_while(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner, sent = village.miners[0], list[int]()
+
+        async def lost(call: Call) -> None:
+            assert call.name == "Devices.resume"
+            sent.append(village.node.chain.height)
+
+        miner.chain.submit = lost  # type: ignore[method-assign]
+        pause_on_chain(village, miner)
+        miner.daemon.parts.pauses.note(miner.keys.device, is_paused=True, cause=PauseCause.MISSED, resumes_at=0)
+        await follow(village, miner)
+        first, again = sent
+        assert again - first >= RESUME_AFTER_BLOCKS[0]
+
+    play(tmp_path, 1, scene)
+
+
+def test_with_keep_paused_a_device_that_missed_a_race_waits_for_the_operator(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        for miner in village.miners:
+            await live(village, miner, 1)
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()
+        village.keep_paused = True
+        miner = await village.restart(village.miners[0])
+        await live(village, miner)
+        assert await is_paused(miner)
+        assert (noted(miner).cause, noted(miner).resumes_at) == (PauseCause.MISSED, None)
+
+    play(tmp_path, 2, scene)
+
+
+def test_a_daemon_notes_its_devices_as_it_starts_and_forgets_misses_once_one_is_paid(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        for miner in village.miners:
+            device = (await miner.chain.own_devices())[0].device
+            assert (noted(miner).bond, noted(miner).cause) == (device.bond, None)
+            miner.daemon.parts.pauses.note(miner.keys.device, misses=3)
+            miner.daemon.parts.pauses.note(b"x" * 32, misses=1)
+        await village.run(await village.post())
+        for _ in range(LONG_ENOUGH):
+            village.node.block()
+            for miner in village.miners:
+                await miner.step()
+        for miner in village.miners:
+            assert list(miner.daemon.parts.pauses.read()) == [miner.keys.device], "another is registered no more"
+        assert [noted(miner).misses for miner in village.miners] == [0, 0]
+
+    play(tmp_path, 2, scene)
 
 
 def test_a_daemon_that_drains_resumes_no_device_that_missed_a_race(tmp_path: Path) -> None:
