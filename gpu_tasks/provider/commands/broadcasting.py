@@ -21,8 +21,6 @@ from gpu_tasks.telemetry.broker import parse_broker
 from wallet.errors import WalletError
 from wallet.password_file import read_passwords
 
-LOGIN_BYTES_MAX = 1_024
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
@@ -57,7 +55,7 @@ class BrokerOptions:
         if self.login_file is None:
             return None
         try:
-            name, _, password = read_passwords(self.login_file, LOGIN_BYTES_MAX)[0].partition(":")
+            name, _, password = read_passwords(self.login_file)[0].partition(":")
         except WalletError as error:
             raise ProviderError(f"--mqtt-login-file: {error}") from None
         return name, password

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import running
 from gpu_tasks.provider.commands.options import ProviderOptions
@@ -18,6 +19,7 @@ from gpu_tasks.provider.commands.running import workshop_of
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution import gpu, starting
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
+from gpu_tasks.provider.execution.containers.spec import MIB
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.starting import backends_here, chosen_backend, idle_gpus
 from gpu_tasks.provider.execution.workshop import Workshop
@@ -118,13 +120,17 @@ def test_roll_calls_are_computed_by_the_backend_of_run(
         settings = given[-1]
         assert isinstance(settings, Settings)
         assert [settings.make_chains] == [make for make, _ in made]
+        assert (settings.keep_paused, settings.quota) == (True, Quota(input_bytes_max=7 * MIB))
+        assert (settings.blob_host, settings.blob_port) == ("127.0.0.7", 17)
+        assert settings.base_path == eve.folder / "Eve"
         raise StopsAtOnce
 
     monkeypatch.setattr(running, "chains_with", noted)
     monkeypatch.setattr(Daemon, "__init__", stop)
     eve.answer(*JOIN)
     monkeypatch.setattr(starting, "find_spec", lambda _: object())
-    assert isinstance(eve.run("run", "--blob-port", "0", *options).exception, StopsAtOnce)
+    words = ["--blob-host", "127.0.0.7", "--blob-port", "17", "--keep-paused", "--input-mib", "7"]
+    assert isinstance(eve.run("run", *words, *options).exception, StopsAtOnce)
     assert [named for _, named in made] == [backend]
 
 

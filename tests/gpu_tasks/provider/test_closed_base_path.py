@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import running
+from gpu_tasks.provider.commands.options import why_open
+from gpu_tasks.provider.daemon import JOURNAL_FILE
 from provider_runner import Operator
 from wallet_runner import chain
 
@@ -40,6 +42,15 @@ def test_nobody_else_reads_the_base_path(eve: Operator, monkeypatch: pytest.Monk
     found = {path: stat.S_IMODE(path.stat().st_mode) for path in (base, *base.rglob("*"))}
     assert {mode for path, mode in found.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in found.items() if path.is_file()} == {0o600}
+
+
+@pytest.mark.parametrize(("is_used", "mode"), [(False, 0o755), (True, 0o700)])
+def test_only_a_used_base_path_is_closed(tmp_path: Path, *, is_used: bool, mode: int) -> None:
+    tmp_path.chmod(0o755)
+    if is_used:
+        (tmp_path / JOURNAL_FILE).touch()
+    assert why_open(tmp_path) is None
+    assert tmp_path.stat().st_mode & 0o777 == mode
 
 
 def test_a_base_path_that_all_share_is_said_and_left_as_it_is(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:

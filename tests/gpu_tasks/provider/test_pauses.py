@@ -33,6 +33,7 @@ MISS = NotedDevice(80, True, PauseCause.MISSED, MISSED, 1, 90)
         (NotedDevice(80, True, PauseCause.MISSED, "the vectors do not match", 1, 110), 100,
          PauseNote("the vectors do not match", 110), ""),
         (NotedDevice(80, True, PauseCause.REFUTED, "", 0), 100, PauseNote(REFUTED), MEANING),
+        (NotedDevice(80, False, PauseCause.REFUTED, "", 0), 100, PauseNote(REFUTED), MEANING),
         (NotedDevice(90, True, PauseCause.REFUTED, "", 0), 100, PauseNote(REFUTED), MEANING),
         (NotedDevice(80, True, PauseCause.OPERATOR), 100, PauseNote(BY_OPERATOR), ""),
         (NotedDevice(80, True, PauseCause.UNSERVED, "it is not here"), 100, PauseNote("it is not here"), ""),

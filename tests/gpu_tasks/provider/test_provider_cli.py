@@ -8,11 +8,12 @@ from click.testing import CliRunner
 
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.commands.showing import DEVICES, device_shown, earned_facts, journal_facts
-from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook, LostPart
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry
+from provider_runner import Operator
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
 from wallet.errors import WalletError
@@ -99,6 +100,22 @@ def test_what_status_says_was_earned_is_what_earnings_adds_up(tmp_path: Path) ->
     for kind, grains in (("unit", 5), ("task", 70), ("judging", 900), ("standing by", 1_000)):
         book.note(kind, b"n" * 32, 1, device=b"", service="", grains=grains)
     assert earned_facts(path) == {"tasks_paid": 1, "earned": Grains(1_975)}
+
+
+def test_losses_stand_in_the_earnings_and_alone(tmp_path: Path) -> None:
+    operator = Operator(tmp_path, "", "Eve")
+    base = tmp_path / "Eve"
+    base.mkdir()
+    EarningsBook(base / EARNINGS_FILE).note("unit", b"n" * 32, 1, device=b"d", service="s", grains=5)
+    LossBook(base / LOSSES_FILE).note(LostPart(0, "a", "0x64", 40, "lied", 7, "0xaa", 9, 60_000))
+    (row,) = operator.answer("earnings", "--by", "device")
+    assert (row["device"], row["earned"]["grains"], row["losses"], row["lost"]["grains"]) == ("0x64", "5", 1, "40")
+    (loss,) = operator.answer("earnings", "--losses")
+    assert loss.pop("grains")["grains"] == "40"
+    assert loss == {
+        "noted": "1970-01-01 00:00 UTC", "device": "0x64", "fault": "lied", "block": 7, "case": "0xaa",
+        "appealable_until_block": 9, "appealable_until": "1970-01-01 00:01 UTC",
+    }  # fmt: skip
 
 
 def test_nobody_writes_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:

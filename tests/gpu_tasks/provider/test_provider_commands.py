@@ -13,8 +13,10 @@ from click.testing import CliRunner
 from genesis import dev_accounts
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands import leaving
+from gpu_tasks.provider.commands import inventorying, leaving
 from gpu_tasks.provider.commands.naming import devices_of
+from gpu_tasks.provider.programs.means import ProgramMeans
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of, price_text
 from provider_runner import Operator
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
@@ -356,6 +358,18 @@ def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(e
     shown = CliRunner().invoke(wallet, ["--url", eve.options[1], "--json", "candidates"])
     commissions = {row["stash"]: row["commission"] for row in json.loads(shown.stdout)}
     assert commissions[EVE] == "5 %"
+
+
+def test_the_inventory_shows_each_part_of_the_policy_as_itself() -> None:
+    means = ProgramMeans(("a", "b"), False, True, 1_500, 2 << 20, 3 << 20)
+    policy = BidPolicy(kinds=("container", "train-int8"), least_price=price_of("0.5 oGPU/h"), containers=means)
+    shown = {
+        "bids_for": "container, train-int8", "least_price": price_text(policy.least_price), "container_memory_mib": 2,
+        "container_disk_mib": 3, "container_cores": "1.5", "container_network": True, "container_images": 2,
+    }  # fmt: skip
+    assert inventorying._policy(policy) == shown
+    any_image = replace(policy, containers=replace(means, any_archive=True, outbound=False))
+    assert inventorying._policy(any_image) == shown | {"container_network": False, "container_images": "any archive"}
 
 
 def test_the_inventory_is_what_the_door_would_tell(alice: Operator) -> None:

@@ -16,6 +16,7 @@ from gpu_tasks.tasks.container_request import (
     CONTAINER_WORKLOAD,
     INPUT_BYTES_MAX,
     REQUEST,
+    WORD_BYTES_MAX,
     ArchivedImage,
     ContainerNetwork,
     ImagePart,
@@ -104,6 +105,15 @@ def test_what_runs_is_read_strictly(run: str, says: str) -> None:
     with pytest.raises(TaskFileError, match=r"spec\.run") as caught:
         read(with_run(LEAST, run))
     assert says in str(caught.value)
+
+
+def test_a_variable_has_a_longer_value_than_other_keys() -> None:
+    longest = "x" * 4_096
+    assert len(longest) == WORD_BYTES_MAX, "as much as a request holds"
+    assert read(with_run(LEAST, f"env: {{A: {longest}}}")).task.environment == {"A": longest}
+    for run in (f"env: {{A: {longest}x}}", "secrets: [" + "A" * 301 + "]"):
+        with pytest.raises(TaskFileError):
+            read(with_run(LEAST, run))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.journal.records import Ended, JournalRecord
 from gpu_tasks.provider.tasks.policy_file import set_draining
+from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import Miner, Village, play
 from runtime.frame.call import Call
 from scripts.chains.market_chain import signed
@@ -174,6 +177,39 @@ def test_a_pause_of_the_daemons_is_over_once_the_chain_shows_the_device_at_work(
     play(tmp_path, 1, scene)
 
 
+@pytest.mark.parametrize("cause", [PauseCause.OPERATOR, PauseCause.REFUTED])
+def test_a_device_that_is_paused_for_another_cause_meanwhile_is_not_resumed(tmp_path: Path, cause: PauseCause) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        book, start = miner.daemon.parts.pauses, miner.daemon.parts.workshop.start
+
+        async def noting(device: bytes, form: WorkloadForm) -> None:
+            await start(device, form)
+            book.note(device, cause=cause)
+
+        pause_on_chain(village, miner)
+        book.note(miner.keys.device, is_paused=True, cause=PauseCause.MISSED, resumes_at=0)
+        miner.daemon.parts.workshop.start = noting  # type: ignore[method-assign]
+        await follow(village, miner, 8)
+        assert (await is_paused(miner), noted(miner).cause) == (True, cause)
+
+    play(tmp_path, 1, scene)
+
+
+def test_each_pause_is_reported_once(tmp_path: Path) -> None:
+    async def scene(village: Village) -> None:
+        miner = village.miners[0]
+        await live(village, miner, 4)
+        for _ in range(2):
+            pause_on_chain(village, miner)
+            await follow(village, miner, 8)
+            village.node.chain.block(signed(miner.keys.provider, Devices.resume(device=miner.keys.device)))
+            await follow(village, miner, 8)
+        assert miner.heard.reasons("not_resumed") == [STAYING[PauseCause.OPERATOR]] * 2
+
+    play(tmp_path, 1, scene)
+
+
 def test_a_resume_that_is_lost_is_sent_again_after_a_while(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         miner, sent = village.miners[0], list[int]()
@@ -326,5 +362,23 @@ def test_notes_of_devices_that_are_registered_no_more_go(tmp_path: Path) -> None
     book = PauseBook(tmp_path / "base")
     book.note(b"a" * 32, misses=1)
     book.note(b"b" * 32, misses=2)
+    assert [note.misses for note in book.read().values()] == [1, 2]
     book.forget_others([b"b" * 32])
     assert list(PauseBook(tmp_path / "base").read()) == [b"b" * 32]
+
+
+def test_a_daemon_and_a_command_lose_none_of_each_others_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons, commands = PauseBook(tmp_path), PauseBook(tmp_path)
+    noting = threading.Thread(target=partial(commands.note, b"a" * 32, misses=1))
+    read = daemons.read
+
+    def read_slowly() -> dict[bytes, NotedDevice]:
+        found = read()
+        noting.start()
+        noting.join(0.3)  # it waits for the daemon's note
+        return found
+
+    monkeypatch.setattr(daemons, "read", read_slowly)
+    daemons.note(b"b" * 32, misses=2)
+    noting.join()
+    assert {device: note.misses for device, note in commands.read().items()} == {b"a" * 32: 1, b"b" * 32: 2}
