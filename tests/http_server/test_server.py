@@ -25,6 +25,7 @@ PLACES = PlaceLimits(6, 3, 2)
 HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CHUNKED = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 HEAD_BYTES_MAX = 65_536
+BODY_BYTES_MAX = 10_000_000
 LARGE_BYTES = 50_000_000
 CRUMBS = b"1\r\na\r\n" * 10_000
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -41,6 +42,7 @@ class Site:
         app.router.add_route("*", "/busy", self._wait)
         app.router.add_get("/large", self._send_much)
         self.waiting, self.over = 0, asyncio.Event()
+        self.moved: list[int] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.http = HttpServer(app, DoorLimits(PLACES, idle_seconds), keepalive_seconds, turns)
         self.port = 0
@@ -52,7 +54,7 @@ class Site:
         return web.Response(body=bytes(LARGE_BYTES))
 
     async def _read(self, request: web.Request) -> web.Response:
-        return web.Response(text=str(len(await body_of(request, 10_000_000))))
+        return web.Response(text=str(len(await body_of(request, BODY_BYTES_MAX, self.moved.append))))
 
     async def _wait(self, request: web.Request) -> web.Response:
         with self.http.door.serving(request.transport):
@@ -289,6 +291,7 @@ def test_bodies_in_chunks_that_are_large_enough_are_read_whole() -> None:
         part = b"1000\r\n" + b"a" * 4096 + b"\r\n"
         sent = CHUNKED.replace(b"chunked\r\n", b"chunked\r\nConnection: close\r\n") + part * 500 + b"0\r\n\r\n"
         assert (await site.ask(STRANGER, sent)).endswith(str(500 * 4096).encode())
+        assert sum(site.moved) == 500 * 4096
 
     play(body)
 
@@ -312,6 +315,20 @@ def test_heads_are_read_in_small_pieces_chunks_in_larger_ones_and_known_bodies_i
         writer.write(HEAD + b"X-A: " + b"b" * 8_000 + b"\r\n\r\n")
         await reader.readuntil(b"here")
         assert max(read) == 4_096
+
+    play(body)
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_body_that_is_too_long_is_refused(*, is_counted: bool) -> None:
+    async def body(site: Site) -> None:
+        if is_counted:
+            head = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1)
+            client = await site.connect(sent=head)  # nothing of it has to come
+        else:
+            client = await site.connect(sent=CHUNKED + (b"10000\r\n" + bytes(65_536) + b"\r\n") * 200)
+        assert (await client[0].readline()).startswith(b"HTTP/1.1 413")
+        assert sum(site.moved) <= BODY_BYTES_MAX + 65_536
 
     play(body)
 

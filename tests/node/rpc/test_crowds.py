@@ -134,6 +134,7 @@ def test_an_address_has_a_fourth_and_this_machine_an_eighth(
     server = Server(Registry([Echo()]), ServerOptions(port=0, max_connections=most))
     assert server.http.door.limits == DoorLimits(connections, 30.0)
     assert server._sockets_limits == sockets
+    assert server.http._options["keepalive_timeout"] == 30.0
 
 
 def test_half_heads_are_bounded_and_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +254,7 @@ def test_a_refusal_says_that_there_are_too_many() -> None:
     serve(body, max_connections=4)
 
 
-def test_each_ping_is_answered_in_its_caller_s_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[RpcCaller]:
     turns: list[RpcCaller] = []
     take = Turns.take
 
@@ -261,15 +262,34 @@ def test_each_ping_is_answered_in_its_caller_s_turn(monkeypatch: pytest.MonkeyPa
         turns.append(caller)
         await take(self, caller)
 
+    monkeypatch.setattr(Turns, "take", noted)
+    return turns
+
+
+def test_each_ping_is_answered_in_its_caller_s_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = turns_taken(monkeypatch)
+
     async def body(server: Server, url: str, _crowd: Crowd) -> None:
         async with aiohttp.ClientSession() as session, session.ws_connect(url, autoping=False) as socket:
             await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": ["x"]})
             await socket.receive_json()
-            monkeypatch.setattr(Turns, "take", noted)
+            turns.clear()
             for _ in range(50):
                 await socket.ping(b"here")
             pongs = [await socket.receive() for _ in range(50)]
             assert {(message.type, bytes(message.data)) for message in pongs} == {(aiohttp.WSMsgType.PONG, b"here")}
+        assert len(turns) >= 50
+
+
+def test_each_pong_is_read_in_its_caller_s_turn_and_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = turns_taken(monkeypatch)
+
+    async def body(server: Server, url: str, _crowd: Crowd) -> None:
+        async with aiohttp.ClientSession() as session, session.ws_connect(url, autoping=False) as socket:
+            for _ in range(50):
+                await socket.pong(b"unasked")
+            await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": ["x"]})
+            assert (await socket.receive()).type is aiohttp.WSMsgType.TEXT
         assert len(turns) >= 50
 
     serve(body)

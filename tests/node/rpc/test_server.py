@@ -350,12 +350,12 @@ def test_clients_that_leave_in_the_middle_leave_no_stack_trace(caplog: pytest.Lo
 def test_a_websocket_that_nobody_uses_yields_to_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(server: Server, _calls: Calls, at: str) -> None:
         async with aiohttp.ClientSession() as session:
-            idle = await session.ws_connect(f"http://{at}/")
-            await idle.send_json(call("note", "used once"))
-            await idle.receive_json()
             busy = await session.ws_connect(f"http://{at}/")
             await busy.send_json(call("subscribe"))
             await busy.receive_json()
+            idle = await session.ws_connect(f"http://{at}/")
+            await idle.send_json(call("note", "used once"))
+            await idle.receive_json()
             with pytest.raises(aiohttp.WSServerHandshakeError):
                 await session.ws_connect(f"http://{at}/")
             monkeypatch.setattr("node.rpc.connection.SILENT_SECONDS", 0.0)

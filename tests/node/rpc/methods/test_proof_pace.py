@@ -80,6 +80,8 @@ def test_the_pace_holds_over_all_callers_even_if_they_leave(monkeypatch: pytest.
     async def main() -> None:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "call_later", lambda after, end, *values: ends.append((after, partial(end, *values))))
+        await ProofPace().take(KEYS_AT_ONCE)
+        assert ends.pop()[0] == pytest.approx(64 / 4_000)
         pace = ProofPace(100)
         for number, keys in enumerate((5, 15, 1)):
             taking = asyncio.create_task(pace.take(keys))
