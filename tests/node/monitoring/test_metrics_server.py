@@ -5,6 +5,7 @@ import gc
 import os
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +17,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from node.errors import BadInputError
-from node.monitoring.metrics_server import CONNECTIONS_MAX, OF_NETWORK_MAX, QUEUE, REQUEST_BYTES_MAX, MetricsServer
+from node.monitoring.metrics_server import (
+    ANSWERED_PER_SECOND,
+    CONNECTIONS_MAX,
+    OF_NETWORK_MAX,
+    QUEUE,
+    REQUEST_BYTES_MAX,
+    REQUEST_SECONDS,
+    MetricsServer,
+)
 
 WAIT_SECONDS = 20
 
@@ -138,16 +147,18 @@ def counted(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> list[int]
 def test_a_crowd_of_many_addresses_keeps_no_scraper_waiting(
     server: MetricsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 1_000.0)
     waiting = counted(server, monkeypatch)
     addresses = [f"127.0.1.{number}" for number in range(1, 3 * CONNECTIONS_MAX)]
     with held_up(server):
+        idle = [connected(server, b"GET / HTTP/1.1\r\n", f"127.0.2.{number}") for number in range(1, 4)]
         crowd = [connected(server, ASK, address) for address in addresses]
         scrapers = [connected(server, ASK, "127.0.0.90"), connected(server, ASK)]
         crowd += [connected(server, ASK, address) for address in addresses]
     assert all(b"height 7.0" in answer_of(connection) for connection in (*scrapers, *crowd))
     assert len(waiting) < len(crowd) / 8, "all who wait have the same figures"
     assert max(waiting) == CONNECTIONS_MAX
-    for connection in (*scrapers, *crowd):
+    for connection in (*scrapers, *crowd, *idle):
         connection.close()
 
 
@@ -169,6 +180,26 @@ def test_connections_that_do_not_read_yield(server: MetricsServer) -> None:
     assert "height 7.0" in fetched(server)
     for connection in mute:
         connection.close()
+
+
+def test_while_all_wait_the_server_looks_at_no_newcomer(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.monitoring.metrics_server.ANSWERED_PER_SECOND", 1e-6)
+    monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 1_000.0)
+    assert "height 7.0" in fetched(server)
+    crowd = [connected(server, ASK, f"127.0.1.{number}") for number in range(1, CONNECTIONS_MAX + 10)]
+    for _ in range(2_000):
+        if server._listener not in server._selector.get_map():
+            break
+        time.sleep(0.01)
+    assert server._listener not in server._selector.get_map()
+    assert len(server._due()) == CONNECTIONS_MAX
+    for connection in crowd:
+        connection.close()
+
+
+def test_the_limits_are_as_documented() -> None:
+    assert (CONNECTIONS_MAX, OF_NETWORK_MAX, ANSWERED_PER_SECOND) == (32, 8, 10)
+    assert (REQUEST_SECONDS, REQUEST_BYTES_MAX) == (5.0, 8_192)
 
 
 def test_the_server_accepts_again_when_those_inside_have_had_their_time(

@@ -37,7 +37,7 @@ def test_few_keys_are_not_behind_all_of_many() -> None:
         await asyncio.sleep(0)
         await asyncio.gather(many, *(ask(pace, order, f"few {number}", RpcCaller(), [1]) for number in range(3)))
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 30))
     assert sorted(order[-12:]) == ["many"] * 12
     assert sorted(set(order[:7])) == ["few 0", "few 1", "few 2", "many"]
 
@@ -56,7 +56,7 @@ def test_many_requests_of_one_caller_are_before_nobody_and_bounded() -> None:
         assert refused.value.code == TOO_BUSY
         await asyncio.gather(few, *many)
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 30))
     assert order.index("few") <= 2
 
 
@@ -70,7 +70,7 @@ def test_this_machine_does_not_stand_behind_a_stranger_s_many_addresses() -> Non
         await ask(pace, order, "provider", RpcCaller(network=None), [1] * 3)
         await asyncio.gather(*strangers)
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 30))
     assert [place for place, name in enumerate(order) if name == "provider"] == [1, 3, 5]
 
 
@@ -91,7 +91,7 @@ def test_the_pace_holds_over_all_callers_even_if_they_leave(monkeypatch: pytest.
                 ends[-1][1]()
             await taking
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 30))
     assert [after for after, _ in ends] == [pytest.approx(seconds) for seconds in (0.05, 0.15, 0.01)]
 
 
