@@ -209,8 +209,8 @@ class BlobServer:
         if self._waiting.has_to_wait(address):
             raise web.HTTPTooManyRequests(text="ask again in a moment")
         try:
-            async with self._slot(self._arriving, request) as slot:
-                question = await body_of(request, RESEAL_BYTES_MAX, slot.progress)
+            async with self._slot(self._arriving, request):
+                question = await body_of(request, RESEAL_BYTES_MAX)
         except web.HTTPRequestTimeout:
             self._waiting.wait(address)
             raise

@@ -13,6 +13,7 @@ from gpu_tasks.data.sealing import address_of
 from gpu_tasks.provider.blobs import server
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
+from http_server.door import DoorLimits
 from http_server.places import PlaceLimits
 
 Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
@@ -36,6 +37,15 @@ async def closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     with contextlib.suppress(ConnectionError):
         await reader.read()
         await writer.wait_closed()
+
+
+def test_the_limits_are_as_documented(tmp_path: Path) -> None:
+    async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
+        assert made._http is not None
+        assert made._http.door.limits == DoorLimits(PlaceLimits(512, 64, 64), 20.0)
+        assert made._http._options["keepalive_timeout"] == 15.0
+
+    with_server(tmp_path, body)
 
 
 def test_idle_connections_are_bounded_and_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +108,20 @@ def test_uploads_in_crumbs_cost_their_connections(tmp_path: Path) -> None:
         for reader, writer in sent:
             assert (await reader.readline()).startswith(b"HTTP/1.1 400")
             await closed(reader, writer)
+
+    with_server(tmp_path, body)
+
+
+def test_the_time_that_the_disk_takes_is_not_the_uploader_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpu_tasks.provider.blobs.request_slots.GRACE_SECONDS", 0.2)
+
+    async def body(made: BlobServer, client: BlobClient, url: str) -> None:
+        async with made._writing:
+            putting = asyncio.create_task(client.put(b"x", [url]))
+            while not made._uploads._taken:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.5)
+        assert await putting == [url]
 
     with_server(tmp_path, body)
 

@@ -75,10 +75,55 @@ def test_several_endpoints_are_tried_and_each_refusal_is_named(tmp_path: Path) -
     with_server(tmp_path, body)
 
 
+def test_no_cache_keeps_a_proof_of_presence_or_an_inventory(tmp_path: Path) -> None:
+    async def inventory() -> bytes:
+        return b"a card"
+
+    async def main() -> None:
+        server = BlobServer(BlobStore(tmp_path), inventory=inventory, presence=lambda nonce: b"proof of " + nonce)
+        await server.start(port=0)
+        url = f"http://127.0.0.1:{server.port}"
+        async with BlobClient(private=True) as client, aiohttp.ClientSession() as session:
+            await client.put(b"x", [url])
+            for path, answer, is_kept in (
+                ("/inventory", b"a card", False),
+                (f"/daemon/{'41' * 32}", b"proof of " + b"A" * 32, False),
+                (f"/blobs/{address_of(b'x').hex()}", b"x", True),
+            ):
+                response = await session.get(url + path)
+                assert (response.status, await response.read()) == (200, answer)
+                assert (response.headers["Cache-Control"] == "no-store") != is_kept
+                assert response.headers["X-Content-Type-Options"] == "nosniff"
+            for nonce in ("41" * 31, "41" * 33, "4 " * 32, "zz" * 32):
+                assert (await session.get(f"{url}/daemon/{nonce}")).status == 400
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize(("path", "status"), [("/reseal", 200), ("/states", 404)])
+def test_a_judge_s_question_has_few_bytes(path: str, status: int, tmp_path: Path) -> None:
+    class Resealer:
+        async def answer(self, data: bytes) -> bytes:
+            return data[:1]
+
+    async def main() -> None:
+        server = BlobServer(BlobStore(tmp_path), resealer=Resealer())
+        await server.start(port=0)
+        async with aiohttp.ClientSession() as session:
+            for size, expected in ((256, status), (257, 413 if status == 200 else status)):
+                response = await session.post(f"http://127.0.0.1:{server.port}{path}", data=bytes(size))
+                assert response.status == expected
+                await response.read()
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
 def test_wrong_requests_are_refused_with_their_reason(tmp_path: Path) -> None:
     async def body(client: BlobClient, url: str) -> None:
         async with aiohttp.ClientSession() as session:
-            for address in ("zz" * 32, "00", "0x" + "00" * 31, "0 " * 32):
+            for address in ("zz" * 32, "00", "0x" + "00" * 31, "0 " * 32, "00  " + "00" * 30, "00 " + "00" * 31):
                 assert (await session.get(f"{url}/blobs/{address}")).status == 400
             assert (await session.get(f"{url}/blobs/{'../' * 5}etc/passwd")).status in (400, 404)
             assert (await session.put(f"{url}/blobs", data=b"")).status == 400

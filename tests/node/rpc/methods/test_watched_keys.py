@@ -175,6 +175,9 @@ def test_a_key_that_was_written_is_told_though_its_value_is_equal() -> None:
         for number in range(TOLD_BLOCKS):
             await told(watch, block_at(1_000_003 + number))
         assert len(watch._told_blocks) == TOLD_BLOCKS
+        for number in range(TOLD_BLOCKS):
+            assert await told(watch, block_at(1_000_003 + number)) is None
+        assert await told(watch, second) == [[names[1], "0x62"], [names[2], None]], "forgotten"
 
     asyncio.run(scenario())
 
@@ -222,6 +225,8 @@ def test_the_blocks_of_a_fork_are_told_once_each() -> None:
         assert await next_told() == {other: b"a"}, "not its events, which were told"
         replica.apply(status(a2, a2))
         assert await next_told() == {events: b"paid"}, "what a block wrote is known when it is final"
+        assert set(replica.written(a1)) == {events, other}
+        assert not replica.written(b2), "another block became final at its height"
 
     asyncio.run(scenario())
 
