@@ -148,6 +148,7 @@ def test_a_crowd_of_many_addresses_keeps_no_scraper_waiting(
     server: MetricsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 1_000.0)
+    monkeypatch.setattr("node.monitoring.metrics_server.ACCEPTED_AT_ONCE", 12)  # 32 is no multiple of it
     waiting = counted(server, monkeypatch)
     addresses = [f"127.0.1.{number}" for number in range(1, 3 * CONNECTIONS_MAX)]
     with held_up(server):
@@ -186,13 +187,16 @@ def test_while_all_wait_the_server_looks_at_no_newcomer(server: MetricsServer, m
     monkeypatch.setattr("node.monitoring.metrics_server.ANSWERED_PER_SECOND", 1e-6)
     monkeypatch.setattr("node.monitoring.metrics_server.REQUEST_SECONDS", 1_000.0)
     assert "height 7.0" in fetched(server)
-    crowd = [connected(server, ASK, f"127.0.1.{number}") for number in range(1, CONNECTIONS_MAX + 10)]
+    crowd = [connected(server, ASK, "127.0.0.90")]
+    crowd += [connected(server, b"GET / HTTP/1.1\r\n", f"127.0.2.{number}") for number in range(1, CONNECTIONS_MAX)]
+    crowd += [connected(server, ASK, f"127.0.1.{number}") for number in range(1, CONNECTIONS_MAX + 10)]
     for _ in range(2_000):
         if server._listener not in server._selector.get_map():
             break
         time.sleep(0.01)
     assert server._listener not in server._selector.get_map()
     assert len(server._due()) == CONNECTIONS_MAX
+    assert "127.0.0.90" in {request.network for request in server._due()}, "idle ones yield, however young"
     for connection in crowd:
         connection.close()
 
