@@ -275,11 +275,19 @@ def test_chunks_of_a_byte_cost_their_connection(
     monkeypatch.setattr(door_module, "SHARE_SECONDS", share)
     monkeypatch.setattr("http_server.server.LINGERING_SECONDS", 0.1)
     heard = sizes_read(monkeypatch)
+    stopped: list[int] = []
+    stop = Visitor.stop_reading
+
+    def note(visitor: Visitor) -> None:
+        stopped.append(len(heard))
+        stop(visitor)
+
+    monkeypatch.setattr(Visitor, "stop_reading", note)
 
     async def body(site: Site) -> None:
         client = await site.connect(sent=CHUNKED.replace(b"/body", path) + CRUMBS)
         assert (await ended(client)).startswith(b"HTTP/1.1 " + status)
-        assert sum(heard) < len(CRUMBS), "the rest is never read"
+        assert stopped == [len(heard)], "the rest is never read"
         while len(site.http.door):
             await asyncio.sleep(0.01)
 
@@ -471,6 +479,8 @@ def test_a_connection_that_ends_waits_for_no_turn(monkeypatch: pytest.MonkeyPatc
             await asyncio.sleep(0)
         assert waiting is not None
         assert waiting.cancelled()
+        assert visitor._timer is not None
+        assert visitor._timer.cancelled()
 
     play(body, site)
 

@@ -6,7 +6,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.sealing import address_of
@@ -124,6 +126,54 @@ def test_the_time_that_the_disk_takes_is_not_the_uploader_s(tmp_path: Path, monk
         assert await putting == [url]
 
     with_server(tmp_path, body)
+
+
+class Rooms:
+    """Tunnels that end when the test says so."""
+
+    def __init__(self) -> None:
+        self.entered, self.over = 0, asyncio.Event()
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        self.entered += 1
+        await self.over.wait()
+        return web.Response(text="left")
+
+
+async def inventory() -> bytes:
+    return b"a card"
+
+
+def test_requests_under_way_yield_to_no_idle_connection_and_hold_up_no_other_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS", PlaceLimits(20, 8))
+    monkeypatch.setattr(server, "UPLOADS", (1, 1))
+
+    async def main() -> None:
+        rooms = Rooms()
+        made = BlobServer(
+            BlobStore(tmp_path), broker="b", inventory=inventory, tunnels=rooms, presence=lambda _nonce: b"here"
+        )
+        await made.start(port=0)
+        url = f"http://127.0.0.1:{made.port}"
+        async with BlobClient(private=True) as client, aiohttp.ClientSession() as session:
+            async with made._writing:
+                entering = asyncio.create_task(session.get(f"{url}/tunnel/{'00' * 32}"))
+                putting = asyncio.create_task(client.put(b"x", [url]))
+                while not (rooms.entered and made._uploads._taken):
+                    await asyncio.sleep(0.001)
+                held = [await asyncio.open_connection("127.0.0.1", made.port) for _ in range(40)]
+                for path in ("/inventory", "/telemetry", f"/daemon/{'00' * 32}", f"/blobs/{'00' * 32}"):
+                    assert (await session.get(url + path)).status in {200, 404}
+            assert await putting == [url]
+            rooms.over.set()
+            assert await (await entering).text() == "left"
+            for reader, writer in held:
+                await closed(reader, writer)
+        await made.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_uploads_of_one_address_that_wait_for_the_disk_hold_their_slots(
