@@ -206,6 +206,16 @@ def test_a_named_pipe_is_waited_for(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_file_may_be_empty_and_as_long_as_its_reader_says(tmp_path: Path) -> None:
+    assert read_passwords(private(tmp_path / "empty", "")) == ("",)
+    for size, limit in ((1_024, None), (2_000, 2_000), (10, 10)):
+        path = private(tmp_path / "password", "x" * size)
+        assert read_passwords(path, *([] if limit is None else [limit])) == ("x" * size,)
+        path.write_text("x" * (size + 1))
+        with pytest.raises(KeyFileError):
+            read_passwords(path, *([] if limit is None else [limit]))
+
+
 def test_others_may_read_secrets_of_containers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = tmp_path / "secrets"
     (secrets / "..data").mkdir(parents=True)
