@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -12,6 +13,19 @@ from node.config import Config
 from node.service import Node
 
 pytestmark = pytest.mark.trio
+
+
+async def test_the_pools_of_a_node_judge_by_its_preferred_tip_and_its_peers_pay_for_forgeries(tmp_path: Path) -> None:
+    config = Config("dev", tmp_path, "test", listen_host="127.0.0.1", port=0, rpc=None, prometheus_port=None)
+    node = Node(config, SPEC)
+    pools = node.pools
+    kinds = (pools.heartbeats, pools.evidence, pools.attestations)
+    for number, blame in enumerate([pools.transactions.entrance._blame, *(pool._spreading._blame for pool in kinds)]):
+        blame("peer", "a forgery")
+        assert node.network.peers.penalties == number + 1
+    node.machine = SimpleNamespace(tip=SimpleNamespace(id=b"tip"))  # type: ignore[assignment]
+    assert [pool._judged._best() for pool in kinds] == [b"tip"] * 3
+    node.ledger.close()
 
 
 async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_path: Path) -> None:

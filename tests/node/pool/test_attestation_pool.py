@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import node.pool.attestation_pool
+from consensus.parameters import Parameters
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import encode_attestation
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
@@ -206,6 +207,10 @@ def test_a_peer_that_forges_attestations_is_blamed_until_it_is_banned_and_few_si
     assert len(stage.blamed) >= PENALTIES_MAX
     assert len(checks) == FAILED_CHECKS_MAX
     assert len(stage.pool) == 0
+    monkeypatch.setattr(Parameters, "epoch_of", lambda *_: 9)
+    stage.pool.on_gossip(FrameKind.ATTESTATION, ENCODE(replace(good, signature=b"y" * 64)), "b")
+    stage.pool.on_gossip(FrameKind.ATTESTATION, ENCODE(replace(good, signature=b"x" * 64)), "a")
+    assert len(checks) == FAILED_CHECKS_MAX + 2, "in another epoch the peer is heard again"
 
 
 def test_forgeries_of_one_peer_keep_out_no_other_peer_and_not_this_node(stage: Stage) -> None:

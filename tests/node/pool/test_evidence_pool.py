@@ -184,6 +184,15 @@ def forged_ballots(who: Keys, number: int, epoch: int = 0) -> bytes:
 def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signatures_are_checked(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    checks = counting_checks(monkeypatch)
+    for number in range(100):
+        assert stage.hear(forged_ballots(ALICE, number)) == []
+    assert len(stage.blamed) >= PENALTIES_MAX
+    assert len(checks) == FAILED_CHECKS_MAX
+
+
+def counting_checks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The signatures of votes that are checked from here on; all of them fail."""
     checks: list[object] = []
 
     def counted(*claim: bytes) -> bool:
@@ -191,10 +200,33 @@ def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signat
         return False
 
     monkeypatch.setattr(offences, "verify_ed25519", counted)
-    for number in range(100):
-        assert stage.hear(forged_ballots(ALICE, number)) == []
-    assert len(stage.blamed) >= PENALTIES_MAX
-    assert len(checks) == FAILED_CHECKS_MAX
+    return checks
+
+
+def test_failed_checks_are_counted_for_each_accused_and_each_epoch(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, counts = counting_checks(monkeypatch), []
+    for turn, (who, blocks) in enumerate([(ALICE, 0), (BOB, 0), (ALICE, 0), (ALICE, 6)]):
+        stage.market.blocks(blocks)
+        for number in range(2 * FAILED_CHECKS_MAX):
+            stage.hear(forged_ballots(who, 100 * turn + number))
+        counts.append(len(checks) // FAILED_CHECKS_MAX)
+    assert counts == [1, 2, 2, 3]
+
+
+def test_evidence_of_a_set_that_only_the_best_block_knows_is_not_blamed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The peer's best block is another one, of which nothing is final yet."""
+    final = stage.chain.final
+    stage.market.blocks(14)
+    best = stage.chain.final
+    monkeypatch.setattr(type(stage.chain), "final", final)
+    monkeypatch.setattr(type(stage.chain), "get", lambda _, block: final if block == final.facts.id else best)
+    for number in range(8):
+        stage.hear(forged_ballots(ALICE, number, epoch=2))
+    assert stage.blamed == []
 
 
 @pytest.mark.parametrize(

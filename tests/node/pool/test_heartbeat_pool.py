@@ -358,6 +358,16 @@ def test_a_peer_that_relays_a_few_bad_ones_among_good_ones_is_not_blamed(stage: 
     assert stage.blamed == []
 
 
+def test_a_peer_that_brings_as_many_good_ones_as_bad_ones_is_not_blamed(stage: Stage) -> None:
+    for epoch in range(4):
+        assert stage.hear(stage.beat(NEW[0]))
+        stage.hear(forged(stage.beat(NEW[1]), epoch))
+        assert stage.hear(stage.beat(NEW[1]))
+        stage.hear(forged(stage.beat(NEW[2]), epoch))
+        stage.market.blocks(EPOCH_BLOCKS)
+    assert stage.blamed == []
+
+
 def test_a_signature_of_the_key_that_is_still_the_final_one_is_no_forgery(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peer has not imported the block in which a candidate changed its key; this node has."""
     stage = Stage(monkeypatch, blocks=EPOCH_BLOCKS)
@@ -372,6 +382,18 @@ def test_a_signature_of_the_key_that_is_still_the_final_one_is_no_forgery(monkey
         stage.hear(heartbeat(NEW[0], GENESIS_HASH, best.facts.height, number.to_bytes(32, "big")))
     assert len(stage.pool) == 0
     assert stage.blamed == []
+
+
+def test_a_heartbeat_of_the_best_block_is_none_of_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, blocks=EPOCH_BLOCKS)
+    chain, final = stage.pool._chain, stage.pool._chain.final
+    stage.market.block()
+    best = chain.final
+    monkeypatch.setattr(type(chain), "final", final)
+    monkeypatch.setattr(type(chain), "get", lambda _, block: final if block == final.facts.id else best)
+    monkeypatch.setattr(heartbeat_pool, "AHEAD_MAX", 0)
+    stage.hear(stage.beat(NEW[1], best.facts.height))
+    assert len(stage.pool) == 1
 
 
 def test_who_used_up_its_share_keeps_no_message_from_coming_by_another_peer(
@@ -413,3 +435,11 @@ def test_failed_checks_are_remembered_within_bounds() -> None:
     for number in range(FAILED_CHECKS_REMEMBERED + 50):
         failed.note("peer", number.to_bytes(32, "big"))
     assert len(failed) == FAILED_CHECKS_REMEMBERED
+
+
+def test_a_count_of_failed_checks_that_grows_is_not_forgotten_before_older_ones() -> None:
+    failed = FailedChecks()
+    for number in (*range(FAILED_CHECKS_REMEMBERED), *[0] * (FAILED_CHECKS_MAX - 1), FAILED_CHECKS_REMEMBERED):
+        failed.note("peer", number.to_bytes(32, "big"))
+    counts = failed._counts
+    assert counts["peer", bytes(32)] == FAILED_CHECKS_MAX
