@@ -182,6 +182,7 @@ def test_one_seat_covers_whatever_an_appeal_can_cost() -> None:
         assert money.seat_hold(money.case_collateral(price, 950_000, fee), fee) >= (3 + 33) * fee + 2 * price
         # of a task the customer is due its greatest price, and fees go by a lower one
         assert money.seat_hold(0, fee, 9 * price) >= (3 + 33) * fee + 2 * 9 * price
+        assert money.seat_hold(99 * (price + fee), fee, price) == 99 * (price + fee), "what a wrong answer costs"
 
 
 def test_an_undecided_appeal_costs_the_fees_of_the_judges_it_leaves_right() -> None:

@@ -10,6 +10,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
 from gpu_tasks.market.inference.rules import DEFAULT_RULES as RULES
+from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitTerms
 from runtime.pallets.staking.slashing import (
     SLASH_FLOOR_PPM,
@@ -135,6 +136,19 @@ def test_what_is_spare_pays_a_witness_or_a_pair_of_judges(price: int, fee_ppm: i
     fees = 2 * money.fee_of_judge(rules, price)
     assert money.spare(rules, price) == max(fees, money.witness_pay(rules, price))
     assert money.spare(rules, price + 1) >= money.spare(rules, price), "what is locked at the highest price is enough"
+
+
+@pytest.mark.parametrize(
+    ("rules", "seat"),
+    [
+        (RULES, money.collateral(RULES, OGPU)),
+        (replace(RULES, audit_rate_ppm=1_000_000), 40 * OGPU // 2),
+        (replace(RULES, audit_rate_ppm=1_000_000, judge_fee_ppm=10_000), 36 * OGPU // 100 + 2 * OGPU),
+    ],
+    ids=["a wrong answer", "forty fees", "a court and twice the price"],
+)
+def test_a_judge_of_a_unit_holds_the_greatest_of_three_sums(rules: UnitRules, seat: int) -> None:
+    assert money.judge_seat(rules, OGPU) == seat
 
 
 @given(st.integers(0, 21 * 10**14))

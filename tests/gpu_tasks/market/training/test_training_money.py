@@ -163,6 +163,7 @@ def test_odd_grains_go_where_the_module_says() -> None:
     assert gains(TaskOutcome.STOOD_BY, odd) == {STANDBY: 19, CUSTOMER: -19}
     bonded = replace(odd, held={TaskPurse.CUSTOMER_BOND: 51})
     assert gains(TaskOutcome.INPUT_MISSING, bonded) == {PROVIDER: 25, CUSTOMER: -50, BURNED: 25}
+    assert gains(TaskOutcome.INPUT_MISSING, replace(bonded, price=1_001)) == {PROVIDER: 25, CUSTOMER: -51, BURNED: 26}
     assert gains(TaskOutcome.CANCELLED_BEFORE_AWARD, bonded) == {CUSTOMER: -5, BURNED: 5}
     assert money.customer_bond(DEFAULT_RULES, 1_001) == 51
     assert money.bid_bond(DEFAULT_RULES, 1_001) == 101
