@@ -139,6 +139,13 @@ def test_a_mark_of_utf_8_is_no_part_of_a_prompt() -> None:
     assert line(MARK + json.dumps(OPENAI).encode()).text == "Once"
 
 
+def test_a_mark_of_another_encoding_in_a_later_line_refuses_that_line_alone() -> None:
+    first, second, third = read(b"one\n\xff\xfetwo\nthree\n")
+    assert [isinstance(found, BatchLine) for found in (first, second, third)] == [True, False, True]
+    assert isinstance(second, LineError)
+    assert second.number == 2
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("form", [None, *FileForm])
 def test_other_encodings_are_refused_as_a_whole(encoding: str, form: FileForm | None) -> None:
