@@ -274,6 +274,7 @@ def test_outputs_that_could_not_be_fetched_are_fetched_by_the_same_command(
         ogpu(tmp_path, url, *RUN, *PROGRAM)
         ogpu(tmp_path, url, *RUN, *PROGRAM)
         (task,) = set(follower.followed)
+        assert (len(follower.followed), whole) == (2, [])
         assert task in refusal(ogpu(tmp_path, url, *RUN, *PROGRAM))
 
 
@@ -297,6 +298,19 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
         assert follower.followed == [first, second, second, third]
         assert len(bought(url)) == 3
         assert third in refusal(ogpu(tmp_path, url, *job))
+
+
+def test_an_uninterrupted_job_is_requeued_no_more_often_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = TaskOutcome.TIME_OVER
+    Follower(monkeypatch, over, over, over)
+    monkeypatch.setattr(requeueing, "was_cut_off", lambda _: True)
+    path = tmp_path / "job.yaml"
+    with chain(tmp_path) as url:
+        answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
+        job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "1"]
+        done = ogpu(tmp_path, url, *job)
+        assert (done.exit_code, len(bought(url))) == (0, 2), done.output
+        assert "submitted it before" not in done.stderr
 
 
 @pytest.mark.parametrize("found", [None, a_task()])

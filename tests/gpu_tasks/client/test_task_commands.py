@@ -112,6 +112,11 @@ def check_ended(folder: Path, url: str, task: str, *, cost: int) -> None:
     """What is shown of a task that was taken back: its cost, and until when its record is kept."""
     (row,) = answer(ogpu(folder, url, "history", *OF_BOB))
     assert (row["state"], row["price"], int(row["cost_before_fees"]["grains"])) == ("cancelled", None, cost)
+    for more, count in (
+        (["--since", str(row["submitted"])], 1), (["--since", str(row["submitted"] + 1)], 0),
+        (["--state", "completed"], 0), (["--state", "failed", "--state", "cancelled"], 1),
+    ):  # fmt: skip
+        assert len(answer(ogpu(folder, url, "history", *OF_BOB, *more))) == count, more
     shown = answer(ogpu(folder, url, "describe", task))
     assert shown["deadline_of_this_state"] is None
     assert shown["record_kept_up_to_block"] > row["submitted"]
