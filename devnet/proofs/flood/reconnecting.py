@@ -12,7 +12,7 @@ from devnet.proofs.flood.http_client import LOOPBACK
 from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
 from devnet.proofs.flood.websocket_client import WebSocket, WebSocketError, open_socket
 
-Connection = TypeVar("Connection", bound=trio.abc.AsyncResource)
+HeldOpen = TypeVar("HeldOpen", bound=trio.abc.AsyncResource)
 OPENED_PER_SECOND = 2.0
 OPENING_AT_ONCE = 64
 """A listener with a short queue forgets those that come together, and then they wait for seconds."""
@@ -65,8 +65,8 @@ async def each_dripping(scene: Scene, port: int, clients: int, opening: bytes) -
 async def _each(
     scene: Scene,
     clients: int,
-    connect: Callable[[str], Awaitable[Connection]],
-    serve: Callable[[Scene, Connection], Awaitable[None]],
+    connect: Callable[[str], Awaitable[HeldOpen]],
+    serve: Callable[[Scene, HeldOpen], Awaitable[None]],
     sources: Sequence[str],
 ) -> None:
     await scene.begin()
@@ -78,8 +78,8 @@ async def _each(
 
 async def _client(
     scene: Scene,
-    connect: Callable[[str], Awaitable[Connection]],
-    serve: Callable[[Scene, Connection], Awaitable[None]],
+    connect: Callable[[str], Awaitable[HeldOpen]],
+    serve: Callable[[Scene, HeldOpen], Awaitable[None]],
     source: str,
 ) -> None:
     async with aclosing(scene.paced(OPENED_PER_SECOND, at_once=1)) as turns:
