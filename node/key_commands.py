@@ -91,7 +91,6 @@ def inspect_node_key(path: Any) -> None:
 def insert(base_path: Path | None, chain: str, key_type: str, suri: str) -> None:
     """Put an ed25519 key into the keystore of a chain."""
     paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=False).id)
-    require_folder(paths.keystore)
     public = Keystore(paths.keystore).insert(
         KEY_TYPES[key_type], _keypair(suri, Scheme.ED25519).secret_key[:SEED_BYTES]
     )

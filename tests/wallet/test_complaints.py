@@ -89,3 +89,31 @@ def test_a_note_is_an_object_too(words: tuple[str, ...]) -> None:
     group.callback = lambda json: None  # noqa: ARG005
     said = CliRunner().invoke(group, words).stderr
     assert said == ('{"note": "so"}\n' if "--json" in words else "note: so\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "passed_on", "is_json"),
+    [
+        (["run", "x", "--json"], ("x", "--json"), False),
+        (["--json", "run", "x", "--json"], ("x", "--json"), True),
+        (["fail", "--json"], None, True),
+    ],
+)
+def test_the_words_of_a_program_are_its_own(words: list[str], passed_on: tuple[str, ...] | None, is_json: bool) -> None:
+    seen: list[object] = []
+
+    @click.command(context_settings={"ignore_unknown_options": True})
+    @click.argument("args", nargs=-1, type=click.UNPROCESSED)
+    def run_program(args: tuple[str, ...]) -> None:
+        seen.append(args)
+        raise click.UsageError("no")
+
+    group = JsonAnywhereGroup(
+        commands={"run": run_program, "fail": run_program},
+        params=[click.Option(["--json"], is_flag=True)],
+        program_commands=("run",),
+    )
+    group.callback = lambda json: seen.append(json)  # noqa: PLW0108  # it is passed by name
+    result = CliRunner().invoke(group, words)
+    assert seen == [is_json, passed_on or ()]
+    assert (result.exit_code, result.stderr.startswith("{")) == (2, is_json)

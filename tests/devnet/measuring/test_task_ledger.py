@@ -2,10 +2,12 @@
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from devnet.measuring import task_audits
 from devnet.measuring.task_audits import AuditedSlot, TaskAudits
 from devnet.measuring.task_ledger import TaskLedger
 from gpu_tasks.market.courts.events import BenchDrawn, CaseEnded
@@ -14,7 +16,7 @@ from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import JudgedFor, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import proof_of_fraud
 from looked_at import DIGESTS, OFTEN, SEGMENTS, TRACE, judged, judges_say, says
@@ -316,3 +318,20 @@ def test_an_audit_that_nobody_is_left_for_is_no_fault_and_one_that_is_not_decide
     ended = CaseEnded(b"c" * 32, CaseOutcome.AUDIT_UNDECIDED, None)
     moved, faults = asyncio.run(audits.take(cast("ChainClient", None), 70, ended))
     assert (moved, len(faults)) == ([], told)
+
+
+def test_what_judges_and_disputes_cost_goes_by_the_price_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_audits, "fee_of_case", lambda _task, slot: slot.price + 1)
+    monkeypatch.setattr(task_audits, "pot_max", lambda _rules, price: price + 2)
+    monkeypatch.setattr(task_audits, "dispute_bond", lambda _rules, price_max, price: 10 * price_max + price)
+    slot = SimpleNamespace(
+        result=SimpleNamespace(root=b"r" * 32), outcome=None, price=7, provider=b"p" * 32, collateral=30
+    )
+    terms = SimpleNamespace(price_max=1_000)
+    task = SimpleNamespace(
+        slots=[slot], challenge=None, rules=None, terms=terms, customer=b"c" * 32, judged_for=JudgedFor.DISPUTE
+    )
+    audits = TaskAudits()
+    audits.open(b"t" * 32, cast("Any", task))
+    (found,) = audits.slots.values()
+    assert (found.fee, found.pot_max, found.bond, found.asker) == (8, 9, 10_007, b"c" * 32)

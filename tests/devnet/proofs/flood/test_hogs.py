@@ -1,9 +1,17 @@
 """Programs that want every processor end with the attack that they stood beside."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import pytest
+
 from devnet.proofs.flood import hogs
+
+LOOKS = 1_000
 
 
 def children() -> set[str]:
@@ -21,3 +29,36 @@ def test_there_is_one_for_each_processor_at_the_nodes_priority_and_none_afterwar
         assert len(started) == count == len(os.sched_getaffinity(0))
         assert {os.getpriority(os.PRIO_PROCESS, int(pid)) for pid in started} == {os.getpriority(os.PRIO_PROCESS, 0)}
     assert children() == before
+
+
+def test_they_end_with_a_program_that_is_killed() -> None:
+    program = """if True:
+        import time
+        from devnet.proofs.flood import hogs
+        with hogs.beside_the_nodes():
+            print("begun", flush=True)
+            time.sleep(600)
+    """
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"begun\n"
+        started = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text(encoding="ascii").split()
+        running.kill()
+    assert started
+    try:
+        for _ in range(LOOKS):
+            if not any(hogs.BUSY in command_of(pid) for pid in started):
+                return
+            time.sleep(0.01)
+        pytest.fail("they go on")
+    finally:
+        for pid in started:
+            if hogs.BUSY in command_of(pid):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def command_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
