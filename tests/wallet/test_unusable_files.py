@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import subprocess
@@ -108,6 +109,30 @@ def test_a_full_disk_elsewhere_is_not_the_output(capsys: pytest.CaptureFixture[s
     assert (stopped.value.code, "journal" in capsys.readouterr().err) == (EXIT_UNUSABLE, True)
     with pytest.raises(ExceptionGroup):  # a connection's error is no matter of files
         program(["fail", str(errno.ECONNRESET)])
+
+
+class Gone(io.StringIO):
+    """An output whose reader has left, as the last flush finds out."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_a_reader_that_leaves_before_the_last_flush_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.group(cls=ProgramGroup)
+    def program() -> None:
+        pass
+
+    @program.command()
+    def show() -> None:
+        sys.stdout.write("something")
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(SystemExit) as ended:
+        program(["show"])
+    assert (ended.value.code, capsys.readouterr().err) == (EXIT_PIPE_CLOSED, "")
 
 
 @pytest.mark.parametrize(
