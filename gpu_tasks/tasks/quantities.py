@@ -106,7 +106,7 @@ def whole(text: str) -> int:
 
 def written_span(milliseconds: int) -> str:
     """Write whole seconds as a file has them: `1h 30m`; QuantityError below a second."""
-    parts, left = [], milliseconds // 1_000 * 1_000
+    parts, left = [], milliseconds
     for unit, of_unit in UNITS_MS.items():
         count, left = divmod(left, of_unit)
         parts += [f"{count}{unit}"] if count else []

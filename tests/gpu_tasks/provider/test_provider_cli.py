@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpu_tasks.provider import cli
+from gpu_tasks.provider import cli, telemetry
 from gpu_tasks.provider.commands.showing import DEVICES, device_shown, earned_facts, journal_facts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook, LostPart
 from gpu_tasks.provider.journal.journal import Journal
@@ -124,6 +124,16 @@ def test_nobody_writes_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> N
     (record,) = caplog.records
     assert record.getMessage().startswith("hindered unit=0x00000000.. problem=503  [2J 2026 INFO paidxxx")
     assert len(record.getMessage()) < 500
+
+
+def test_each_file_of_telemetry_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "FILE_BYTES_MAX", 0)
+    lines = JsonLinesTelemetry(tmp_path / "t.jsonl")
+    lines.tell("executed")
+    lines.close()
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "t.jsonl": 0o600, "t.old.jsonl": 0o600,
+    }  # fmt: skip
 
 
 def test_telemetry_is_json_lines(tmp_path: Path) -> None:

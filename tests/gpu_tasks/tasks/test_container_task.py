@@ -111,7 +111,9 @@ def test_a_variable_has_a_longer_value_than_other_keys() -> None:
     longest = "x" * 4_096
     assert len(longest) == WORD_BYTES_MAX, "as much as a request holds"
     assert read(with_run(LEAST, f"env: {{A: {longest}}}")).task.environment == {"A": longest}
-    for run in (f"env: {{A: {longest}x}}", "secrets: [" + "A" * 301 + "]"):
+    with pytest.raises(TaskFileError, match=r"4,096 letters.*spec\.run\.inputs"):
+        read(with_run(LEAST, f"env: {{A: {longest}x}}"))
+    for run in "secrets: [" + "A" * 301 + "]":
         with pytest.raises(TaskFileError):
             read(with_run(LEAST, run))
 

@@ -24,6 +24,8 @@ kind: Service
         ("kind: Pod\napiVersion: 'v1'\n", OtherFile.KUBERNETES),
         ("services:\n  web: {image: a}\n", OtherFile.COMPOSE),
         ("version: '2.0'\nservices: {}\nprofiles: {}\ndeployment: {}\n", OtherFile.SDL),
+        ("services: {}\ndeployment: {}\n", OtherFile.SDL),
+        ("services: {}\nprofiles: {}\n", OtherFile.SDL),
         ("#!/bin/bash\n#SBATCH --time=1\n", OtherFile.SCRIPT),
     ],
 )

@@ -103,6 +103,16 @@ def test_what_is_no_rate(text: str) -> None:
         quantities.rate(text)
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "text"), [(1_000, "1s"), (61_999, "1m 1s"), (5_400_000, "1h 30m"), (90_061_000, "1d 1h 1m 1s")]
+)
+def test_a_time_is_written_in_whole_seconds_as_a_file_has_it(milliseconds: int, text: str) -> None:
+    assert quantities.written_span(milliseconds) == text
+    assert quantities.span(text) == TimeSpan(milliseconds // 1_000 * 1_000)
+    with pytest.raises(QuantityError):
+        quantities.written_span(999)
+
+
 def test_a_time_in_blocks() -> None:
     assert TimeSpan(90 * 60_000).in_blocks(2_000) == 2_700
     assert TimeSpan(1_999).in_blocks(2_000) == 0

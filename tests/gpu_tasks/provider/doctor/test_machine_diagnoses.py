@@ -96,6 +96,20 @@ def test_gpus_are_listed_and_their_lack_is_warned() -> None:
     assert "NVML" in none.says
 
 
+def test_each_worker_is_tried_with_the_backend_of_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    async def noted(check: str, hardware: Hardware, form: WorkloadForm, make: object, by: str) -> Diagnosis:
+        tried.append(by)
+        return Diagnosis(check, Grade.GOOD, "")
+
+    form = form_named("textgen-int8")
+    assert form is not None
+    monkeypatch.setattr(machine, "_worker", noted)
+    asyncio.run(machine.worker_diagnoses([CPU, CARD], [form], workers_with("torch-cuda"), "torch-cuda"))
+    assert tried == ["numpy", "torch-cuda:0"]
+
+
 def test_a_lost_card_among_several_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "lost_gpus", lambda: ["GPU 1: GPU is lost"])
     kept, lost = machine.hardware_diagnoses([CARD])

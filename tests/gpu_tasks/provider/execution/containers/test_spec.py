@@ -69,7 +69,26 @@ def test_the_provider_sets_the_greatest_limits(name: str) -> None:
         ({"environment": {"ld_library_path": "x"}}, "loaders"),
         ({"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "loaders"),
         ({"environment": {"GLIBC_TUNABLES": "x"}}, "loaders"),
-        ({"environment": {"BASH_ENV": "x"}}, "loaders"),
+        *(
+            ({"environment": {name: "x"}}, "loaders")
+            for name in (
+                "BASH_ENV",
+                "bash_env",
+                "ENV",
+                "LOCPATH",
+                "NLSPATH",
+                "RES_OPTIONS",
+                "HOSTALIASES",
+                "TZDIR",
+                "PROMPT_COMMAND",
+                "DYLD_X",
+                "GCONV_PATH",
+                "MALLOC_PERTURB_",
+                "CUDA_INJECTION64_PATH",
+                "OCI_X",
+                "DOCKER_HOST",
+            )
+        ),
         ({"environment": {"A=B": "x"}}, "variable"),
         ({"environment": {"A": "x\0"}}, "variable"),
         ({"environment": {f"A{number}": "" for number in range(257)}}, "257"),
