@@ -93,7 +93,7 @@ def test_no_loss_is_looked_for_while_no_bond_falls(tmp_path: Path) -> None:
         async def nobody_asks(_: int) -> list[BondLoss]:
             raise AssertionError
 
-        miner.chain.bond_losses = nobody_asks  # type: ignore[method-assign]
+        miner.chain.bond_losses = nobody_asks  # type: ignore[method-assign,assignment]
         await live(village, miner)
 
     play(tmp_path, 1, scene)
@@ -139,7 +139,7 @@ def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(tmp_p
             assert (call.name, call.named_arguments) == ("Courts.appeal", {"case_id": unit})
             order.extend(miner.heard.names())
 
-        miner.chain.case, miner.chain.submit = found, submit  # type: ignore[method-assign]
+        miner.chain.case, miner.chain.submit = found, submit  # type: ignore[method-assign,assignment]
         miner.daemon.losses = LossNotes(miner.daemon.parts, lambda: 0)
         for _ in range(2):
             await miner.daemon._appeal(unit, 100)

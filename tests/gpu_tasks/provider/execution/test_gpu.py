@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pynvml
 import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
@@ -193,8 +194,8 @@ def test_a_large_slice_makes_no_datacenter_card(
         "HandleByIndex": "card", "MemoryInfo": SimpleNamespace(total=141 << 30), "Name": "H200", "UUID": "GPU-1",
         "MigMode": (int(is_sliced), 1 - is_sliced), "MaxMigDeviceCount": 1, "MigDeviceHandleByIndex": "slice",
     }.items():  # fmt: skip
-        monkeypatch.setattr(gpu.pynvml, f"nvmlDeviceGet{name}", lambda *_, value=value: value)
-    monkeypatch.setattr(gpu.pynvml, "nvmlSystemGetDriverVersion", lambda: "1")
+        monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", lambda *_, value=value: value)
+    monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", lambda: "1")
     found = gpu._gpu(0)
     assert (found.kind, found.memory_mib, bool(found.limits)) == (kind, 141 << 10, is_sliced)
 
