@@ -153,9 +153,14 @@ class Server:
 
     async def _respond(self, request: web.Request, text: str) -> web.StreamResponse:
         """Send an answer, as long as it is counted as held: in pieces, so that no copy waits for a slow reader."""
-        response = web.StreamResponse(headers=self._access.headers(request))
+        headers = self._access.headers(request)
+        response: web.StreamResponse
+        if len(text) <= SENT_BYTES:  # head and body in one call of the system, which costs as much as all else
+            response, text = web.Response(body=text.encode("ascii"), headers=headers), ""
+        else:
+            response = web.StreamResponse(headers=headers)
+            response.content_length = len(text)
         response.content_type, response.charset = "application/json", "utf-8"
-        response.content_length = len(text)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await response.prepare(request)

@@ -195,6 +195,22 @@ def test_a_body_has_as_many_bytes_as_the_operator_allows(mebibytes: int, more: i
     serve(body, limits=RequestLimits(mebibytes, 500))
 
 
+def test_a_body_that_is_here_whole_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.rpc.bodies.BODIES_MAX", 1)
+    whole = posted("echo")
+
+    async def body(server: Server, _url: str, crowd: Crowd) -> None:
+        slow = await crowd.send(whole[:-5])
+        while not server._bodies._reading:
+            await asyncio.sleep(0.001)
+        for _ in range(3):
+            assert (await (await crowd.send(whole, STRANGERS[1])).readline()).startswith(b"HTTP/1.1 200")
+        crowd.writers[0].write(whole[-5:])
+        assert (await slow.readline()).startswith(b"HTTP/1.1 200")
+
+    serve(body)
+
+
 def test_bodies_in_crumbs_are_refused() -> None:
     async def body(server: Server, url: str, crowd: Crowd) -> None:
         head = JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
