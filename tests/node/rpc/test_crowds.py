@@ -9,7 +9,7 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
-from http_server.door import DoorLimits
+from http_server.door import DoorLimits, PacedTransport
 from http_server.places import PlaceLimits
 from http_server.turns import Turns
 from node.rpc.callers import RpcCaller
@@ -193,6 +193,28 @@ def test_a_body_has_as_many_bytes_as_the_operator_allows(mebibytes: int, more: i
         assert (await reader.readline()).startswith(b"HTTP/1.1 " + status)
 
     serve(body, limits=RequestLimits(mebibytes, 500))
+
+
+def test_a_small_answer_is_sent_in_one_piece_and_a_large_one_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    write = PacedTransport.write
+
+    def note(transport: PacedTransport, data: bytes) -> None:
+        sent.append(len(data))
+        write(transport, data)
+
+    monkeypatch.setattr(PacedTransport, "write", note)
+    monkeypatch.setattr("node.rpc.server.SENT_BYTES", 1_000)
+
+    async def body(_server: Server, _url: str, crowd: Crowd) -> None:
+        for size, pieces in ((900, 1), (5_000, 5)):
+            sent.clear()
+            call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": ["y" * size]}).encode()
+            reader = await crowd.send(JSON_HEAD + b"Content-Length: %d\r\n\r\n" % len(call) + call)
+            await reader.readuntil(b"y" * size)
+            assert len(sent) == 1 if pieces == 1 else len(sent) >= pieces
+
+    serve(body)
 
 
 def test_a_body_that_is_here_whole_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
