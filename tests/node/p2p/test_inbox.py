@@ -20,6 +20,15 @@ async def test_consensus_before_gossip_before_sync() -> None:
     assert box.receive_nowait() is None
 
 
+async def test_where_only_consensus_is_served_gossip_and_sync_wait() -> None:
+    box = Inbox()
+    for kind in (FrameKind.BLOCKS, FrameKind.TX, FrameKind.VOTE):
+        await box.put(InboxMessage("a", kind, b""))
+    served = [box.receive_nowait(consensus_only=True) for _ in range(2)]
+    assert served == [InboxMessage("a", FrameKind.VOTE, b""), None]
+    assert len(box) == 2
+
+
 @pytest.mark.parametrize("limit", [inbox.PEER_MESSAGES, inbox.PEER_BYTES])
 async def test_full_gossip_is_dropped_and_counted_and_consensus_passes(
     limit: dict[MessageClass, int], monkeypatch: pytest.MonkeyPatch
