@@ -28,6 +28,25 @@ async def test_the_pools_of_a_node_judge_by_its_preferred_tip_and_its_peers_pay_
     node.ledger.close()
 
 
+async def test_a_key_listens_while_its_node_has_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config(
+        "dev", tmp_path, "test", listen_host="127.0.0.1", port=0, rpc=None, prometheus_port=None, is_validator=True,
+        dev_account="Alice",
+    )  # fmt: skip
+    node = Node(config, SPEC)
+    assert node.duty is not None
+    heard = []
+    monkeypatch.setattr(node.duty.seat_watch, "listen", lambda *, has_peers: heard.append(has_peers))
+    monkeypatch.setattr(type(node.monitoring), "read_gauges", lambda _: None)
+    monkeypatch.setattr(type(node.feed.stream), "publish_status", lambda _: None)
+    for peers in ((), ("peer",)):
+        monkeypatch.setattr(type(node.network.transport), "peers", lambda _, peers=peers: peers)
+        with trio.move_on_after(0.01):
+            await node._keep_figures()
+    assert heard == [False, True]
+    node.ledger.close()
+
+
 async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_path: Path) -> None:
     config = Config("dev", tmp_path, "test", listen_host="127.0.0.1", port=0, rpc=None, prometheus_port=None)
     node = Node(config, SPEC)
