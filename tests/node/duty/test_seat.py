@@ -225,10 +225,12 @@ def test_behind_the_tip_no_listening_counts(tmp_path: Path) -> None:
 def test_on_a_chain_that_stands_still_the_operators_checkpoint_is_the_tip(tmp_path: Path) -> None:
     node = Listening(tmp_path, members=4)
     node.clock.set_ms += 1_000_000
-    facts = node.chain.final.facts
-    TrustedPoint(node.chain, SPEC, TrustedBlock(facts.height, facts.id))
-    node.pass_slots(SETTLE_SLOTS + node.chain.parameters.epoch_blocks, has_finality=False)
-    assert node.has_begun()
+    below = node.chain.final.facts
+    node.finalise(below.slot + 1)
+    for facts, has_begun in ((below, False), (node.chain.final.facts, True)):
+        TrustedPoint(node.chain, SPEC, TrustedBlock(facts.height, facts.id))
+        node.pass_slots(SETTLE_SLOTS + node.chain.parameters.epoch_blocks, has_finality=False)
+        assert node.has_begun() == has_begun
 
 
 @pytest.mark.parametrize("what", ["vote", "header"])
