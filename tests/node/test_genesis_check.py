@@ -99,3 +99,4 @@ def test_a_validator_that_cannot_be_seated_is_named(
     said = capsys.readouterr().err
     assert error in said
     assert validators[1]["stash"] in said
+    assert ("ed25519" in said) == (error == "UnsafeKey")

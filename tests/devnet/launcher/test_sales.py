@@ -10,6 +10,7 @@ from gpu_tasks.provider.commands.containing import bidding_kinds, offers_contain
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import read_policy
 from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, form_of
+from runtime.encoding.types import GRAINS_PER_OGPU as OGPU
 
 
 def market(net: layout.Devnet) -> dict[str, Any]:
@@ -36,6 +37,8 @@ def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
         assert (service["price_min"], service["price_max"], service["tokens_max"]) == (ask, RATE_MAX, cost_max)
         assert (service["ramp"], service["lease"]) == (sales.RAMP_BLOCKS, sales.LEASE_BLOCKS)
         assert {offer["ask"] for offer in sold["offers"] if offer["service"] == number} == {ask}
+    assert tuple(USUAL_TERMS) == (OGPU // 100, 10_000)
+    assert SALE_TERMS == {"render-tile": (OGPU // 1_000, 4_000_000_000)}
 
 
 def test_its_providers_bid_for_every_kind_of_task(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import trust_lock as tl
-from runtime.pallets.staking.offences import Offence, proven
+from runtime.pallets.staking.offences import Offence, judging_epochs, proven
 from runtime.pallets.staking.staking_events import SlashTaken
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -116,6 +116,12 @@ def test_each_condition_alone_proves_nothing(evidence: Any) -> None:
     chain = chain_of(4)
     chain.block(refused(REPORTER.stash, reports(evidence), tl.NotAnOffence))
     assert list(chain.now()[TrustStake].tombstones.items()) == []
+
+
+def test_evidence_names_the_epochs_whose_sets_judge_it() -> None:
+    assert judging_epochs(ballots(ballot(NOTARISE, epoch=2), ballot(NOTARISE, B2, epoch=2))) == (2,)
+    assert judging_epochs(proposals(proposal(epoch=3), proposal(B2, epoch=3))) == (3,)
+    assert judging_epochs(DoubleHeader(b"", b"")) == ()
 
 
 @pytest.mark.parametrize("origin", [Root(), Unsigned()])
