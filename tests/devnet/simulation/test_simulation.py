@@ -68,7 +68,9 @@ def test_a_third_of_the_seeds_samples_and_no_scenario_is_left_out() -> None:
     options, scenarios = parse(["--seeds", "300"]), list(catalogue(4))
     dealt = list(deal(scenarios, options))
     chosen = [scenario.name for scenario, _ in dealt if scenario.parameters.force_sampling]
-    assert len(chosen) == 100
+    assert [seed for scenario, seed in dealt if scenario.parameters.force_sampling] == list(range(2, 300, 3))
+    of_every = deal(scenarios, parse(["--every", "--seeds", "3"]))
+    assert {seed for scenario, seed in of_every if scenario.parameters.force_sampling} == {2}
     assert {kind_of(name) for name in chosen} == {kind_of(scenario.name) for scenario in scenarios}
     assert all(sampled(scenario, seed, None) == scenario for seed in range(9) for scenario in catalogue(26))
 
@@ -214,6 +216,8 @@ def test_what_went_wrong_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     stalled = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
     bad = ("conflicting finals: height 3 at node 1", "honest node framed: x", "2 pieces of evidence do not verify")
     outcomes = [sound, stalled, *(replace(sound, failures=(failure,)) for failure in bad)]
+    sampling = [replace(sound, scenario=name) for name in ("n4-some-k3", "n4-some-k20", "n4-k3-some")]
+    assert summarise([sound, sound, *sampling], [], 1.0)["runs_with_samples"] == 2
     assert summarise(outcomes, [], 1.0)["failed_runs"] == {
         "conflicting_finals": 1,
         "honest_accused": 1,

@@ -159,13 +159,14 @@ def test_how_much_is_computed_is_said_by_the_tenth(capsys: pytest.CaptureFixture
 def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tmp_path: Path) -> None:
     def cheap(task: Task) -> Task:
         (slot,) = task.slots
-        return replace(task, slots=(replace(slot, price=OGPU // 2, collateral=OGPU),))
+        terms = replace(task.terms, price_max=2 * task.order.price_max)  # raised since it was ordered
+        return replace(task, slots=(replace(slot, price=OGPU // 2, collateral=OGPU),), terms=terms)
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
     with chain_with(tmp_path, planted) as url:
         dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
     # a tenth of what is paid, and three judges at a tenth of the greatest price
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.1)
+    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.2)
     assert dry["brings_if_won"]["ogpu"] == "0.5"
     assert dry["gone_if_lost"] == dry["bond"]
 
