@@ -32,7 +32,6 @@ MODULES = {
     "ogpu-node": "node.cli",
     "ogpu-devnet": "devnet.launcher.cli",
 }
-COMMANDS = [(program, name) for program, group in PROGRAMS.items() for name in group.commands]
 HEAVY = (
     "aiohttp", "asyncio", "genesis.chain", "importlib.metadata", "libp2p", "msgpack", "nacl", "numpy", "plyvel", "rich",
     "runtime", "runtime.frame.pallet", "trio", "wallet.client", "wallet.keyring", "websockets",
@@ -94,14 +93,15 @@ def test_the_shell_completes_commands_of_a_command() -> None:
     assert [item.value for item in complete.get_completions(["key"], "generate-")] == ["generate-node-key"]
 
 
-@pytest.mark.parametrize(("program", "name"), COMMANDS)
-def test_a_stand_in_says_what_its_command_says(program: str, name: str) -> None:
-    stand_in = PROGRAMS[program].commands[name]
-    assert isinstance(stand_in, DeferredCommand)
-    command = stand_in.load()
-    assert command.name == name
-    for width in TERMINAL_WIDTHS:
-        assert stand_in.get_short_help_str(width) == command.get_short_help_str(width)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_stand_in_says_what_its_command_says(program: str) -> None:
+    assert PROGRAMS[program].commands
+    for name, stand_in in PROGRAMS[program].commands.items():
+        assert isinstance(stand_in, DeferredCommand)
+        command = stand_in.load()
+        assert command.name == name
+        for width in TERMINAL_WIDTHS:
+            assert stand_in.get_short_help_str(width) == command.get_short_help_str(width)
 
 
 def test_a_command_of_another_place_is_an_error_of_ours() -> None:

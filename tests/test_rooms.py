@@ -4,8 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 HOUSE = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet", "scripts/house")
 ROOMS = sorted(path.parent for package in HOUSE for path in (ROOT / package).rglob("__init__.py"))
@@ -43,9 +41,19 @@ def imported(room: Path, name: str) -> set[str]:
     return found - {name}
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.relative_to(ROOT).as_posix())
-def test_a_room_lists_its_files_in_reading_order(room: Path) -> None:
+def disorder(room: Path) -> list[str]:
+    """What is wrong with the list of a room."""
     names = listed(room)
-    assert sorted(names) == sorted(inhabitants(room))
-    for position, name in enumerate(names):
-        assert imported(room, name) <= set(names[:position]), f"{name} is listed before what it imports"
+    wrong = [f"{name} is not listed, or not there" for name in sorted({*names} ^ inhabitants(room))]
+    if len(names) != len({*names}):
+        wrong.append("a name is listed twice")
+    return wrong + [
+        f"{name} is listed before {late}"
+        for position, name in enumerate(names)
+        for late in sorted(imported(room, name) - {*names[:position]})
+    ]
+
+
+def test_each_room_lists_its_files_in_reading_order() -> None:
+    assert len(ROOMS) > 50
+    assert {room.relative_to(ROOT).as_posix(): wrong for room in ROOMS if (wrong := disorder(room))} == {}

@@ -217,7 +217,7 @@ def test_a_file_may_be_empty_and_as_long_as_its_reader_says(tmp_path: Path) -> N
 
 
 def test_others_may_read_secrets_of_containers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert password_file.SECRET_FOLDERS == (Path("/run/secrets"), Path("/run/credentials"))
+    assert (Path("/run/secrets"), Path("/run/credentials")) == password_file.SECRET_FOLDERS
     secrets = tmp_path / "secrets"
     (secrets / "..data").mkdir(parents=True)
     password = private(secrets / "..data" / "password", "secret")

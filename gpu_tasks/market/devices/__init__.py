@@ -7,7 +7,6 @@ In reading order:
 * `endpoints`: where a provider's blob store may be said to answer
 * `run_queue`: the units of one device, in their order; pure
 * `device_work`: what devices work on, and what secures it: the part of the pallet that markets move
-* `from_one_unit`: devices as the program before stored them
 * `devices`: the pallet Devices: who owns which GPU, its bond, and how many units it takes
 * `judges`: who in office may judge, and since when it can read inputs
 """

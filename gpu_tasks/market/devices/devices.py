@@ -9,7 +9,7 @@ for the device. A unit is paid from its own part and from nothing else. One phys
 from dataclasses import replace
 from typing import Annotated, Any
 
-from gpu_tasks.market.devices import from_one_unit, run_queue
+from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.device_work import DeviceWork
 from gpu_tasks.market.devices.endpoints import is_store_address
 from gpu_tasks.market.devices.events import (
@@ -78,7 +78,7 @@ Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
 class Devices(DeviceWork, index=9):
     """Providers and their devices."""
 
-    storage_version = from_one_unit.VERSION
+    storage_version = 1
 
     stake: TrustStake
 
@@ -209,10 +209,6 @@ class Devices(DeviceWork, index=9):
         self.devices[device] = replace(before, queue=queue, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceQueueSet(device, queue))
-
-    def migrate(self, found: int) -> Weight:
-        """From devices that worked on one unit and took no other meanwhile."""
-        return from_one_unit.migrate(self.overlay)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first providers and devices, of validators that TrustStake seated.

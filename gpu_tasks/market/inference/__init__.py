@@ -10,7 +10,6 @@ In reading order:
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
-* `migrations`: what older programs stored, in the form of now
 * `money`: who gets which part of what a unit's customer locked
 * `catalogue`: which services are sold, and which devices work for them from which price on
 * `sleeping`: units that nobody can serve, and what wakes them

@@ -30,7 +30,6 @@ from gpu_tasks.market.inference.agenda import (
 from gpu_tasks.market.inference.catalogue import CatalogueGround
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.migrations import versions
 from gpu_tasks.market.inference.posting import AdmittedDraws, Posting, post_weight
 from gpu_tasks.market.inference.queueing import Queueing
 from gpu_tasks.market.inference.racing import Racing
@@ -114,7 +113,7 @@ def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa:
 class InferenceMarket(AgendaGround, CatalogueGround, index=10):
     """Services, offers, units, races and disputes."""
 
-    storage_version = versions.VERSION
+    storage_version = 3
 
     balances: Balances
     stake: TrustStake
@@ -288,10 +287,6 @@ class InferenceMarket(AgendaGround, CatalogueGround, index=10):
             self.queueing.step(unit)
         elif record.state is UnitState.RACING:
             self.racing.step(unit)
-
-    def migrate(self, found: int) -> Weight:
-        """From prices for a unit, or racers that began together."""
-        return versions.migrate(self.overlay, found)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.

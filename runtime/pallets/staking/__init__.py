@@ -17,11 +17,8 @@ held_slashes        slashes between their proof and their taking
 elections           who is elected, and what stays answerable
 eras                what happens when an era turns
 returns             what stake would earn in eras like the last
-from_copies         what becomes of stakes that an older program stored
-from_one_set        what becomes of the one set that sat for ever
 trust_stake         the pallet TrustStake: calls
 double_headers      the evidence of two headers in one slot
 offences            who did what, by evidence of headers, proposals and votes
-from_exposures      what becomes of offenders whose share was that of an exposure
 trust_lock          the pallet TrustLock: locks by case, offences
 """

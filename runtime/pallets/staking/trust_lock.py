@@ -36,7 +36,7 @@ from runtime.frame.pallet import (
 )
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking import from_copies, from_exposures, held_slashes
+from runtime.pallets.staking import held_slashes
 from runtime.pallets.staking.offences import Offence, Offender, Offenders, ProvenOffence, proven
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import (
@@ -133,7 +133,7 @@ class NoSlashHeld(DispatchError):
 class TrustLock(Pallet, index=8):
     """Locks by case, offences and slashing."""
 
-    storage_version = from_exposures.VERSION
+    storage_version = 2
 
     system: System
     balances: Balances
@@ -210,11 +210,6 @@ class TrustLock(Pallet, index=8):
         return Weight(max(0, self.context.mandatory_left), 0)
 
     # ------------------------------------------------------------------------------------------------------------ hook
-
-    def migrate(self, found: int) -> Weight:
-        """From a raise with a reporter, and parameters that belong to the stakes now; from exposures to seats."""
-        spent = from_copies.migrate_offences(self.overlay) if found < from_copies.VERSION else Weight()
-        return spent + from_exposures.migrate(self.stake)
 
     def on_initialize(self) -> Weight | None:
         """Raise one earlier offender to what it deserves now, and take one slash that is due."""

@@ -21,7 +21,7 @@ from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, PostDispatch, Root, Signed, Weight, call, ensure, known
 from runtime.pallets.pots import STAKES, STAKING_REWARDS
 from runtime.pallets.session_keys import KeysProof, SessionKeys
-from runtime.pallets.staking import delegations, eras, from_copies, from_one_set, holdings
+from runtime.pallets.staking import delegations, eras, holdings
 from runtime.pallets.staking.delegations import PoolStep
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import (
@@ -111,7 +111,7 @@ class TrustStake(StakeLedger, index=7):
     )  # fmt: skip
 
     hold_reasons = (STAKE, PROFILE)
-    storage_version = from_one_set.VERSION
+    storage_version = 2
 
     # ------------------------------------------------------------------------------------------------- a stash's calls
 
@@ -310,11 +310,6 @@ class TrustStake(StakeLedger, index=7):
         """Check what the header says of the next validators; turn the epoch; note who works."""
         eras.check_next_validators(self)
         return eras.enter(self)
-
-    def migrate(self, found: int) -> Weight:
-        """From copies of delegators to shares; from one set for ever to sets by epoch."""
-        spent = from_copies.migrate(self) if found < from_copies.VERSION else Weight()
-        return spent + from_one_set.migrate(self)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
