@@ -6,11 +6,9 @@ chain begins with the versions of its program. So nodes change programs at a hei
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from runtime.cryptography.hashing import twox_128
-from runtime.encoding.codec import codec
 from runtime.encoding.types import Weight
 from runtime.frame.storage import StateCorrupted
 from runtime.state.overlay import Overlay
@@ -58,19 +56,3 @@ def migrate(pallets: Iterable[Versioned]) -> Weight | None:
             spent = (spent or Weight()) + pallet.migrate(found)
             pallet.overlay.store_raw(key, version_value(declared))
     return spent
-
-
-def rewritten(overlay: Overlay, prefix: bytes, old: Any, new: Any, change: Callable[[bytes, Any], Any]) -> int:
-    """Every value under a prefix in its new form, by its key and what it was; how many there are."""
-    count = 0
-    for key in list(overlay.keys(prefix)):
-        raw = overlay.raw(key)
-        if raw is not None:
-            overlay.store_raw(key, codec(new).encode(change(key, codec(old).decode(raw))))
-            count += 1
-    return count
-
-
-def kept(value: Any) -> dict[str, Any]:
-    """The fields of a struct, by name."""
-    return {each.name: getattr(value, each.name) for each in fields(value)}

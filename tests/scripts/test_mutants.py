@@ -56,7 +56,7 @@ def test_the_lists_name_files_and_tests_that_are_there_and_each_bug_can_be_plant
     listed = read_list()
     require_applicable(listed, ROOT)
     assert sum(mutant.file.startswith("consensus/") for mutant in listed) >= 30
-    assert sum(mutant.file.startswith("node/") for mutant in listed) >= 40
+    assert sum(mutant.file.startswith("node/") for mutant in listed) >= 30
     assert sum(mutant.file.startswith("gpu_tasks/market/") for mutant in listed) >= 15
     assert {mutant.file.split("/")[0] for mutant in listed} >= {"runtime", "gpu_tasks", "wallet"}
     missing = {mutant.file for mutant in listed if not (ROOT / mutant.file).is_file()}

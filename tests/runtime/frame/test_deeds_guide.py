@@ -7,7 +7,7 @@ import pytest
 from guide_code import guide_module
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, CallFiltered, ErrorValue
-from runtime.frame.storage import storage_prefix
+from runtime.frame.storage import StateCorrupted, storage_prefix
 from runtime.frame.storage_version import version_key, version_value
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import ExtrinsicFailed, System
@@ -73,6 +73,12 @@ def test_the_state_of_version_0_is_counted_in_the_next_block_and_once(deeds: Mod
     without(chain, total)
     chain.author()
     assert chain.bound[deeds.Deeds].total.get() == 0, "it was counted again"
+
+
+def test_a_state_of_a_newer_program_stops_the_chain(deeds: ModuleType, chain: SmallChain) -> None:
+    chain.state = chain.state.updated({version_key("Deeds"): version_value(deeds.VERSION + 1)})
+    with pytest.raises(StateCorrupted):
+        chain.author()
 
 
 def without(chain: SmallChain, *keys: bytes) -> None:
