@@ -5,7 +5,7 @@ what becomes of what it finds. The first block that it executes on an older stat
 chain begins with the versions of its program. So nodes change programs at a height that they agree on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
 from runtime.cryptography.hashing import twox_128

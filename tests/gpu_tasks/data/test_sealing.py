@@ -76,7 +76,7 @@ def sealed_with_a_box_before(monkeypatch: pytest.MonkeyPatch, readers: list[byte
 
 
 def test_a_box_of_another_key_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S38: who opened the first box that was its own had nothing, and every other reader saw that it had its box."""
+    """Who opened the first box that was its own had nothing, and every other reader saw that it had its box."""
     blob = sealed_with_a_box_before(monkeypatch, [ALICE.public, BOB.public])
     assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == []
     assert BOB.open(blob) == b"x"

@@ -1,4 +1,4 @@
-"""Attacks on the market that worked once: each test says what holds now. Numbers are those of `docs/robustness.md`."""
+"""Attacks on the market that worked once: each test says what holds now."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def racers_of(chain: MarketChain, unit_id: bytes) -> list[Keys]:
     return [chain.keys_of(racer.owner) for racer in chain.unit(unit_id).racers]
 
 
-# S5: who races cannot judge, and a coalition is what is left.
+# Who races cannot judge, and a coalition is what is left.
 @pytest.mark.parametrize(("size", "bad", "racers"), [(7, 2, 5), (10, 3, 7)])
 def test_honest_racers_leave_more_judges_than_a_coalition(size: int, bad: int, racers: int) -> None:
     chain = MarketChain(named_keys(size), [SYBIL])
@@ -73,7 +73,7 @@ def poor(chain: MarketChain, keys: list[Keys]) -> None:
     chain.block(*(signed(each.stash, spend) for each in keys))
 
 
-# S6: a price that few could cover chose the bench.
+# A price that few could cover chose the bench.
 @pytest.mark.parametrize("rich", [2, 0], ids=["two-judge-alone", "nobody-can-sit"])
 def test_no_price_chooses_its_judges(rich: int) -> None:
     chain = MarketChain(named_keys(10), [SYBIL])
@@ -111,12 +111,12 @@ def blocks_of_a_dispute(dust: int) -> int:
     return courts.chain.height - begun
 
 
-# S8: cases about dust kept the others in line.
+# Cases about dust kept the others in line.
 def test_dust_keeps_no_dispute_waiting() -> None:
     assert 2 * blocks_of_a_dispute(dust=150) <= 3 * blocks_of_a_dispute(dust=0)
 
 
-# S9: seats are held for nothing.
+# Seats are held for nothing.
 def test_a_unit_that_nobody_can_judge_costs_its_customer_the_bond() -> None:
     chain = MarketChain(named_keys(7), [SYBIL, SECOND])
     create_service(chain)
@@ -146,14 +146,14 @@ def drain_of(price: int, appellant: Keys | None) -> int:
     return before - chain.now()[Balances].free_balance(AUDIT_POT)
 
 
-# S10: one's own late racer had the pot pay the judges.
+# One's own late racer had the pot pay the judges.
 @pytest.mark.parametrize("appellant", [None, CUSTOMER], ids=["silent", "appeals"])
 @pytest.mark.parametrize("price", [1, OGPU])
 def test_a_late_racer_of_ones_own_takes_nothing_from_the_pot(price: int, appellant: Keys | None) -> None:
     assert drain_of(price, appellant) <= 0
 
 
-# S10: premiums below the existential deposit never open an empty pot.
+# Premiums below the existential deposit never open an empty pot.
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_pot_is_open_from_block_0(name: str) -> None:
     spec = load_spec(name)
@@ -161,7 +161,7 @@ def test_the_pot_is_open_from_block_0(name: str) -> None:
     assert balances.free_balance(AUDIT_POT) >= balances.existential_deposit
 
 
-# S11: a device that is freed after the beacon was known was drawn by it.
+# A device that is freed after the beacon was known was drawn by it.
 def test_a_freed_device_enters_no_draw_whose_beacon_is_known() -> None:
     chain = MarketChain(named_keys(1), final_lag=3)
     (racer,) = chain.validators
@@ -182,7 +182,7 @@ def bond_min(value: int) -> Callable[[Bound], Any]:
     return lambda bound: bound.parameters.change(TrustStake.validator_bond_min, value)
 
 
-# S12: a bond that was lowered again woke no unit.
+# A bond that was lowered again woke no unit.
 def test_a_lower_bond_wakes_who_slept_for_a_higher() -> None:
     chain = MarketChain(named_keys(3))
     chain.blocks(3)

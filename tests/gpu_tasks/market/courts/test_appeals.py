@@ -44,7 +44,7 @@ def test_who_loses_collateral_by_a_verdict_appeals_with_once_the_price() -> None
 
 
 def test_who_loses_a_collateral_of_dust_appeals_with_what_its_court_costs() -> None:
-    """S15: for a grain a court of all in office was seated, and nobody paid it."""
+    """For a grain a court of all in office was seated, and nobody paid it."""
     stage = CourtChain(size=9)
     claims = [(keys.stash, ClaimKind.ANSWERED, root) for keys, root in zip(stage.racers, (RIGHT, WRONG), strict=True)]
     case_id = stage.bring(claims, price=1)

@@ -146,7 +146,7 @@ def test_no_court_is_called_where_most_judges_had_nothing_to_look_at(
 
 @pytest.mark.parametrize(("silent", "fined"), [((0, 1, 2), 0), ((0, 2), 0), ((0,), 1)])
 def test_three_who_could_not_look_are_not_fined_for_what_two_say(silent: tuple[int, ...], fined: int) -> None:
-    """S16: two of a coalition in a committee find an answer right whose input the others never had."""
+    """Two of a coalition in a committee find an answer right whose input the others never had."""
 
     def policy(keys: Keys, case: CourtCase, _bench: int) -> Says:
         return SILENT if judges_of(case).index(keys.stash) in silent else Says(Answered(RIGHT))
@@ -219,7 +219,7 @@ def most_are_right(keys: Keys, case: CourtCase, bench: int) -> Says:
 
 
 def test_what_most_of_a_drawn_court_say_stands_though_two_thirds_do_not() -> None:
-    """S30: a third of a court keeps it from deciding, and left what two of three of a committee had said."""
+    """A third of a court keeps it from deciding, and left what two of three of a committee had said."""
     stage, case_id = audited(most_are_right, size=20, court_seats=5)
     appellant = stage.racers[0]
     appealed(stage, case_id, appellant)

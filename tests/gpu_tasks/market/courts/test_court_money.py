@@ -151,7 +151,7 @@ def test_a_right_result_is_judged_at_the_cost_of_the_pot_and_of_who_was_silent()
     [CaseOutcome.AUDIT_RIGHT, CaseOutcome.COURT_DECIDED, CaseOutcome.APPEAL_LOST, CaseOutcome.APPEAL_UNDECIDED],
 )
 def test_what_the_customer_set_aside_comes_before_the_pot_and_after_who_was_at_fault(outcome: CaseOutcome) -> None:
-    """S10: an appeal in vain had the pot pay the pair."""
+    """An appeal in vain had the pot pay the pair."""
     flows = settle(outcome, case_of(judges=4, silent=1, customer_spare=1, pot=10 * OGPU))
     paid = [(flow.purse, flow.amount) for flow in flows if flow.payee is not None]
     assert paid == [(Purse.SILENT, FEE), *[(Purse.CUSTOMER_SPARE, FEE)] * 3]
@@ -196,7 +196,7 @@ def test_an_undecided_appeal_costs_nothing_where_somebody_is_at_fault() -> None:
 
 
 def test_what_was_not_heard_burns_the_customers_bond_and_nothing_else() -> None:
-    """S9: to hold seats with an input that nobody can read costs something; who saw nothing has nothing to say."""
+    """To hold seats with an input that nobody can read costs something; who saw nothing has nothing to say."""
     case = case_of(lied=2, missed=1, silent=7, customer_bond=1, customer_price=1, pot=OGPU)
     flows = settle(CaseOutcome.UNHEARD, case)
     assert flows == (Flow(Purse.CUSTOMER_BOND, who("customer_bond", 0), None, PRICE // 20),)
@@ -246,7 +246,7 @@ def test_lying_about_dust_pays_its_own_judges() -> None:
 @pytest.mark.parametrize("rate", [1_000, 10_000, 50_000, 100_000, 999_999, 1_000_000])
 @pytest.mark.parametrize("share", [500_000, 1_000_000])
 def test_a_lie_nobody_saw_does_not_pay(rate: int, share: int) -> None:
-    """S7: who is audited keeps what it was paid, so what it loses then must be worth the price."""
+    """Who is audited keeps what it was paid, so what it loses then must be worth the price."""
     found = 1 - (1 - Fraction(rate, 4 * 10**6)) ** 4
     assert found * money.case_collateral(OGPU, rate, money.judge_fee(OGPU, share, 100_000)) >= OGPU
 

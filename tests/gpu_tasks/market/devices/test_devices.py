@@ -89,7 +89,7 @@ def provider(endpoint: bytes = b"https://eve.example") -> object:
     return Devices.register_provider(seal_key=EVE.public("seal"), endpoint=endpoint)
 
 
-# S14: records of providers that had left stayed for ever, and held nothing.
+# Records of providers that had left stayed for ever, and held nothing.
 def test_a_record_of_a_provider_holds_a_deposit_until_it_is_dropped() -> None:
     chain = MarketChain(named_keys(4), [EVE])
     joined(chain)

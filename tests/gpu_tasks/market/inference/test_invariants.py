@@ -359,7 +359,7 @@ def test_who_is_expelled_works_no_more() -> None:
 
 
 def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> None:
-    """S13: it was a provider again in the next block, and the registration that ended cost it nothing."""
+    """It was a provider again in the next block, and the registration that ended cost it nothing."""
     bound, unit, racer = racing()
     market, until = bound[InferenceMarket], bound[System].number.get() + 300
     market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)

@@ -229,7 +229,7 @@ def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
     chain.ask(hold(chain, 1), ev.NothingToHold)
     chain.report(alice, 1)
     chain.ask(hold(chain, 2), ev.NothingToHold)
-    chain.ask(hold(chain, 1, b"x" * 32), ev.NothingToHold)  # S35: of another root, by whoever had the task before
+    chain.ask(hold(chain, 1, b"x" * 32), ev.NothingToHold)  # Of another root, by whoever had the task before
     chain.count(1)
     chain.ask(hold(chain, 1), ev.NothingToHold)
     chain.report(alice, 2)

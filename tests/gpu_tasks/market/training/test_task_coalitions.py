@@ -45,7 +45,7 @@ def robbed(seed: int) -> tuple[TaskChain, Books, CaseOutcome]:
 
 
 def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
-    """S30: two of three of a committee were enough, one dispute in two: a court of all left could not put it away."""
+    """Two of three of a committee were enough, one dispute in two: a court of all left could not put it away."""
     undecided = 0
     for seed in range(8):
         chain, books, outcome = robbed(seed)
@@ -56,7 +56,7 @@ def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
 
 
 def test_a_gang_of_the_largest_stakes_loses_no_more_than_it_is_about() -> None:
-    """S30: partners may not judge, so of those who are left the coalition is most, and less than a third of all."""
+    """Partners may not judge, so of those who are left the coalition is most, and less than a third of all."""
     chain = TaskChain(size=len(BONDS), bonds=BONDS)
     books, gang = Books(chain), chain.keys[:3]
     chain.submit(slots=3)

@@ -166,7 +166,7 @@ def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
 
 @pytest.mark.parametrize("root", [root_of(DIGESTS[:3]), root_of(DIGESTS[1:4])])
 def test_nobody_signs_for_a_checkpoint_that_does_not_go_on_from_what_counts(root: bytes) -> None:
-    """S33: whoever took a task over began where it liked, and had that counted."""
+    """Whoever took a task over began where it liked, and had that counted."""
     made = Store()
     index = state_index(task().order, 2)
     blob = made[asyncio.run(seal_run(parts(made), task(), public(CUSTOMER), DIGESTS[: index + 1], STATES[index]))]

@@ -124,7 +124,7 @@ def kept_in(folder: Path) -> list[Path]:
 
 
 def test_a_proof_that_was_found_is_not_computed_again(tmp_path: Path) -> None:
-    """S34: broken off between claim and proof, a run of an hour was computed again, and the claim's bond was gone."""
+    """Broken off between claim and proof, a run of an hour was computed again, and the claim's bond was gone."""
 
     async def scene(village: TaskVillage) -> None:
         village.bid_for(PRICES[0])

@@ -35,7 +35,7 @@ def test_a_false_dispute_is_judged_by_segments(tmp_path: Path) -> None:
 def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
 ) -> None:
-    """S33: every segment that its judges compute follows from the state before."""
+    """Every segment that its judges compute follows from the state before."""
     honestly = task_runs._beginning
 
     async def elsewhere(parts: Parts, task: Task, *rest: Any) -> tuple[bytes, list[bytes]]:
@@ -88,7 +88,7 @@ def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: 
 def test_a_result_that_is_kept_from_its_customer_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
 ) -> None:
-    """S36: every state that is looked at is right, and the customer has nothing."""
+    """Every state that is looked at is right, and the customer has nothing."""
     honestly = checkpoint_blobs._readers
 
     async def others(parts: Any, task: Task, reply_key: bytes) -> list[bytes]:

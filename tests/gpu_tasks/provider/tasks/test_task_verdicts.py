@@ -148,7 +148,7 @@ def test_the_state_behind_a_segment_is_in_the_trace_too() -> None:
 
 @pytest.mark.parametrize("is_root_of_its_own", [True, False])
 def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*, is_root_of_its_own: bool) -> None:
-    """S33: every part followed from the state before it, and none of the leg leads to the first state."""
+    """Every part followed from the state before it, and none of the leg leads to the first state."""
     start = 4
     elsewhere = [*RIGHT[:start], *(state(done, b"else") for done in BOUNDARIES[start:])]
 
