@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider import cli, telemetry
+from gpu_tasks.provider.commands import showing
 from gpu_tasks.provider.commands.showing import DEVICES, device_shown, earned_facts, journal_facts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook, LostPart
+from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, End, Ended
 from gpu_tasks.provider.keys import provider_key
@@ -116,6 +119,14 @@ def test_losses_stand_in_the_earnings_and_alone(tmp_path: Path) -> None:
         "noted": "1970-01-01 00:00 UTC", "device": "0x64", "fault": "lied", "block": 7, "case": "0xaa",
         "appealable_until_block": 9, "appealable_until": "1970-01-01 00:01 UTC",
     }  # fmt: skip
+
+
+def test_an_unknown_memory_of_a_gpu_is_no_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
+    cards = [Hardware("GPU", f"GPU-{index}", DeviceClass.CONSUMER, 24_576 * index, index) for index in range(2)]
+    monkeypatch.setattr(showing, "hardware_of", lambda _: [cpu, *cards])
+    shown = Operator(tmp_path, "", "Eve").answer("devices")
+    assert [row["memory_mib"] for row in shown] == [0, None, 24_576]
 
 
 def test_nobody_writes_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
