@@ -4,11 +4,18 @@ import json
 from pathlib import Path
 from unittest.mock import patch
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from runtime.pallets.system import System
 from wallet.cli import main
+from wallet.client import ChainClient, Payer
 from wallet.commands import making
+from wallet.commands.making import PlannedCall, SendingOptions
+from wallet.keyring import Keyring
+from wallet.output import Output
+from wallet.session import WalletSession
 from wallet_runner import answer, chain, said, wallet
 
 ALICE = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
@@ -55,6 +62,19 @@ def test_a10_where_nobody_can_be_asked_nothing_is_sent(tmp_path: Path) -> None:
         assert "--yes" in result.stderr
         assert nonce(tmp_path, url) == 0
         assert answer(wallet(tmp_path, url, *SEND, "--yes"))["success"]
+
+
+def test_a_plan_may_have_a_question_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "is_attended", lambda: True)
+
+    async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
+        return PlannedCall(System.remark(remark=b"x"), question="End it?")
+
+    with chain(tmp_path) as url, CliRunner().isolation(input="n\n") as (_, said_to_people, _):
+        session = WalletSession(url, Keyring(tmp_path / "keys"), Output(as_json=False), None)
+        with pytest.raises(click.Abort):
+            making.make(session, "//Alice", SendingOptions(False, False, False, 0), plan)
+        assert b"End it?" in said_to_people.getvalue()
 
 
 def test_a10_no_terminal_is_no_person() -> None:
