@@ -278,8 +278,9 @@ def test_outputs_that_could_not_be_fetched_are_fetched_by_the_same_command(
         assert task in refusal(ogpu(tmp_path, url, *RUN, *PROGRAM))
 
 
+@pytest.mark.parametrize("again", [(), ("--again",)])
 def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: tuple[str, ...]
 ) -> None:
     over = TaskOutcome.TIME_OVER
     follower = Follower(monkeypatch, over, KeyboardInterrupt(), over, over)
@@ -291,7 +292,7 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
         dry = answer(ogpu(tmp_path, url, *requeued, "--dry-run"))
         assert (dry["times_at_most"], int(dry["most_of_all"]["grains"])) == (3, 3 * int(dry["most"]["grains"]))
         job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "2"]
-        broken = ogpu(tmp_path, url, *job)
+        broken = ogpu(tmp_path, url, *job, *again)
         assert broken.exit_code == 1, broken.output
         assert ogpu(tmp_path, url, *job).exit_code == 0
         first, second, third = dict.fromkeys(follower.followed)

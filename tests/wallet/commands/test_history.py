@@ -71,6 +71,8 @@ def test_a_slash_stays_in_the_history_when_the_stake_has_left(leaving: Any) -> N
     newest_first = {b"later": [slash], b"left": [leaving], b"slashed": [slash], b"held": [held]}
     found, _ = rows(KeepingClient(newest_first), *newest_first)
     assert [row["block"] for row in found] == [99, 98, 97]
+    in_one_block, _ = rows(KeepingClient({b"both": [slash, leaving]}), b"both")
+    assert len(in_one_block) == 2, "evidence comes before transactions"
     of_another = {
         b"left": [dataclasses.replace(leaving, **{"staker" if hasattr(leaving, "staker") else "delegator": HER})]
     }
