@@ -58,6 +58,7 @@ from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseBook, PauseCause
 from gpu_tasks.provider.programs.house import ProgramEngine, ProgramHouse
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
+from gpu_tasks.provider.registering import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.tasks.bidding import BidDuty
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.machine import HostMachine
@@ -179,7 +180,7 @@ class Daemon:
         self.device_watch = DeviceWatch(self.parts, known, settings.base_path / UTILISATION_FOLDER)
         self._standing = DeviceStanding()
         self._known_devices: set[bytes] = set()
-        self._drains = self._is_drained = False
+        self._drains = self._is_drained = self._is_key_poor = False
         self._exits = contextlib.AsyncExitStack()
 
     def _inventory(self, policy: Callable[[], ClaimedPolicy]) -> ToldInventory:
@@ -401,12 +402,21 @@ class Daemon:
         What a missed race paused is noted, and offered again, unless the operator wants paused devices to stay so.
         """
         try:
+            await self._look_at_key()
             own = await self.parts.chain.own_devices()
             await self.losses.step(height, own)
             await self.resumer.step(height, own, {} if self._drains else self._standing.promised)
             await self.device_watch.look_at_market(own)
         except ChainError as error:
             LOG.info("the own devices are looked at later: %s", error)
+
+    async def _look_at_key(self) -> None:
+        """Report a provider key that cannot cover the fees of its calls, once until it can."""
+        grains = await self.parts.chain.key_balance()
+        is_poor = grains < PROVIDER_KEY_LEAST
+        if is_poor and not self._is_key_poor:
+            self.parts.telemetry.tell("key_poor", grains=grains, problem=f"{poor_key(grains)}; {FUND_KEY}")
+        self._is_key_poor = is_poor
 
     async def _report_offences(self) -> None:
         try:

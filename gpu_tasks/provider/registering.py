@@ -15,6 +15,7 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.chain.task_records import spendable
 from gpu_tasks.provider.execution.gpu import Hardware
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
@@ -31,6 +32,9 @@ from wallet.output import Grains
 
 PROVIDER_KEY_BALANCE = 100_000_000
 """Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
+PROVIDER_KEY_LEAST = PROVIDER_KEY_BALANCE // 10
+"""Grains below which a provider key is poor: some duty calls may cost more than it has."""
+FUND_KEY = "run `ogpu-provider register` again: it sends the key 1 oGPU of the stash"
 FIRST_ASK = 1_000_000
 """Grains that a device asks for a thousand output tokens at first, where nobody says another price."""
 
@@ -82,6 +86,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         )
     else:
         planned += await _bonding(client, wanted)
+    planned += await _key_funding(client, wanted)
     provider = await client.read(Devices.providers, wanted.stash)
     endpoint = wanted.endpoint.encode()
     if provider is None:
@@ -107,6 +112,11 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
             change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(ask)} oGPU"
             planned.append(Planned(call, facts={"ask": change}, alters=True))
     return planned
+
+
+def poor_key(grains: int) -> str:
+    """Describe a provider key with less than `PROVIDER_KEY_LEAST`."""
+    return f"the provider key has {format_amount(grains)} oGPU: the chain refuses its calls if they could cost more"
 
 
 async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -> None:
@@ -152,9 +162,15 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
     planned = await _bonding(client, wanted)
     keys, proof = wanted.node_keys.keys, wanted.node_keys.proof
     planned.append(Planned(TrustStake.validate(keys, proof, wanted.provider_key, wanted.commission_ppm)))
-    gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
-    planned.append(Planned(gift, PROVIDER_KEY_BALANCE, "to_the_provider_key"))
     return planned
+
+
+async def _key_funding(client: ChainClient, wanted: Registration) -> list[Planned]:
+    """The transfer to a poor provider key."""
+    if await spendable(client, wanted.provider_key) >= PROVIDER_KEY_LEAST:
+        return []
+    gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
+    return [Planned(gift, PROVIDER_KEY_BALANCE, "to_the_provider_key")]
 
 
 async def _bonding(client: ChainClient, wanted: Registration) -> list[Planned]:

@@ -14,6 +14,7 @@ from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import RollCallView
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.registering import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 
@@ -36,6 +37,7 @@ async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware], why_pa
         await _finality(chain),
         *_devices(devices, hardware, why_paused),
         *_roll_calls(devices, await chain.roll_call([status.id for status in devices])),
+        await _key_funds(chain),
         await _funds(chain),
         await _store(chain),
     ]
@@ -82,6 +84,13 @@ def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Dia
         elif why:
             found.append(bad(check, why, "leave `run` running through the next roll call; less --work if it was late"))
     return found
+
+
+async def _key_funds(chain: LiveChain) -> Diagnosis:
+    grains = await chain.key_balance()
+    if grains < PROVIDER_KEY_LEAST:
+        return bad("key's funds", poor_key(grains), FUND_KEY)
+    return good("key's funds", f"the provider key has {format_amount(grains)} oGPU")
 
 
 async def _funds(chain: LiveChain) -> Diagnosis:

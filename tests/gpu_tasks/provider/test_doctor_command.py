@@ -9,13 +9,16 @@ import pytest
 from click.testing import CliRunner
 
 from blob_servers import serving
+from genesis import dev_accounts
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import examining
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.execution import starting
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from provider_runner import Operator
+from runtime.cryptography import ss58
 from wallet import verified
+from wallet.cli import main as wallet
 from wallet_runner import chain
 
 KEYS = ["--node-keys", "//Eve"]
@@ -129,3 +132,15 @@ def test_a_provider_that_lacks_nothing_is_told_so(tmp_path: Path, url: str) -> N
         row = device_row(examined(eve, code=0))
         assert row["grade"] == "warning"
         assert BY_OPERATOR in row["says"]
+
+
+@pytest.mark.usefixtures("_in_time")
+def test_a_key_that_cannot_cover_a_duty_call_is_found(tmp_path: Path, url: str) -> None:
+    poor = Operator(tmp_path, url, "Gina")  # a key that no genesis gave anything
+    address = ss58.encode(dev_accounts.key("Gina", "provider"))
+    for command in (["stake", "1000"], ["validate", "//Eve", address]):
+        made = CliRunner().invoke(wallet, ["--url", url, *command, "--from", "//Eve", "--yes"])
+        assert made.exit_code == 0, made.output
+    assert examined(poor, code=1)["key's funds"]["grade"] == "problem"
+    poor.answer("register", "--yes", "--stash", "//Eve", "--device-bond", "100")
+    assert examined(poor, code=1)["key's funds"]["grade"] == "ok"

@@ -150,7 +150,7 @@ def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.Monk
     for typed, code in (("n\n", 1), ("", 1), ("y\n", 0)):
         result = eve.run(*unasked, as_json=False, typed=typed)
         assert result.exit_code == code, result.output
-        assert "Bind and send 1,101" in result.output.replace("1101", "1,101")
+        assert "Bind and send 1,100" in result.output.replace("1100", "1,100")
         assert ("success" in result.output) is (code == 0)
     assert len(eve.answer("status")["devices"]) == 1
 
@@ -172,11 +172,11 @@ def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) 
 def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
     shown = eve.answer(*JOIN, "--dry-run")
     purposes = {
-        "stash_bond": "1000", "device_bond": "100", "to_the_provider_key": "1", "offer_deposit": "0.1",
-        "provider_deposit": "0.1",
+        "stash_bond": "1000", "device_bond": "100", "offer_deposit": "0.1", "provider_deposit": "0.1",
     }  # fmt: skip
     assert {name: shown[name]["ogpu"] for name in purposes} == purposes
-    assert shown["amount"]["ogpu"] == "1101.2"
+    assert shown["amount"]["ogpu"] == "1100.2"
+    assert "to_the_provider_key" not in shown, "the genesis gave it 10"
     assert int(shown["total"]["grains"]) == int(shown["amount"]["grains"]) + int(shown["fee"]["grains"])
     assert (shown["refused"], shown["sent"]) == (None, False)
     assert eve.answer(*JOIN, "--dry-run") == shown
@@ -264,7 +264,7 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
     assert planned["comes_back"]["ogpu"] == "0.1"
     assert planned["begins_to_unbond"]["ogpu"] == "1000"
-    assert 10 < float(planned["stays_on_the_provider_key"]["ogpu"]) < 11, "of the 11 that came there, less fees"
+    assert 9 < float(planned["stays_on_the_provider_key"]["ogpu"]) < 10, "of the 10 of the genesis, less fees"
     _leaves_asked(eve, "withdraw-bond")
     waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
@@ -379,3 +379,17 @@ def test_the_inventory_is_what_the_door_would_tell(alice: Operator) -> None:
     assert shown["devices"][0]["can_be_offered"] is True
     assert (shown["bids_for"], shown["container_memory_mib"]) == ("nothing", 2_048)
     assert "Devices" in alice.run("inventory", as_json=False).output
+
+
+def test_register_funds_the_key_of_a_stash_that_validates_already(eve: Operator) -> None:
+    key = Operator(eve.folder, eve.options[1], "Gina")  # a key that no genesis gave anything
+    address = ss58.encode(dev_accounts.key("Gina", "provider"))
+    for command in (["stake", "1000"], ["validate", "//Eve", address]):
+        made = CliRunner().invoke(wallet, ["--url", eve.options[1], *command, "--from", "//Eve", "--yes"])
+        assert made.exit_code == 0, made.output
+    join = ["register", "--yes", "--stash", "//Eve", "--device-bond", "100"]
+    assert key.answer(*join, "--dry-run")["to_the_provider_key"]["ogpu"] == "1"
+    key.answer(*join)
+    assert key.answer(*join)["calls"] == "none was missing", "the key has its balance"
+    key.answer("pause")
+    key.answer("resume")
