@@ -23,6 +23,8 @@ TOOLKIT_LEAST = (1, 17, 8)
 HOOK = "nvidia-container-runtime-hook"
 """An engine that finds it at its start gives GPUs without a runtime of their own."""
 CDI_DEVICES = "nvidia.com/gpu="
+ENGINE_PARTS = ("dockerd", "containerd", "runc")
+"""The programs of the engine on this machine; the client `docker` alone runs nothing."""
 DISK_LEAST_BYTES = 10 * GIB
 LIMITS = {
     "MemoryLimit": "memory",
@@ -130,8 +132,9 @@ def why_unreachable(address: str) -> AbilityItem | None:
     except PermissionError:
         is_socket = True  # a folder on the way is closed: the same answer as a closed socket
     if not is_socket:
-        if shutil.which("dockerd") is None and not is_there("dockerd"):
-            return _missing("engine", "Docker is not installed", "apt-get install docker.io iptables")
+        if missing := [part for part in ENGINE_PARTS if shutil.which(part) is None and not is_there(part)]:
+            says = f"Docker's engine is not complete: {', '.join(missing)} not installed"
+            return _missing("engine", says, "apt-get install docker.io iptables")
         return _missing("engine", f"it does not run: there is no socket {path}", "systemctl start docker")
     if not os.access(path, os.R_OK | os.W_OK):
         return _missing(

@@ -103,7 +103,9 @@ async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
     try:
         client = await asyncio.to_thread(reach)
     except (DockerException, requests.RequestException) as error:
-        raise ContainerError("reach the engine", f"{path}: {error}", "see `ogpu-provider doctor`") from None
+        raise ContainerError(
+            "reach the engine", f"it does not answer at {path}: {error}", "see `ogpu-provider doctor`"
+        ) from None
     return DockerDoor(client, path)
 
 

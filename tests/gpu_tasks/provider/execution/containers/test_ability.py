@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import shutil
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("docker", reason="the library docker is not installed")
 
+from gpu_tasks.provider.execution.containers import ability
 from gpu_tasks.provider.execution.containers.ability import (
     DELEGATE,
     AbilityStanding,
     _limits,
     judge_gpus,
+    look_at_engine,
+    why_unreachable,
 )
 
 FIRST_GPU = {"Source": "cdi", "ID": "nvidia.com/gpu=0"}
@@ -55,3 +63,35 @@ def test_a_limit_that_is_not_enforced_is_missing_with_its_remedy(
     assert [item.name.removeprefix("limit of ") for item in missing] == lacking
     assert [item.then == DELEGATE for item in missing] == [is_delegated] * len(lacking)
     assert all(item.then for item in missing)
+
+
+@pytest.mark.parametrize(
+    ("there", "named"),
+    [
+        ({"docker"}, ["dockerd", "containerd", "runc"]),
+        ({"docker", "dockerd"}, ["containerd", "runc"]),
+        ({"dockerd", "containerd"}, ["runc"]),
+        ({"docker", "dockerd", "containerd", "runc"}, ["/nowhere/engine.sock"]),
+    ],
+)
+def test_the_missing_part_of_an_engine_is_named(
+    monkeypatch: pytest.MonkeyPatch, there: set[str], named: list[str]
+) -> None:
+    monkeypatch.setattr(ability, "is_there", there.__contains__)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
+    item = why_unreachable("unix:///nowhere/engine.sock")
+    assert item is not None
+    said = item.says.replace(",", " ").split()
+    parts = {"docker", "dockerd", "containerd", "runc", "/nowhere/engine.sock"}
+    assert [word for word in said if word in parts] == named
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the library leaves its socket open
+def test_a_socket_that_nobody_serves_is_an_engine_without_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "engine.sock"
+    with socket.socket(socket.AF_UNIX) as closed:
+        closed.bind(str(path))
+    (item,) = asyncio.run(look_at_engine(f"unix://{path}")).items
+    assert (item.name, item.standing) == ("engine", AbilityStanding.MISSING)
+    assert str(path) in item.says
+    gc.collect()  # the warning belongs to this test

@@ -170,5 +170,4 @@ def test_a_socket_that_is_not_there() -> None:
     item = why_unreachable("unix:///nowhere/engine.sock")
     assert item is not None
     assert item.standing is AbilityStanding.MISSING
-    assert "not installed" in item.says or "/nowhere/engine.sock" in item.says
     assert item.then
