@@ -56,7 +56,7 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         elif answer.is_served:
             note("these devices could bid. Their owners decide whether they do; their answers are not binding")
         if not answer.is_served:
-            raise CallFailedError(f"nobody could serve the task now: {answer.why_not}; see `why_not` for each device")
+            raise CallFailedError(f"nobody could serve the task now: {answer.why_not}. See `why not` of each device")
         if why := says.why_too_few(answer.terms.slots):
             raise CallFailedError(why)
         if funds is not None and funds < answer.locked + answer.prepaid:

@@ -174,6 +174,8 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
             assert says in refusal(ogpu(tmp_path, url, "submit", *words, "--yes")), words
         unserved = refusal(ogpu(tmp_path, url, "submit", MINIMAL, "--key", "//Alice", "--yes"), 1)  # as `plan` does
         assert "nobody could serve the task now: it takes 1 device, and 0 could bid" in unserved
+        planned = refusal(ogpu(tmp_path, url, "plan", MINIMAL, "--key", "//Alice"), 1)
+        assert "`why not`" in planned, "as the table heads its column"
         monkeypatch.setattr("gpu_tasks.client.planning.sells_tasks", lambda _: False)
         monkeypatch.setattr("gpu_tasks.client.commands.naming.sells_tasks", lambda _: False)
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
