@@ -21,6 +21,7 @@ from gpu_tasks.provider.duties.races import Race, race_of
 from gpu_tasks.provider.execution.device_times import IdleNote
 from gpu_tasks.provider.idling import IdleScene, race_wait, why_idle
 from gpu_tasks.provider.journal.journal import RaceKey
+from gpu_tasks.provider.pauses import why_paused
 from gpu_tasks.provider.utilisation import UtilisationBook
 
 LOOK_SECONDS = 3.0
@@ -62,6 +63,7 @@ class DeviceWatch:
         self.has_looked = False
         """Whether it was told how the own devices stand."""
         self._own: dict[bytes, DeviceStatus] = {}
+        self._why_paused: dict[bytes, str] = {}
         self._demand = Demand()
         self._running: asyncio.Task[None] | None = None
 
@@ -88,6 +90,9 @@ class DeviceWatch:
         self.has_looked, self._own = True, {status.id: status for status in own}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
         own_idle = (status for status in self._own.values() if self._times.is_idle(status.id))
+        notes = self._parts.pauses.read()
+        paused = (status for status in self._own.values() if status.device.is_paused)
+        self._why_paused = {each.id: why_paused(each, notes.get(each.id), self._height).why for each in paused}
         idle = [status for status in own_idle if not status.device.is_paused]
         if idle:
             services = {number for status in idle for number, _ in status.offers}
@@ -114,6 +119,7 @@ class DeviceWatch:
             self._height,
             is_connected=is_seen,
             drains=known.drains(),
+            why_paused=self._why_paused.get(device, ""),
             race=race_wait(races, device, known.hindered),
             is_bid_for=device in known.devices_in_use(),
             why_unproven="" if status is None else known.why_unproven(device, status.device.kind),

@@ -45,6 +45,8 @@ class IdleScene:
     height: int = 0
     is_connected: bool = True
     drains: bool = False
+    why_paused: str = ""
+    """The cause of the device's pause, by the notes of the base path."""
     race: RaceWait = RaceWait.NO_UNIT
     is_bid_for: bool = False
     """Whether a bid of it is open, or a task is its: it is drawn for no unit meanwhile."""
@@ -200,7 +202,7 @@ REASONS: tuple[Reason, ...] = (
     (
         WhyIdle.PAUSED,
         lambda facts: facts.status.device.is_paused,
-        lambda _: "it is paused on the chain: `ogpu-provider status` says why, `resume` ends it",
+        lambda facts: f"it is paused on the chain: {facts.scene.why_paused}",
     ),
     (
         WhyIdle.BARRED,

@@ -34,6 +34,8 @@ PROVIDER_KEY_BALANCE = 100_000_000
 """Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
 PROVIDER_KEY_LEAST = PROVIDER_KEY_BALANCE // 10
 """Grains below which a provider key is poor: some duty calls may cost more than it has."""
+DEVICE_BOND = "device_bond"
+"""The purpose of the grains that a new device is bonded with."""
 FUND_KEY = "run `ogpu-provider register` again: it sends the key 1 oGPU of the stash"
 FIRST_ASK = 1_000_000
 """Grains that a device asks for a thousand output tokens at first, where nobody says another price."""
@@ -56,6 +58,11 @@ class Registration:
     bond: int | None
     node_keys: NodeKeys | None
     commission_ppm: int
+
+    @property
+    def device(self) -> bytes:
+        """The identifier of the device."""
+        return device_id(self.stash, self.hardware.uuid_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +103,12 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
     elif (provider.seal_key, provider.endpoint) != (wanted.seal_key, endpoint):
         call = Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)
         planned.append(Planned(call, facts=_changes(provider, wanted), alters=True))
-    device = device_id(wanted.stash, wanted.hardware.uuid_hash)
+    device = wanted.device
     if await client.read(Devices.devices, device) is None:
         await check_device_bond(client, wanted.hardware.kind, wanted.device_bond)
         uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
         call = Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond)
-        planned.append(Planned(call, bond, "device_bond", facts=await _beside(client, wanted.stash)))
+        planned.append(Planned(call, bond, DEVICE_BOND, facts=await _beside(client, wanted.stash)))
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
     ask = wanted.ask if wanted.ask is not None else wanted.first_ask if offer is None else offer.ask
     if offer is None or offer.ask != ask:
@@ -189,7 +196,7 @@ async def what_is_there(client: ChainClient, wanted: Registration) -> dict[str, 
     provider = await client.read(Devices.providers, wanted.stash)
     if candidate is None or provider is None:
         return {}
-    device = await client.read(Devices.devices, device_id(wanted.stash, wanted.hardware.uuid_hash))
+    device = await client.read(Devices.devices, wanted.device)
     return {
         "bonded": Grains(await client.read(TrustStake.bonds, wanted.stash)),
         "commission": f"{candidate.commission_ppm // 10_000} %",

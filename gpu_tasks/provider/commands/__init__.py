@@ -9,7 +9,6 @@ In reading order:
 * `containing`: whether programs of customers run in containers
 * `broadcasting`: which broker is told
 * `running`: `run`: the daemon
-* `pauses`: why a device is paused, and until when
 * `examining`: `doctor`
 * `inventorying`: `inventory`
 * `joining`: `register`

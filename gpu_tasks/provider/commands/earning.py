@@ -43,6 +43,8 @@ def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -
             if as_text:
                 click.echo(losses_as_csv(lost), nl=False)
                 return
+            if not lost:
+                note(f"no loss is noted in {options.base_path}: `run` notes one when it sees that a bond fell")
             rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
             options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
             return

@@ -18,7 +18,6 @@ from gpu_tasks.provider.commands.options import (
     idle_gpu_problem,
     made_base_path,
 )
-from gpu_tasks.provider.commands.pauses import why_paused
 from gpu_tasks.provider.commands.sandboxing import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad, weak
@@ -33,6 +32,7 @@ from gpu_tasks.provider.execution.containers.ability import look_at_engine
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.pauses import why_paused
 from gpu_tasks.workloads.registry import FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError

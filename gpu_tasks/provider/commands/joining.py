@@ -23,9 +23,13 @@ from gpu_tasks.provider.commands.options import (
     numbered,
     stash_option,
 )
+from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.starting import chosen_backend, idle_gpus
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.provider.journal.journal import JournalError
+from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.registering import (
+    DEVICE_BOND,
     FIRST_ASK,
     Planned,
     Registration,
@@ -44,6 +48,10 @@ from wallet.session import note
 
 PPM_PER_PERCENT = 10_000
 SERVICES_SHOWN = 8
+START_NOW = (
+    "the chain may draw the device from now on: start `ogpu-provider run`, unless it runs. Each missed race costs a "
+    "part of the bond and pauses the device"
+)
 FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 """Of who is no provider yet, and names none."""
 
@@ -87,6 +95,7 @@ def register(
 ) -> None:  # fmt: skip
     """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
     session = stash.session(options)
+    joining: list[Registration] = []
 
     def wanted(client: ChainClient, key: Keypair, endpoint: str, terms: ServiceTerms | None) -> Registration:
         return Registration(
@@ -110,8 +119,7 @@ def register(
         _check_endpoint(chosen, private=market_reads.is_development(client))
         terms = await check_service(client, service, ask) if ask is not None else await terms_of(client, service)
         registration = wanted(client, key, chosen, terms)
-        for piece in idle_gpus(chosen_backend(None, [registration.hardware]), [registration.hardware]):
-            note(f"{idle_gpu_problem(piece)}; `run` refuses to start until you install it")
+        _warn_of_idle_gpu(registration.hardware)
         planned = await registration_calls(client, registration)
         there = await what_is_there(client, registration)
         if there:
@@ -120,9 +128,30 @@ def register(
             await check_service(client, service, None)
         if not planned:
             session.output.facts({"registered": True, "calls": "none was missing", **there})
+        if any(step.purpose == DEVICE_BOND for step in planned):
+            joining.append(registration)
         return planned
 
-    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+    def before() -> None:
+        _note_registered(options, joining)
+
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes, before=before)
+    if joining and not dry_run:
+        note(START_NOW)
+
+
+def _note_registered(options: ProviderOptions, joining: Sequence[Registration]) -> None:
+    """Note new devices for the daemon of this base path, which may start after the first race."""
+    try:
+        for registration in joining:
+            PauseBook(options.base_path).note_registered(registration.device, registration.device_bond)
+    except (JournalError, OSError) as error:
+        raise ProviderError(f"{error}: nothing was sent") from None
+
+
+def _warn_of_idle_gpu(hardware: Hardware) -> None:
+    for piece in idle_gpus(chosen_backend(None, [hardware]), [hardware]):
+        note(f"{idle_gpu_problem(piece)}; `run` refuses to start until you install it")
 
 
 def _unchanged(there: Mapping[str, Any]) -> str:

@@ -23,10 +23,12 @@ PlanCalls = Callable[[ChainClient, Keypair], Awaitable[Sequence[Planned]]]
 
 
 def make(
-    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *, dry_run: bool, is_agreed: bool = False
-) -> None:
+    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *,
+    dry_run: bool, is_agreed: bool = False, before: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """Plan calls at the node, show what they bind, try them, ask if that is anything, and make them in one extrinsic.
 
+    `before` is called once the calls are agreed to, before they leave.
     CallFailedError if the chain refuses, or would; WalletError where nobody can be asked.
     """
     planned: list[Planned] = []
@@ -59,6 +61,7 @@ def make(
         session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
     if is_asked():
         click.confirm(_question(facts), abort=True, err=True)
+    explained(before)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(lambda client: told(lambda: send(client)))
 

@@ -14,10 +14,10 @@ from gpu_tasks.provider.commands.joining import check_service
 from gpu_tasks.provider.commands.making import make, only
 from gpu_tasks.provider.commands.naming import device_named, own_devices
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
-from gpu_tasks.provider.commands.pauses import resuming_risk
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.pauses import resuming_risk
 from gpu_tasks.provider.registering import Planned, check_device_bond
 from runtime.frame.call import Call
 from wallet.client import ChainClient

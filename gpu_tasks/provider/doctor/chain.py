@@ -67,7 +67,7 @@ def _device(status: DeviceStatus, name: str | None, why_paused: WhyPaused) -> Di
         return bad(check, "is not on this machine: `run` pauses it", "run the daemon where it is, or unregister it")
     if status.device.is_paused:
         says = f"{name} is paused, so it gets no work: {why_paused(status)}"
-        return weak(check, says, "see `ogpu-provider status`; if `run` does not resume it, ogpu-provider resume")
+        return weak(check, says, "if `run` does not resume it, ogpu-provider resume")
     if not status.offers:
         return weak(check, f"{name} works for no service; it can bid for tasks", "ogpu-provider offer")
     return good(check, f"{name}, {len(status.offers)} offers, bonded with {format_amount(status.device.bond)} oGPU")

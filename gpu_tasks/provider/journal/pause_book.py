@@ -97,6 +97,13 @@ class PauseBook:
                 self._write(notes | {device: after})
             return after
 
+    def note_registered(self, device: bytes, bond: int) -> None:
+        """Note a device that the chain does not know yet, in place of any older note; JournalError as `note`.
+
+        The chain draws the device from its own block on, maybe before a daemon looks.
+        """
+        self.note(device, **asdict(NotedDevice(bond=bond)))
+
     def forget_others(self, own: Collection[bytes]) -> None:
         """Drop the notes of devices that are registered no more."""
         with self._held():

@@ -13,6 +13,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.device_watch import STILL_MS_MIN
+from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, device_days, present_notes
 from provider_chain import REQUEST, Miner, Village, play
@@ -141,6 +142,7 @@ def test_why_nothing_is_drawn(tmp_path: Path) -> None:
 
         offer = InferenceMarket.offer(service=0, device=seen.device, ask=50 * GRAINS_PER_OGPU)
         assert await after(Devices.pause(device=seen.device)) == "paused"
+        assert BY_OPERATOR in seen.words()
         assert await after(Devices.resume(device=seen.device)) == "not asked for"
         assert await after(InferenceMarket.withdraw_offer(service=0, device=seen.device)) == "no offer"
         assert await after(offer) == "not asked for"

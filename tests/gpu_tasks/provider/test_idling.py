@@ -55,6 +55,12 @@ ALONE = {
 }
 
 
+def test_no_reason_sends_a_reader_of_status_to_status() -> None:
+    for scene in ALONE.values():
+        assert "ogpu-provider status" not in why_idle(scene).words
+    assert "it missed" in why_idle(replace(ALONE[WhyIdle.PAUSED], why_paused="it missed")).words
+
+
 def test_every_reason_is_tried() -> None:
     assert set(ALONE) == set(WhyIdle)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
-from gpu_tasks.provider.commands.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
 from provider_runner import Operator
+from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.commands import making
 from wallet.session import SENT_FOLDER
 from wallet_runner import chain
@@ -48,6 +50,30 @@ def test_the_note_of_a_device_says_why(noted: NotedDevice | None, height: int, n
 def alice(tmp_path: Path) -> Iterator[Operator]:
     with chain(tmp_path) as url:
         yield Operator(tmp_path, url, "Alice")
+
+
+@pytest.fixture
+def eve(tmp_path: Path) -> Iterator[Operator]:
+    with chain(tmp_path) as url:
+        yield Operator(tmp_path, url, "Eve")
+
+
+def test_register_notes_the_device_before_its_first_daemon(eve: Operator) -> None:
+    join = [
+        "register", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve",
+    ]  # fmt: skip
+    eve.answer(*join, "--dry-run")
+    assert book_of(eve).read() == {}, "a trial notes nothing"
+    eve.refusal(*join)
+    assert book_of(eve).read() == {}, "nobody agreed"
+    eve.answer(*join, "--yes")
+    (device,) = eve.answer("status")["devices"]
+    name = bytes.fromhex(device["device"][2:])
+    noted = NotedDevice(bond=100 * GRAINS_PER_OGPU)
+    assert book_of(eve).read() == {name: noted}
+    book_of(eve).note(name, bond=7, misses=2)
+    eve.answer(*join, "--yes")
+    assert book_of(eve).read() == {name: replace(noted, bond=7, misses=2)}, "it is registered already"
 
 
 def book_of(operator: Operator) -> PauseBook:

@@ -110,6 +110,7 @@ def test_losses_stand_in_the_earnings_and_alone(tmp_path: Path) -> None:
     base = tmp_path / "Eve"
     base.mkdir()
     EarningsBook(base / EARNINGS_FILE).note("unit", b"n" * 32, 1, device=b"d", service="s", grains=5)
+    assert str(base) in operator.run("earnings", "--losses").stderr, "an empty list is explained"
     LossBook(base / LOSSES_FILE).note(LostPart(0, "a", "0x64", 40, "lied", 7, "0xaa", 9, 60_000))
     (row,) = operator.answer("earnings", "--by", "device")
     assert (row["device"], row["earned"]["grains"], row["losses"], row["lost"]["grains"]) == ("0x64", "5", 1, "40")

@@ -13,6 +13,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
+from gpu_tasks.provider.earnings import LOSSES_FILE, losses
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.journal.records import Ended, JournalRecord
@@ -382,3 +383,34 @@ def test_a_daemon_and_a_command_lose_none_of_each_others_notes(tmp_path: Path, m
     daemons.note(b"b" * 32, misses=2)
     noting.join()
     assert {device: note.misses for device, note in commands.read().items()} == {b"a" * 32: 1, b"b" * 32: 2}
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_race_missed_between_register_and_the_first_run_is_a_miss_and_a_loss(
+    tmp_path: Path, *, is_noted: bool
+) -> None:
+    async def scene(village: Village) -> None:
+        bonds = {}
+        for miner in village.miners:
+            (status,) = await miner.chain.own_devices()
+            bonds[status.id] = status.device.bond
+        await village.post()
+        while not village.node.chain.happened(RaceMissed):
+            village.node.block()  # registered, and no daemon runs
+        for registered in list(village.miners):
+            base, device = registered.daemon.settings.base_path, registered.keys.device
+            (base / PAUSES_FILE).unlink(missing_ok=True)
+            if is_noted:
+                PauseBook(base).note_registered(device, bonds[device])
+            miner = await village.restart(registered)
+            lost = list[int]()
+            for _ in range(2):
+                await live(village, miner, 4)
+                lost = [part.grains for part in losses(base / LOSSES_FILE)]
+            (status,) = await miner.chain.own_devices()
+            assert noted(miner).cause is (PauseCause.MISSED if is_noted else PauseCause.UNKNOWN)
+            assert sum(lost) == (bonds[device] - status.device.bond if is_noted else 0)
+            await follow(village, miner)
+            assert await is_paused(miner) is not is_noted
+
+    play(tmp_path, 2, scene)
