@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `keys`: the provider key, and the balance that it needs
 * `chain`: the node, as these programs see it
 * `journal`: what must not be forgotten
 * `telemetry`: what a provider tells of its work
@@ -21,7 +22,6 @@ In reading order:
 * `tunnel`: customers in their containers
 * `tasks`: tasks at auction: bids, work, checkpoints
 * `daemon`: what runs until it is stopped: from a block to what it asks for
-* `keys`: the provider key
 * `registering`: the calls that make a stash a provider, and that end it
 * `commands`: each command
 * `cli`: `ogpu-provider`, and the options before its commands

@@ -56,9 +56,9 @@ from gpu_tasks.provider.execution.starting import NUMPY
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseBook, PauseCause
+from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.programs.house import ProgramEngine, ProgramHouse
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
-from gpu_tasks.provider.registering import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.tasks.bidding import BidDuty
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.machine import HostMachine

@@ -10,12 +10,19 @@ from pathlib import Path
 
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
+from wallet.amounts import format_amount
 from wallet.errors import WalletError
 from wallet.keyfile import MAX_FILE_BYTES
 from wallet.keypair import Keypair
 from wallet.password_file import read_passwords
 from wallet.private_file import read_private
 from wallet.suri import keypair_from_suri
+
+PROVIDER_KEY_BALANCE = 100_000_000
+"""Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
+PROVIDER_KEY_LEAST = PROVIDER_KEY_BALANCE // 10
+"""Grains below which a provider key is poor: some duty calls may cost more than it has."""
+FUND_KEY = "run `ogpu-provider register` again: it sends the key 1 oGPU of the stash"
 
 
 def provider_key(text: str, password_file: Path | None) -> Keypair:
@@ -39,3 +46,8 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     if key.scheme is not Scheme.ED25519:
         raise WalletError(f"{path} holds an sr25519 key: attestations are signed with ed25519, make such a key")
     return key
+
+
+def poor_key(grains: int) -> str:
+    """Describe a provider key with less than `PROVIDER_KEY_LEAST`."""
+    return f"the provider key has {format_amount(grains)} oGPU: the chain refuses its calls if they could cost more"

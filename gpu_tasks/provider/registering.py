@@ -17,6 +17,7 @@ from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.task_records import spendable
 from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.keys import PROVIDER_KEY_BALANCE, PROVIDER_KEY_LEAST
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from runtime.interface.staking_api import StakeSummary
@@ -30,13 +31,8 @@ from wallet.commands.chain_time import read_time
 from wallet.errors import WalletError
 from wallet.output import Grains
 
-PROVIDER_KEY_BALANCE = 100_000_000
-"""Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
-PROVIDER_KEY_LEAST = PROVIDER_KEY_BALANCE // 10
-"""Grains below which a provider key is poor: some duty calls may cost more than it has."""
 DEVICE_BOND = "device_bond"
 """The purpose of the grains that a new device is bonded with."""
-FUND_KEY = "run `ogpu-provider register` again: it sends the key 1 oGPU of the stash"
 FIRST_ASK = 1_000_000
 """Grains that a device asks for a thousand output tokens at first, where nobody says another price."""
 
@@ -119,11 +115,6 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
             change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(ask)} oGPU"
             planned.append(Planned(call, facts={"ask": change}, alters=True))
     return planned
-
-
-def poor_key(grains: int) -> str:
-    """Describe a provider key with less than `PROVIDER_KEY_LEAST`."""
-    return f"the provider key has {format_amount(grains)} oGPU: the chain refuses its calls if they could cost more"
 
 
 async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -> None:

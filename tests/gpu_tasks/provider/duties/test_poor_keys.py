@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
-from gpu_tasks.provider.registering import PROVIDER_KEY_LEAST
+from gpu_tasks.provider.keys import PROVIDER_KEY_LEAST
 from provider_chain import Miner, Village, play
 from runtime.pallets.balances import Balances
 from scripts.chains.market_chain import signed
