@@ -49,7 +49,8 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
             "was posted; it is audited as a whole, now and then, without anybody's word"
         )
     if check is None:
-        raise ResultError("the time to dispute a leaf of it is over: its check has ended")
+        since = f", and the unit ended in block {unit.ended_at}" if unit.ended_at else ""
+        raise ResultError(f"the time to dispute a leaf of it is over: its check has ended{since}")
     assert not is_early(check), "who is early waits"
     if height >= check.deadline:
         raise ResultError(f"the time to dispute a leaf of it was over after block {check.deadline}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.client.commands.disputing_leaves import leaf_dispute
+from gpu_tasks.client.commands.disputing_leaves import leaf_dispute, require_not_late
 from gpu_tasks.client.commands.naming import NamedKind, TaskError, known_task, named_id
 from gpu_tasks.client.commands.sending import key_option, planned
 from gpu_tasks.client.commands.task_calls import facts, require_customer, require_result
@@ -90,6 +90,7 @@ def dispute(
         if unit is not None:
             if segment is not None or not (is_computed or leaf is not None):
                 raise click.UsageError("it is a unit: name an answer with --leaf, or have all computed with --compute")
+            await require_not_late(client, named, unit.unit, final)
             # now, and not after all is computed
             require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
             return await leaf_dispute(session, client, session.key(key_text), named, unit.unit, leaf, backend)
@@ -101,16 +102,14 @@ def dispute(
         require_customer(found, payer.account)
         named = segment
         if is_computed:
+            await _require_not_late(client, found)
             # now, and not after hours of computing
             require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
             found, named = await _computed(session, client, session.key(key_text), task_id, found, backend)
             if named is None:
                 return _all_right(task_id, found)
         require_result(found)
-        last = found.finished_at + found.windows.dispute
-        if await client.height(await client.finalized()) >= last:
-            then = "" if is_replicated(found.order) else " unless an audit finds it wrong"
-            raise TaskError(f"the time to dispute it was over after block {last}: it is paid{then}")
+        last = await _require_in_time(client, found)
         bonds = bonds_of(found)
         covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
         _require_own_segment(found, named)
@@ -126,6 +125,22 @@ def dispute(
         return planned(session.output, call, terms, locks=sum(bonds))
 
     make(session, key_text, sending, plan)
+
+
+async def _require_not_late(client: ChainClient, task: Task) -> None:
+    """TaskError for a result that can no longer be disputed; a task without a result yet passes."""
+    if task.state not in NO_RESULT_YET:
+        require_result(task)
+        await _require_in_time(client, task)
+
+
+async def _require_in_time(client: ChainClient, task: Task) -> int:
+    """Return the last block in which the result can be disputed; TaskError if that has passed."""
+    last = task.finished_at + task.windows.dispute
+    if await client.height(await client.finalized()) >= last:
+        then = "" if is_replicated(task.order) else " unless an audit finds it wrong"
+        raise TaskError(f"the time to dispute it was over after block {last}: it is paid{then}")
+    return last
 
 
 def bonds_of(task: Task) -> list[int]:

@@ -30,14 +30,11 @@ async def leaf_dispute(
     leaf: int | None,
     backend: str,
 ) -> PlannedCall | NothingToSend:
-    """The call that disputes a leaf, or the first wrong one of all, if there is one; ResultError where none can be.
+    """The call that disputes a leaf, or the first wrong one of all, if there is one. Ask `require_not_late` first.
 
-    ResultError as well for a leaf that was named and is right: whoever names one calls it wrong.
+    ResultError for a leaf that was named and is right: whoever names one calls it wrong.
     """
     final = await client.finalized()
-    check = await market_reads.check(client, unit_id, final)
-    if not is_early(check):
-        require_disputable(unit, check, await client.height(final))
     with session.doing("what was asked and answered is fetched from the stores"):
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             paid = await paid_output(client, blobs, key, unit_id, unit, final)
@@ -58,6 +55,13 @@ async def leaf_dispute(
         "then": f"judges compute it: ogpu watch 0x{unit_id.hex()}",
     }
     return planned(session.output, wrong.dispute(unit_id), facts, locks=bond)
+
+
+async def require_not_late(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> None:
+    """ResultError for a unit whose leaves can no longer be disputed."""
+    check = await market_reads.check(client, unit_id, final)
+    if not is_early(check):
+        require_disputable(unit, check, await client.height(final))
 
 
 async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:

@@ -227,3 +227,20 @@ def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes
         while not said.exit_code:
             said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
         assert "the time to dispute it was over after block 1:" in refusal(said)
+
+
+def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def computed(*_: object) -> None:
+        raise AssertionError("computed in vain")
+
+    def late(task: Task) -> Task:
+        return replace(task, finished_at=0, windows=replace(task.windows, dispute=0))
+
+    monkeypatch.setattr(disputing, "right_digests", computed)
+    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=late)
+    with chain_with(tmp_path, planted) as url:
+        for words in ([], ["--yes"], ["--dry-run"]):
+            said = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--compute", *words))
+            assert ("over after block 0" in said, "--yes" in said) == (True, False)

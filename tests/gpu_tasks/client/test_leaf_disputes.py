@@ -260,3 +260,19 @@ def test_a_dispute_whose_time_ends_while_this_machine_computes_is_not_sent(
     said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run"))
     assert "the time to dispute a leaf of it is over: its check has ended" in said
     assert fetched
+
+
+def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_fetched(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetched(*_: object) -> PaidOutput:
+        raise AssertionError("fetched in vain")
+
+    async def ended(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(disputing_leaves, "paid_output", fetched)
+    monkeypatch.setattr(market_reads, "check", ended)
+    for words in (["--compute"], ["--leaf", "3"]):
+        said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, *words))
+        assert ("its check has ended" in said, "--yes" in said) == (True, False)
