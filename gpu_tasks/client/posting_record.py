@@ -1,8 +1,8 @@
 """What is about to be posted, written down before it is sent, so that a retry never posts twice.
 
-One file for each set of prompts, or each task, that an account posts on a chain. A units' record is removed once all of
-them are in final blocks. A task's record stays, so that the same command never buys it again. It holds no prompt, only
-the means to find the units. Always: a part's extrinsic is on the disk before any node sees it.
+One file for each set of prompts, or each task, that an account posts on a chain. It stays behind the purchase: the
+same command never buys a task again, and says that it posts units once more. It holds no prompt, only the means to find
+the units. Always: a part's extrinsic is on the disk before any node sees it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PostedPart:
     block: int | None = None
     """Where they are, once that is final."""
     told: str = ""
-    """For a task: the last state that a command has shown its customer, `SUBMITTED` or `ENDED`."""
+    """The last state that a command has shown its customer, `SUBMITTED` or `ENDED`."""
 
 
 @dataclass(slots=True)
@@ -118,10 +118,21 @@ class PostingRecord:
         except OSError as error:
             raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
 
+    def note_told(self, told: str) -> None:
+        """Note that all is in final blocks, and was shown to its customer. RecordError."""
+        for part in self.parts:
+            part.told, part.extrinsic = told, ""  # which is looked for no more
+        self.save()
+
     def forget(self) -> None:
-        """All is in final blocks, or the customer wants it posted anew."""
+        """Forget earlier tries: all of it is posted anew."""
         self.parts.clear()
         self.path.unlink(missing_ok=True)
+
+
+def is_told_of(parts: Sequence[PostedPart]) -> bool:
+    """Tell whether a command posted all of it and showed that: the same command posts it once more."""
+    return bool(parts) and all(part.told for part in parts)
 
 
 def _name_of(identity: Sequence[bytes]) -> str:

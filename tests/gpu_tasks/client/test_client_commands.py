@@ -8,6 +8,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,9 +18,11 @@ from click.testing import CliRunner, Result
 
 from gpu_tasks.client import market_view
 from gpu_tasks.client.cli import main
+from gpu_tasks.client.posting import Sealer
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.workloads import registry
 from offered import device, service
@@ -139,6 +142,34 @@ def test_without_a_terminal_nothing_is_posted_unless_it_was_agreed_to(prompts: s
             assert "--yes" in refused.stderr
             assert not postings.exists(), "nothing was sealed or written down"
         assert len(as_json(ogpu(*post, "--yes"))) == 2
+
+    on_a_chain(story)
+
+
+def test_a_command_that_posts_once_more_names_the_earlier_units_first(
+    prompts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Sealer.terms
+
+    async def sealed_at_genesis(*given: Any) -> list[UnitTerms]:
+        return [replace(each, sealed_at=0) for each in await honest(*given)]  # all that this chain's beacon calls final
+
+    monkeypatch.setattr(Sealer, "terms", sealed_at_genesis)
+    post = ("--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(tmp_path / "p"))
+
+    def story(ogpu: Ogpu) -> None:
+        first = ogpu(*post, "--yes")
+        units = [row["unit"] for row in as_json(first)]
+        for more in (["--dry-run"], []):
+            assert [unit in ogpu(*post, *more).stderr for unit in units] == [True, True], more
+        said = ogpu(*post, "--yes")
+        assert [unit in said.stderr for unit in units] == [True, True]
+        later = [row["unit"] for row in as_json(said)]
+        assert len({*later, *units}) == 4
+        told = ogpu(*post, "--dry-run").stderr
+        assert ([unit in told for unit in units], [unit in told for unit in later]) == ([False] * 2, [True] * 2)
+        silent = ogpu(*post, "--again", "--dry-run").stderr
+        assert not any(unit in silent for unit in later)
 
     on_a_chain(story)
 

@@ -44,7 +44,7 @@ from gpu_tasks.client.posting import (
     units_of,
 )
 from gpu_tasks.client.posting_once import Posted
-from gpu_tasks.client.posting_record import PostingRecord
+from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, is_told_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
@@ -55,6 +55,8 @@ from wallet.session import CallFailedError, WalletSession, note
 
 PRICE = 5_000_000
 PIECE_BYTES = 1024 * 1024
+UNITS_NAMED_MAX = 3
+"""The most earlier units of the same command that are named."""
 FILE = click.Path(path_type=Path, dir_okay=False)
 FORM = click.Choice([form.value for form in FileForm])
 
@@ -180,7 +182,7 @@ def _post_lines(
         payer = session.payer(key_text)
         prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1), is_told=is_told))
         units, named, cost_unit = await _units(client, wish, prompts)
-        known = set() if again else PostingRecord.peek(postings, *_identity(client, payer, wish, prompts))
+        known = set() if again else _to_go_on_with(postings, _identity(client, payer, wish, prompts), key_text)
         missing = [unit for place, unit in enumerate(units) if place not in known]
         if missing:
             await require_judges(client, service, payer.account, max(unit.price_max for unit in missing))
@@ -199,17 +201,17 @@ def _post_lines(
         identity = _identity(client, key, wish, prompts)
         with PostingRecord.open(postings, *identity) as record:
             records.append(record)
-            if again:
+            if again or is_told_of(record.parts):
                 record.forget()
             sealer = Selling.of(wish, tip)
             posted = await post_once(session.output, client, record, key, sealer, plan.units, plan.named)
             followed.extend(posted)
             if not is_watched:
                 _show_posted(session, posted, plan.cost)
-                record.forget()
+                record.note_told(SUBMITTED)
         if is_watched:
             await _watch(
-                session, client, key, posted, partial(_forget, postings, identity), is_new=bool(plan.cost.units)
+                session, client, key, posted, partial(_note_ended, postings, identity), is_new=bool(plan.cost.units)
             )
 
     with told_nothing_was_sent():
@@ -225,17 +227,37 @@ def _post_lines(
             session.run(send)
 
 
-def _forget(postings: Path, identity: tuple[bytes, ...]) -> None:
-    """Forget the purchase, so that the same command posts other units."""
+def _note_ended(postings: Path, identity: tuple[bytes, ...]) -> None:
+    """Note that the purchase is over, so that the same command posts other units."""
     with PostingRecord.open(postings, *identity) as record:
-        record.forget()
+        record.note_told(ENDED)
+
+
+def _to_go_on_with(postings: Path, identity: tuple[bytes, ...], key_text: str) -> set[int]:
+    """Return the prompts that an earlier try sent, or was about to send; of a purchase that is over, a note says so."""
+    parts = PostingRecord.look(postings, *identity)
+    if is_told_of(parts):
+        note(_bought_before(parts, key_text))
+        return set()
+    return {place for part in parts for place in part.places}
+
+
+def _bought_before(parts: list[PostedPart], key_text: str) -> str:
+    """A sentence about the units that the same command posted before, and how to follow them."""
+    ids = [f"0x{unit}" for part in parts for unit in part.units]
+    more = f" and {len(ids) - UNITS_NAMED_MAX} more" if len(ids) > UNITS_NAMED_MAX else ""
+    watching = other_command("watch", *ids[:UNITS_NAMED_MAX], "--key", key_text)
+    return (
+        f"the same command posted {counted(len(ids))} before, from block {parts[0].block} on, and this one posts the "
+        f"same once more. To follow the earlier ones{more and f' ({UNITS_NAMED_MAX}{more})'}: `{watching}`"
+    )
 
 
 async def _watch(
-    session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], forget: Callable[[], None], *,
+    session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], note_ended: Callable[[], None], *,
     is_new: bool,
 ) -> None:  # fmt: skip
-    """Follow units that this command or an earlier try posted. Forget their record once their end was shown.
+    """Follow units that this command or an earlier try posted. Note it once their end was shown.
 
     PostError where the chain has forgotten some.
     """
@@ -246,9 +268,9 @@ async def _watch(
     try:
         await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
     except CallFailedError:  # they have ended, some without a result
-        forget()
+        note_ended()
         raise
-    forget()
+    note_ended()
 
 
 @contextmanager

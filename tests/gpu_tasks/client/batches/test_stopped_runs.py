@@ -29,7 +29,7 @@ from gpu_tasks.client.commands.posting import following
 from gpu_tasks.client.file_runs.answers import FileAnswers
 from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop
 from gpu_tasks.client.posting import Sealer
-from gpu_tasks.client.posting_record import PostedPart
+from gpu_tasks.client.posting_record import ENDED, PostedPart
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from played_node import growing, has_begun, served
 from runtime.frame.call import Call
@@ -350,7 +350,8 @@ def test_who_interrupts_is_told_how_to_go_on(
             begun, taken_up, others = followed
             assert begun == taken_up, "nothing was posted twice"
             assert len({*begun, *others}) == 4, "once their end was told, the same command posts others"
-            assert not list((tmp_path / "postings").glob("*.json"))
+            (record,) = (tmp_path / "postings").glob("*.json")
+            assert [part["told"] for part in json.loads(record.read_text())] == [ENDED]
             return
         assert "interrupted: of 2 units 0 are posted, and 2 more may be. Nothing is lost" in broken.stderr
         assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
