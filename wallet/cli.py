@@ -86,8 +86,23 @@ COMMANDS = {
     "why": ("why:why", "Explain the extrinsic with this hash: where it is, what it did, why it failed."),
 }
 
+SUBSTRATE_WORDS = {
+    "transfer": "ogpu-wallet send",
+    "bond": "ogpu-wallet stake",
+    "bond-extra": "ogpu-wallet stake",
+    "unbond": "ogpu-wallet unstake",
+    "withdraw-unbonded": "ogpu-wallet withdraw",
+    "nominate": "ogpu-wallet delegate",
+    "denominate": "ogpu-wallet undelegate",
+    "payout": "ogpu-wallet rewards --claim",
+    "payout-stakers": "ogpu-wallet rewards --claim",
+    "staking": "ogpu-wallet stakes",
+    "accounts": "ogpu-wallet list",
+}
+"""Words of Substrate's wallets, and the commands here."""
 
-@click.group(cls=JsonAnywhereGroup, context_settings=HELP_NAMES)
+
+@click.group(cls=JsonAnywhereGroup, context_settings=HELP_NAMES, foreign_words=SUBSTRATE_WORDS)
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:

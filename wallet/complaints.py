@@ -12,7 +12,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,23 @@ def as_json(kind: str, text: str, **more: Any) -> str:
 
 class ProgramGroup(click.Group):
     """The commands of a program; an unusable file ends it with an error message and an exit code."""
+
+    def __init__(self, *args: Any, foreign_words: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        """`foreign_words`: the commands of other systems, and the command here that does the same."""
+        super().__init__(*args, **kwargs)
+        self._foreign_words = foreign_words or {}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As any group; a known word of another system is answered with the command to use."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            here = self._foreign_words.get(args[0])
+            if here is None:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. Use `{here}`.", error.ctx) from None
 
     def main(self, *given: Any, **named: Any) -> Any:
         """Run the program."""

@@ -156,8 +156,35 @@ COMMANDS = {
     ),
 }
 
+FOREIGN_WORDS = {
+    "sbatch": "ogpu from-sbatch",
+    "srun": "ogpu run",
+    "salloc": "ogpu run",
+    "squeue": "ogpu ps",
+    "scancel": "ogpu cancel",
+    "sacct": "ogpu history",
+    "sinfo": "ogpu providers",
+    "up": "ogpu from-compose",
+    "exec": "ogpu shell",
+    "attach": "ogpu logs",
+    "inspect": "ogpu describe",
+    "kill": "ogpu stop",
+    "rm": "ogpu stop",
+    "stats": "ogpu top",
+    "deploy": "ogpu from-sdl",
+    "balance": "ogpu-wallet balance",
+    "send": "ogpu-wallet send",
+    "transfer": "ogpu-wallet send",
+}
+"""Commands of Slurm, Docker, Akash and wallets, and the commands here."""
 
-@click.group(cls=JsonAnywhereGroup, context_settings=HELP_NAMES, program_commands=("run", "shell"))
+
+@click.group(
+    cls=JsonAnywhereGroup,
+    context_settings=HELP_NAMES,
+    program_commands=("run", "shell"),
+    foreign_words=FOREIGN_WORDS,
+)
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:

@@ -7,7 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from wallet.cli import main
+from gpu_tasks.client import cli as client_cli
+from wallet.cli import SUBSTRATE_WORDS, main
 from wallet.complaints import JsonAnywhereGroup, note
 
 NOBODY = ("--url", "ws://127.0.0.1:9")
@@ -46,6 +47,21 @@ def test_an_error_is_an_object(tmp_path: Path, name: str) -> None:
     for_people = run(tmp_path, *(word for word in words if word != "--json"))
     assert for_people.exit_code == code
     assert for_people.stderr.splitlines()[-1].lower().startswith("error: ")
+
+
+PROGRAMS = {"ogpu": (client_cli.main, client_cli.FOREIGN_WORDS), "ogpu-wallet": (main, SUBSTRATE_WORDS)}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_command_of_another_system_is_answered_with_the_command_here(name: str) -> None:
+    program, words = PROGRAMS[name]
+    assert not words.keys() & program.commands.keys()
+    for word, here in words.items():
+        of_program, command = here.split()[:2]
+        assert command in PROGRAMS[of_program][0].commands
+        for more in ((), ("--json",)):
+            result = CliRunner().invoke(program, [word, *more])
+            assert (result.exit_code, here in result.stderr) == (2, True)
 
 
 def test_behind_a_lone_dash_dash_it_is_a_word_like_any(tmp_path: Path) -> None:

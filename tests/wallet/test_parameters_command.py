@@ -43,7 +43,11 @@ def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("TransactionPayment.base_fees", "1"), "did you mean TransactionPayment.base_fee?"),
-        (("TransactionPayment.base_fee", "x"), "cannot be read"),
+        (("base_fees", "1"), "argument NAME "),
+        (("TransactionPayment.base_fee", "x"), "argument VALUE."),
+        (("TrustStake.unbonding_epochs", "1"), "TrustStake.unbonding_epochs is a constant"),
+        (("unbonding_epochs", "1"), "TrustStake.unbonding_epochs is a constant"),
+        (("base_fee", "0"), "goes from 1 to 1000000 grains"),
         (("TransactionPayment.base_fee", "0"), "goes from 1 to 1000000 grains, 0 lies beyond"),
         (("Balances.transfer_tax", "0"), "Balances.transfer_tax is frozen"),
         (("TransactionPayment.base_fee", "20001"), "a post prepays its duty calls: "),

@@ -93,7 +93,7 @@ def form_of(annotation: Any) -> ArgumentForm:
     if annotation is Call:
         return CallForm()
     if annotation is ParameterChange:
-        return ParameterForm(_parameters())
+        return ParameterForm(_parameters(), _constants())
     if isinstance(annotation, type) and issubclass(annotation, IntEnum):
         return ChoiceForm(annotation.__name__, annotation)
     if isinstance(annotation, type) and is_dataclass(annotation):
@@ -110,6 +110,12 @@ def _parameters() -> dict[str, DeclaredParameter]:
         for attribute, parameter in pallet.parameters.items():
             found[parameter.name] = DeclaredParameter(parameter, form_of(get_args(hints[attribute])[0]))
     return found
+
+
+@lru_cache(maxsize=1)
+def _constants() -> frozenset[str]:
+    """The name of every constant of the chain."""
+    return frozenset(f"{pallet.__name__}.{name}" for pallet in PALLETS for name in pallet.constants)
 
 
 def _optional(annotation: Any) -> ArgumentForm:

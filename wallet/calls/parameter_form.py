@@ -27,6 +27,8 @@ class ParameterForm:
     """`{"Pallet.parameter": value}`."""
 
     of: Mapping[str, DeclaredParameter]
+    constants: frozenset[str] = frozenset()
+    """The numbers of the chain that no call changes, by name."""
 
     type_name = "parameter"
     is_structured = True
@@ -38,12 +40,24 @@ class ParameterForm:
         if not isinstance(given, dict) or len(given) != 1:
             place.refuse(self, given, f"write {self.sketch}")
         ((name, value),) = given.items()
-        if name not in self.of:
-            near = get_close_matches(name, self.of, n=1, cutoff=NEAR)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            place.refuse(self, name, f"there is no such parameter{meant}")
+        name = self.named(name, place)
         known = self.of[name]
         return ParameterChange(known.declaration, known.form.read(value, place.inside(f".{name}")))
+
+    def named(self, name: str, place: ArgumentPlace) -> str:
+        """The full name of a parameter, from that or from its part behind the pallet's, if no other ends with it."""
+        if name in self.of:
+            return name
+        meant = [full for full in self.of if full.rpartition(".")[2] == name]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            place.refuse(self, name, f"several pallets have one: {', '.join(meant)}")
+        fixed = [full for full in self.constants if name in {full, full.rpartition(".")[2]}]
+        if fixed:
+            place.refuse(self, name, f"{', '.join(sorted(fixed))} is a constant: the genesis fixes it")
+        near = get_close_matches(name, self.of, n=1, cutoff=NEAR)
+        return place.refuse(self, name, f"there is no such parameter{f'; did you mean {near[0]}?' if near else ''}")
 
     def written(self, value: ParameterChange, style: Style) -> dict[str, Any]:
         """The value under the parameter's name."""

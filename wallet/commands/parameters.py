@@ -15,6 +15,7 @@ from runtime.pallets.sudo import Sudo
 from wallet.calls.declared import form_of
 from wallet.calls.directory import require_pallets
 from wallet.calls.form import ArgumentPlace
+from wallet.calls.parameter_form import ParameterForm
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import from_option
@@ -85,8 +86,10 @@ async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
 def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
     """What was typed, as the chain's declaration reads it."""
     read: list[ParameterChange] = []
-    place = ArgumentPlace("VALUE", session.account, _no_call)
-    explained(lambda: read.append(form_of(ParameterChange).read({name: value}, place)))
+    form = form_of(ParameterChange)
+    assert isinstance(form, ParameterForm)
+    at_name, at_value = (ArgumentPlace(where, session.account, _no_call) for where in ("NAME", "VALUE"))
+    explained(lambda: read.append(form.read({form.named(name, at_name): value}, at_value)))
     return read[0]
 
 
