@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
 
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, format_amount
 from wallet.errors import harmless as harmless  # noqa: PLC0414  # part of what prints
-from wallet.tables import FittedTable, Record
+from wallet.tables import FittedTable, Record, console_for
 
 WIDTH_WITHOUT_TERMINAL = 180
 
@@ -24,11 +23,10 @@ class Output:
     """Where results go; `as_json` is `--json`."""
 
     def __init__(self, *, as_json: bool) -> None:
-        """Tables are as wide as the terminal, or wide enough when there is none."""
+        """Tables are as wide as the terminal, or as `COLUMNS` says, or wide enough."""
         self.as_json = as_json
         # A name is shown as it is: `:heart:` is not another's heart.
-        console = Console(emoji=False)
-        self.console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL, emoji=False)
+        self.console = console_for(WIDTH_WITHOUT_TERMINAL, emoji=False)
 
     def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """A list: each row maps every column to a value; amounts are `Grains`."""

@@ -6,9 +6,10 @@ left out or cut, no header is broken, and a word is broken only if it is longer 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -19,6 +20,14 @@ from rich.text import Text
 BORDER = 3
 """A column's line and the blanks at its sides."""
 NAME_GAP = 2
+
+
+def console_for(width_without_terminal: int, **options: Any) -> Console:
+    """Return a console as wide as the terminal; without one, as wide as `COLUMNS` says, or else this wide."""
+    console = Console(**options)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():  # which rich honours by itself
+        return console
+    return Console(width=width_without_terminal, **options)
 
 
 class FittedTable:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
-from rich.console import Console
 from rich.live import Live
 
 from consensus.parameters import SAMPLE_UNITS_MIN
@@ -28,6 +27,7 @@ from devnet.launcher.status import MemberProcesses, StatusTable
 from genesis.preset_names import VALIDATORS_MAX
 from genesis.presets import ENDOWMENT, customer_names
 from wallet.amounts import format_amount
+from wallet.tables import console_for
 
 REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2
@@ -216,13 +216,7 @@ def _provider_state(net: Devnet, member: NodeLayout) -> str:
 
 def _show(net: Devnet) -> None:
     standing = asyncio.run(status.ask_all(net))
-    _console().print(StatusTable(standing, _processes(net), str(net.folder)))
-
-
-def _console() -> Console:
-    """As wide as the terminal; wide enough for the table where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console_for(WIDTH_WITHOUT_TERMINAL).print(StatusTable(standing, _processes(net), str(net.folder)))
 
 
 def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) -> bool:

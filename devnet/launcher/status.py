@@ -15,10 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from devnet.launcher.layout import Devnet, NodeLayout
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
+from wallet.tables import FittedTable
 
 ASK_SECONDS_MAX = 2.0
 FIGURES = {
@@ -189,7 +191,7 @@ def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) ->
 
 @dataclass(frozen=True, slots=True)
 class StatusTable:
-    """For people: one table where the console is wide enough for it, else three, for a port that is cut off is none."""
+    """For people: the first that the console is wide enough for, of one table, three, and records; no cell is cut."""
 
     standing: list[MemberStatus]
     beside: dict[str, MemberProcesses]
@@ -197,14 +199,22 @@ class StatusTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """As `rich` asks for it."""
-        whole = self._table(self.title, (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS))
-        if Measurement.get(console, options.update(width=WIDTH_MEASURED), whole).maximum <= options.max_width:
-            yield whole
-            return
-        yield self._table(self.title, (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"))
+        every = (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS)
         elsewhere = (*FIRST_FIGURES, *CHECK_FIGURES)
-        yield self._table(None, ("node", *(name for name in FIGURES if name not in elsewhere), "restarts"))
-        yield self._table(None, ("node", *CHECK_FIGURES))
+        parts = (
+            (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"),
+            ("node", *(name for name in FIGURES if name not in elsewhere), "restarts"),
+            ("node", *CHECK_FIGURES),
+        )
+        measured = options.update(width=WIDTH_MEASURED)
+        for form in ((every,), parts):
+            tables = [self._table(None if place else self.title, columns) for place, columns in enumerate(form)]
+            if all(Measurement.get(console, measured, table).maximum <= options.max_width for table in tables):
+                yield from tables
+                return
+        rows = [_cells(status, self.beside[status.name]) for status in self.standing]
+        plain = [[Text.from_markup(row[name]).plain for name in every] for row in rows]
+        yield FittedTable(self.title, every, plain)
 
     def _table(self, title: str | None, columns: Sequence[str]) -> Table:
         table = Table(title=title, title_justify="left")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console
 from rich.markup import escape
+
+from wallet.tables import console_for
 
 
 class Timeline:
@@ -13,8 +14,7 @@ class Timeline:
 
     def __init__(self, width_without_terminal: int) -> None:
         """The clock starts."""
-        console = Console(highlight=False)
-        self.console = console if console.is_terminal else Console(width=width_without_terminal, highlight=False)
+        self.console = console_for(width_without_terminal, highlight=False)
         self._began = time.monotonic()
 
     @property

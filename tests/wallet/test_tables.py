@@ -18,6 +18,7 @@ from rich.console import Console
 from gpu_tasks.client import cli as client_cli
 from runtime.cryptography import ss58
 from wallet import cli, output, tables
+from wallet.output import Output
 from wallet.tables import FittedTable, Record
 from wallet_runner import answer, chain, wallet
 
@@ -152,6 +153,16 @@ def test_the_tables_of_the_programs_lose_nothing(tmp_path: Path, monkeypatch: py
                     require_all(result.stdout, *Recorded.made[0], width)
                     seen += len(Recorded.made[0][2])
         assert seen > len(WIDTHS) * 20, "there was something to show"
+
+
+@pytest.mark.parametrize(("said", "width"), [("60", 60), ("200", 200), ("", 77), ("wide", 77)])
+def test_without_a_terminal_tables_are_as_wide_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, said: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", said)
+    console = tables.console_for(77, file=io.StringIO())
+    assert console.width == width
+    assert Output(as_json=False).console.width == (output.WIDTH_WITHOUT_TERMINAL if width == 77 else width)
 
 
 def test_every_table_is_drawn_in_one_place() -> None:

@@ -112,6 +112,12 @@ def test_a_narrow_console_cuts_nothing_off() -> None:
         ALICE, name="Charlie", seat=0, next_seat=0, queue=12, stake=123_456, attested=123_456, accepted=123_456,
         final=123_450, peers=40, ready=5_000, units=4_096, rpc="ws://127.0.0.1:19944",
     )  # fmt: skip
+    for width in (40, 60, 70):
+        words = shown_at(width, [ALICE, waits])
+        assert (words.count("Charlie"), "waits, no. 12" in words, "123456" in words) == (1, True, True), width
+        assert "\u2026" not in words
+        assert all(len(line) <= width for line in words.splitlines())
+        assert "[red]" not in shown_at(width, [replace(waits, is_jailed=True)])
     text = shown_at(80, [ALICE, waits])
     assert "\u2026" not in text
     for value in ("waits, no. 12", "19944", "restarts", "attested", *map(str, (123_456, 123_450, 5_000, 4_096, 40))):
