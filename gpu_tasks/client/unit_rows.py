@@ -1,14 +1,14 @@
 """The units of an account as rows, from the chain and from this machine's records.
 
 Always: one row for each unit that the chain knows, and for each that a file's run here posted and the chain has
-forgotten; times are reckoned back from the final block by slots, so a chain that stood still makes them too late.
+forgotten; times are reckoned back from the final block by slots, so they are called "about": each slot without a block
+makes them later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,16 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, is_open, unit_id_of
 from runtime.pallets.timestamp import Timestamp
 from wallet.client import ChainClient
+from wallet.commands.chain_time import date_text
 from wallet.output import Grains
 
 UNITS_LISTED_MAX = 500
 """The most units of an account in one list, the newest first."""
 COLUMNS = (
-    "unit", "state", "service", "requests", "cost_before_fees", "posted_in_block", "posted_at", "ended_in_block",
-    "ended_at", "run",
+    "unit", "state", "service", "requests", "cost_before_fees", "posted_in_block", "posted_about", "ended_in_block",
+    "ended_about", "run",
 )  # fmt: skip
-SHOWN = ("unit", "state", "service", "cost_before_fees", "posted_in_block", "posted_at", "ended_at", "run")
+SHOWN = ("unit", "state", "service", "cost_before_fees", "posted_in_block", "posted_about", "ended_about", "run")
 """For people."""
 ID_BYTES_SHOWN = 4
 FORGOTTEN = "forgotten by the chain"
@@ -54,11 +55,10 @@ class _Clock:
     slot_ms: int
 
     def about(self, height: int) -> str | None:
-        """Return the latest possible time of a block; None for no block."""
+        """Return the latest possible time of a block, to the minute; None for no block."""
         if not height:
             return None
-        at_ms = self.now_ms - (self.height - height) * self.slot_ms
-        return datetime.fromtimestamp(at_ms // 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return date_text(self.now_ms - (self.height - height) * self.slot_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ async def _row(unit_id: bytes, unit: Unit, run: _Posted | None, spent: SpentMone
         "requests": unit.terms.requests,
         "cost_before_fees": Grains(paid + await spent.prepaid(unit)),
         "posted_in_block": unit.posted_at,
-        "posted_at": clock.about(unit.posted_at),
+        "posted_about": clock.about(unit.posted_at),
         "ended_in_block": None if is_open(unit) else unit.ended_at,
-        "ended_at": None if is_open(unit) else clock.about(unit.ended_at),
+        "ended_about": None if is_open(unit) else clock.about(unit.ended_at),
         "run": None if run is None else run_id(run.record.path),
     }
 
