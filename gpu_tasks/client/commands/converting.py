@@ -161,15 +161,20 @@ def _convert(
         try:
             found = convert(_bytes_of(path, bytes_max))
         except ForeignFileError as error:
+            if error.left_out is not None:
+                error.left_out.drop_given(_named_variables(given))
+                _tell_left_out(error.left_out)
             if error.line is None:
                 raise
             raise ForeignFileError(f"{path}:{error.line}: {error}") from None
-        draft = _draft_of(path, found, given)
+        found.carrying.drop_given(_named_variables(given))
+        try:
+            draft = _draft_of(path, found, given)
+        except ForeignFileError:
+            _tell_left_out(found.carrying)
+            raise
         _note_defaults(draft, found.carrying, unnoted)
-        for each in found.carrying.left_out:
-            click.echo(harmless(str(each)), err=True)
-        if found.carrying.more:
-            click.echo(f"… and {found.carrying.more} more", err=True)
+        _tell_left_out(found.carrying)
         if given["strict"] and found.carrying.losses:
             raise ForeignFileError("--strict: what is marked with ! would be lost, and nothing was written")
         if given["out"] is None:
@@ -183,6 +188,13 @@ def _convert(
             click.echo(f"submit it with `ogpu submit {harmless(' '.join(found.hints))} FILE`", err=True)
 
     explained(body)
+
+
+def _tell_left_out(carrying: Carrying) -> None:
+    for each in carrying.left_out:
+        click.echo(harmless(str(each)), err=True)
+    if carrying.more:
+        click.echo(f"… and {carrying.more} more", err=True)
 
 
 def _draft_of(path: Path, found: Foreign, given: dict[str, Any]) -> ProgramDraft:

@@ -115,11 +115,11 @@ def from_compose(
     _fill_dollars(found)
     if not network:
         found.carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
+    with found.carrying.named_beside_errors():
+        named = _image_of(found, image, is_archived=is_archived)
     draft = ProgramDraft(
-        name=name, image=_image_of(found, image, is_archived=is_archived), max_price=max_price, is_lease=not is_job,
-        network=network,
-        **found.fields,
-    )  # fmt: skip
+        name=name, image=named, max_price=max_price, is_lease=not is_job, network=network, **found.fields
+    )
     return Foreign(draft, found.carrying)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gpu_tasks.client.habits.drafts import ProgramDraft
@@ -22,6 +23,10 @@ SAID_MAX = 100
 DIGEST_HELP = (
     "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
     "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
+)
+HANDED_OVER = (
+    "it looks like a secret, and every bidder can read the task file: name {0} in spec.run.secrets, read /secrets/{0} "
+    "in the program, and hand it over with `ogpu submit --watch`; if it is no secret, add --env {0}=VALUE"
 )
 IMAGE_SHOWN_MAX = 200
 SMALL_SHM = "/dev/shm counts as memory, and has 16 MiB at providers"  # noqa: S108
@@ -45,6 +50,8 @@ class ForeignFileError(WalletError):
         """`line` is the faulty line of the file, if there is one."""
         super().__init__(text)
         self.line = line
+        self.left_out: Carrying | None = None
+        """What the file holds, up to the fault, that no task has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,8 @@ class LeftOut:
     why: str
     matters: bool
     """Whether the program runs differently without."""
+    variable: str = ""
+    """The name of a variable that is left out, and that its user may give."""
 
     def __str__(self) -> str:
         """A sentence."""
@@ -71,12 +80,16 @@ class Carrying:
     origins: dict[str, DraftOrigin] = field(default_factory=dict)
     """The origins of carried-over parts, by key of the task file."""
 
-    def leave(self, what: str, why: str, *, matters: bool = True) -> None:
+    def leave(self, what: str, why: str, *, matters: bool = True, variable: str = "") -> None:
         """Something is left out."""
         if sum(each.matters == matters for each in self.left_out) < SAID_MAX:
-            self.left_out.append(LeftOut(shown(what), why, matters))
+            self.left_out.append(LeftOut(shown(what), why, matters, variable))
         else:
             self.more += 1
+
+    def drop_given(self, variables: Collection[str]) -> None:
+        """Name no variable as left out that the user gives."""
+        self.left_out = [each for each in self.left_out if each.variable not in variables]
 
     def place(self, name: str, words: str, line: int | None) -> None:
         """Note the origin of a field of the draft."""
@@ -85,7 +98,7 @@ class Carrying:
     def variables(self, given: Mapping[str, str], where: str, lines: Mapping[str, int | None]) -> dict[str, str]:
         """Return the variables that a container accepts; `where` is the file's word for them.
 
-        Variables with values that look like secrets stay, with a warning.
+        A value that looks like a secret is left out: every bidder reads the task file.
         """
         kept: dict[str, str] = {}
         for name, value in given.items():
@@ -95,13 +108,21 @@ class Carrying:
                 self.leave(f"{where} {name}", "loaders act on it, and no provider sets it: set it in the program")
             elif VARIABLE_FORM.fullmatch(name) is None:
                 self.leave(f"{where} {name}", "use only letters, digits and _ in its name, or set it in the program")
+            elif looks_secret(name, value):
+                self.leave(f"{where} {name}", HANDED_OVER.format(name), variable=name)
             else:
                 kept[name] = value
                 self.origins[variable_key(name)] = DraftOrigin(f"{where}.{name}", lines.get(name))
-                if looks_secret(name, value):
-                    why = "every bidder can read it: leave it out, and hand it over by spec.run.secrets"
-                    self.leave(f"{where} {name} as a secret", why)
         return kept
+
+    @contextmanager
+    def named_beside_errors(self) -> Iterator[None]:
+        """Let a ForeignFileError carry all that was left out until then."""
+        try:
+            yield
+        except ForeignFileError as error:
+            error.left_out = self
+            raise
 
     @property
     def losses(self) -> list[LeftOut]:

@@ -112,9 +112,11 @@ def from_sbatch(
     if found.memory_per_core:
         asked["memory"] = size_for_cores(found.memory_per_core, asked.get("cpu") or "1")
     _note_body(lines, found)
+    with found.carrying.named_beside_errors():
+        named = image_for(image, "", is_archived=is_archived)
     draft = ProgramDraft(
         name=asked.get("name", file_name.rpartition(".")[0] or file_name),
-        image=image_for(image, "", is_archived=is_archived),
+        image=named,
         max_price=max_price,
         command=(*_interpreter(lines), f"/in/{file_name}"),
         env=found.env,
@@ -297,7 +299,8 @@ def _export(found: _Found, value: str) -> None:
         elif name in {"ALL", ""}:
             found.carrying.leave("--export=ALL", "your environment stays with you: name variables in spec.run.env")
         elif name != "NONE":
-            found.carrying.leave(f"--export={name}", "its value is not in the script: give it with --env NAME=VALUE")
+            why = "its value is not in the script: give it with --env NAME=VALUE"
+            found.carrying.leave(f"--export={name}", why, variable=name)
     found.env |= found.carrying.variables(given, "--export", dict.fromkeys(given, found.line))
 
 

@@ -7,7 +7,7 @@ carried over: another chain's money is no measure here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu_tasks.client.habits.amounts import cores_of, size_of
 from gpu_tasks.client.habits.drafts import ProgramDraft
@@ -74,7 +74,7 @@ def from_sdl(
         carrying.leave(key, "a task has nothing like it")
     draft = ProgramDraft(
         name=name,
-        image=image_for(image, _image(asked, carrying), is_archived=is_archived),
+        image=_image(asked, carrying),
         max_price=max_price,
         is_lease=not is_job,
         command=_command(asked, carrying),
@@ -86,7 +86,8 @@ def from_sdl(
         memory=_memory(resources, volumes, carrying),
         disk=_total([each for each in volumes if not each.is_memory]),
     )
-    return Foreign(draft, carrying)
+    with carrying.named_beside_errors():
+        return Foreign(replace(draft, image=image_for(image, draft.image, is_archived=is_archived)), carrying)
 
 
 def _command(asked: dict[str, Tree], carrying: Carrying) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def _env(tree: Tree, carrying: Carrying) -> dict[str, str]:
     env: dict[str, str] = {}
     for name, value in pairs_at(tree, "env"):
         if value is None:
-            carrying.leave(f"env {name}", "it has no value here: give it with --env NAME=VALUE")
+            carrying.leave(f"env {name}", "it has no value here: give it with --env NAME=VALUE", variable=name)
         else:
             env[name] = value
     carrying.place("env", "env", line_of(tree))

@@ -244,3 +244,37 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, kind: str) -> None:
     assert odd.exit_code == 2
     assert "\x1b" not in odd.output
     assert "Traceback" not in odd.output
+
+
+TAGGED = {
+    "compose": "services: {web: {image: 'acme/tool:1', privileged: true, environment: [API_KEY=hunter2]}}",
+    "sdl": SDL.replace(IMAGE, "acme/tool:1").replace("args:", "env: [API_KEY=hunter2], dependencies: [db], args:"),
+    "sbatch": "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --export=API_KEY=hunter2\n",
+}
+
+
+@pytest.mark.parametrize("kind", TAGGED)
+def test_a_tagged_image_hides_nothing_else_that_is_to_be_set_right(tmp_path: Path, kind: str) -> None:
+    refused = convert(tmp_path, kind, TAGGED[kind])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    lost = [line for line in refused.stderr.splitlines() if line.startswith("! ")]
+    assert len([line for line in lost if "API_KEY" in line]) == 1
+    assert len(lost) > 1
+    assert "@sha256:" in refused.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kind", TAGGED)
+def test_no_value_of_a_secret_is_written_unless_it_is_asked_for(tmp_path: Path, kind: str) -> None:
+    written = convert(tmp_path, kind, TAGGED[kind], "--image", IMAGE)
+    assert (written.exit_code, "hunter2" in written.output) == (0, False)
+    asked = convert(tmp_path, kind, TAGGED[kind], "--image", IMAGE, "--env", "API_KEY=hunter3")
+    assert "hunter3" in asked.stdout
+    assert "hunter2" not in asked.output
+    assert [line for line in asked.stderr.splitlines() if line.startswith("! ") and "API_KEY" in line] == []
+
+
+def test_what_is_no_task_is_refused_after_all_that_is_left_out(tmp_path: Path) -> None:
+    text = f"services: {{web: {{image: '{IMAGE}', privileged: true, environment: [API_KEY=hunter2]}}}}"
+    refused = convert(tmp_path, "compose", text, "--memory", "1 GB of it")
+    assert refused.exit_code == 2
+    assert len([line for line in refused.stderr.splitlines() if line.startswith("! ")]) == 2

@@ -159,7 +159,11 @@ def test_a_script_with_a_byte_order_mark_is_refused() -> None:
 
 def test_secrets_in_a_script_are_said() -> None:
     found = sbatch("#SBATCH --export=API_KEY=abc\nexport HF_TOKEN='hf_x'\nTOKEN=$HF_TOKEN\nSORT=1\n")
-    assert found.lost == ["--export API_KEY as a secret", "HF_TOKEN as a secret"]
+    assert found.lost == ["--export API_KEY", "HF_TOKEN as a secret"]
+
+
+def test_no_value_of_a_secret_goes_into_the_task_file() -> None:
+    assert sbatch("#SBATCH --export=API_KEY=abc,MODE=fast\n").task.environment == {"MODE": "fast"}
 
 
 def test_what_a_cluster_has_and_a_container_has_not_is_named_once() -> None:
