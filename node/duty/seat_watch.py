@@ -19,12 +19,23 @@ from node.duty.tip import is_at_tip
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
+from runtime.pallets.staking.elections import why_not
+from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
 
 LISTEN_STEP_MS = 5_000
 """The most listening time that counts between two looks: a machine that slept has heard nothing."""
 SETTLE_MS = 20_000
 """Listening time before votes are news: by then the rounds that were open at the start of this node are final."""
+UNSEATED = {
+    Why.NOT_OFFERED: "it does not offer to validate",
+    Why.TOMBSTONED: "an offence has tombstoned it",
+    Why.JAILED: "it is in jail until `ogpu-wallet unjail`",
+    Why.OFF_LINE: "no block, vote or heartbeat of it was in epoch {ended}",
+    Why.TOO_SMALL: "its own bond is below the least",
+}
+"""Why a stash did not stand for election."""
+OUT_RANKED = "others were elected; `ogpu-wallet candidates` shows the ranks"
 _LOG = logging.getLogger(__name__)
 
 
@@ -37,6 +48,8 @@ class SeatWatch(Listener):
         self._paths = paths
         self._clock = clock
         self._seat = keys.seat(self._epoch())
+        self._outcomes: dict[int, str] = {}
+        """For epochs: why this node's stash was not elected, by the state of the election."""
         self._refused: set[bytes] = set()
         self._jailed: set[bytes] = set()
         self._listened_ms = 0
@@ -73,13 +86,35 @@ class SeatWatch(Listener):
         if is_waiting and is_at_tip(self._chain, blocks[-1].facts, self._clock.now_ms()):
             self._begin_sign_states()
         self._tell_of_jail(blocks[-1])
+        for block in blocks:
+            self._note_election(block)
         epoch = self._epoch()
         seat = self._keys.seat(epoch)
         if seat is not None and (self._seat is None or seat.session != self._seat.session):
             _LOG.info("takes its seat in epoch %d, with the key 0x%s", epoch, seat.session.hex())
         elif seat is None and self._seat is not None:
-            _LOG.info("has no seat in epoch %d: it follows the chain", epoch)
+            why = self._why_unseated(self._seat.stash, epoch)
+            _LOG.info("has no seat in epoch %d, and follows the chain%s", epoch, why and f": {why}")
         self._seat = seat
+
+    def _note_election(self, block: ExecutedBlock) -> None:
+        """Note in the first block of an epoch, which elects the next set, how the seated stash fares."""
+        height, parameters = block.facts.height, self._chain.parameters
+        if self._seat is None or not parameters.is_boundary(height - 1):
+            return
+        first = parameters.epoch_of(height) + 1
+        why = self._why_not(block, self._seat.stash, first - 2)
+        self._outcomes = {first: OUT_RANKED if why is None else UNSEATED[why].format(ended=first - 2)}
+
+    def _why_unseated(self, stash: bytes, epoch: int) -> str:
+        """Return why a stash has no seat in an epoch; empty if neither the election nor the final state shows it."""
+        if epoch in self._outcomes:
+            return self._outcomes[epoch]
+        why = self._why_not(self._chain.final, stash, epoch - 2)
+        return "" if why is None else UNSEATED[why].format(ended=epoch - 2)
+
+    def _why_not(self, block: ExecutedBlock, stash: bytes, ended: int) -> Why | None:
+        return why_not(self._chain.runtime.at(block.state)[TrustStake], stash, ended)
 
     def _tell_of_jail(self, final: ExecutedBlock) -> None:
         stake = self._chain.runtime.at(final.state)[TrustStake]

@@ -94,14 +94,19 @@ def _why(stash: bytes, contest: Contest, result: Mapping[bytes, int], sitting: s
 
 
 def _contest(stake: StakeLedger, ended: int) -> Contest:
-    reasons = {stash: _why_not(stake, stash, ended) for stash, _ in stake.candidates.items()}
+    reasons = {stash: why_not(stake, stash, ended) for stash, _ in stake.candidates.items()}
     able = [(stash, stake.behind(stash)) for stash, why in reasons.items() if why is None]
     unable = {stash: why for stash, why in sorted(reasons.items()) if why is not None}
     return Contest(dict(by_stake(able)), unable)
 
 
-def _why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
-    """Why a candidate does not stand for election; None where it does."""
+def why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
+    """Return why a stash does not stand for election; None where it does.
+
+    `ended` is the epoch in which it must have been on line.
+    """
+    if stake.candidates[stash] is None:
+        return Why.NOT_OFFERED
     if stash in stake.tombstones:
         return Why.TOMBSTONED
     if stash in stake.jailed:

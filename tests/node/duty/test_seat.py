@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import election_chain
 from block_maker import SPEC, Maker, open_at
 from consensus.headers import TrustedBlock
 from consensus.parameters import Parameters
@@ -20,7 +21,7 @@ from node.config import Config, Paths
 from node.duty.key_proofs import KEYS_MAX
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.duty.seat import LAUNCH_MS, hold_keys, named
-from node.duty.seat_watch import SETTLE_MS, SeatWatch
+from node.duty.seat_watch import OUT_RANKED, SETTLE_MS, UNSEATED, SeatWatch
 from node.duty.signstate_file import SignStateFile
 from node.duty.tip import TIP_SLOTS, is_at_tip
 from node.duty.validator_keys import ValidatorKeys
@@ -30,6 +31,7 @@ from node.ledger.trusted_point import TrustedPoint
 from node.p2p.hello import Role
 from node.peers.peer_proof import PROOFS_MAX, PeerProofs
 from runtime.blocks.votes import Ballot, BallotKind
+from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
 from scripts.chains.newcomers import validates
@@ -376,3 +378,47 @@ def test_a_key_that_is_elected_is_in_use_before_it_sits(epoch: int) -> None:
     )  # fmt: skip
     keys = [NEW.public("session"), market.validators[0].public("session"), b"x" * 32]
     assert named(chain, keys) == set(keys[1:2] if epoch == 0 else keys[:2])
+
+
+STEPS = {
+    Why.OFF_LINE: lambda _: None,
+    Why.JAILED: lambda bound: bound[TrustStake].jailed.__setitem__(NEW.stash, 0),
+    Why.TOMBSTONED: lambda bound: bound[TrustStake].tombstones.__setitem__(NEW.stash, 0),
+    Why.NOT_OFFERED: signed(NEW.stash, TrustStake.chill()),
+    None: election_chain.heard(NEW),
+}
+
+
+@pytest.mark.parametrize("why", STEPS)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_node_that_loses_its_seat_logs_why(
+    caplog: pytest.LogCaptureFixture, why: Why | None, *, is_late: bool
+) -> None:
+    """A node that was started behind the election knows what the newest state still shows."""
+    caplog.set_level("INFO")
+    market = election_chain.chain_of()
+    market.check = lambda *_: None
+    market.block(*election_chain.offers(NEW), election_chain.heard(NEW))
+    election_chain.until_epoch(market, 1)
+    market.block(STEPS[why])
+    session = NEW.public("session")
+
+    def final() -> Any:
+        return SimpleNamespace(state=market.state, facts=SimpleNamespace(height=market.height, slot=market.height))
+
+    def seat(epoch: int) -> Any:
+        is_seated = epoch < 3 and NEW.stash in election_chain.stashes(market.now()[TrustStake].validators(2))
+        return SimpleNamespace(stash=NEW.stash, session=session) if is_seated else None
+
+    parameters = Parameters(epoch_blocks=election_chain.EPOCH_BLOCKS)
+    chain: Any = SimpleNamespace(runtime=market.runtime, final=final(), parameters=parameters)
+    keys: Any = SimpleNamespace(sessions={session: SimpleNamespace(file=object())}, seat=seat)
+    watch = SeatWatch(keys, chain, Paths(Path("nowhere"), "dev"), SetClock(0))
+    while parameters.epoch_of(market.height + 1) < 3:
+        market.block()
+        chain.final = final()
+        if not is_late or parameters.is_boundary(market.height):
+            watch.on_final([chain.final])
+    said = [record.getMessage() for record in caplog.records if "no seat in epoch 3" in record.getMessage()]
+    reason = UNSEATED[why].format(ended=1) if why is not None else "" if is_late else OUT_RANKED
+    assert [text.partition(": ")[2] for text in said] == [reason]
