@@ -11,16 +11,12 @@ In reading order, from what is decided about to who decides:
 * `wire`: the messages between peers
 * `events`: what goes into the machine and what comes out
 * `blocktree`: blocks above the final one
-* `recall`: what it signed before a restart
 * `neighbours`: who is connected, and who of them votes
 * `polling`: Snowflake, the soft and fast layer
 * `proposer`: whose slot it is
 * `finality`: the Simplex gadget, the final layer
-* `allowance`: what one peer may cause in a second
 * `fetches`: blocks that are missing
-* `twins`: headers of one author in one slot
 * `headers`: which blocks may enter at all
 * `handoffs`: from one set to the next, proved by those who sit
-* `authoring`: when to build a block, and on what
 * `machine`: all of it together: events in, effects out
 """

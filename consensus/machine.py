@@ -9,14 +9,13 @@ Always: every effect follows from the events alone (and from the injected `randb
 seed replays one run; nothing is signed that `signstate` does not allow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from consensus import authoring, proposer, signstate
 from consensus import events as ev
-from consensus.allowance import Allowance
+from consensus import signstate
 from consensus.blocktree import BlockTree
 from consensus.certificates import Certificate
-from consensus.events import BlockFacts, Effect, Event, Recovery
+from consensus.events import BlockFacts, Build, CertifiedRef, Effect, Event, Recovery, ReportDoubleHeader
 from consensus.fetches import Fetches
 from consensus.finality.catchup import CatchUp
 from consensus.finality.gadget import Gadget
@@ -27,13 +26,138 @@ from consensus.parameters import Condition, Parameters
 from consensus.polling import sampling
 from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
-from consensus.recall import Recall
-from consensus.twins import Twins
+from consensus.proposer import proposer, slot_at
+from consensus.signstate import SignState
 from consensus.validators import Epoch, Epochs, SessionOf, ValidatorSet
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
-from runtime.blocks.votes import NO_BLOCK, VerifyEd25519
+from runtime.blocks.votes import NO_BLOCK, Ballot, Proposal, VerifyEd25519
 
 FINAL_AT_ONCE = 8  # blocks, while a node catches up
+
+
+# Headers by author and slot: an honest proposer seals one.
+#
+# Always: headers of slots at or below the final block's are forgotten.
+class Twins:
+    """The headers of each author in each slot above the final one."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._known: dict[tuple[bytes, int], list[bytes]] = {}
+        self._final_slot = -1
+
+    def count(self, facts: BlockFacts) -> int:
+        """How many headers are known of a block's author in its slot."""
+        return len(self._known.get((facts.author, facts.slot), ()))
+
+    def add(self, facts: BlockFacts) -> list[ReportDoubleHeader]:
+        """One more; the report of an offence, if it is one."""
+        headers = self._known.setdefault((facts.author, facts.slot), [])
+        headers.append(facts.id)
+        if len(headers) == 1:
+            return []
+        return [ReportDoubleHeader(facts.author, facts.slot, headers[0], facts.id)]
+
+    def forget_to(self, final_slot: int) -> None:
+        """Slots up to this one are settled."""
+        if final_slot > self._final_slot:
+            self._final_slot = final_slot
+            self._known = {key: ids for key, ids in self._known.items() if key[1] > final_slot}
+
+
+# What an earlier life of this validator signed, sent again once this life knows what it was about.
+#
+# Always: a recorded vote is asked for again at most once, only in its own epoch, only while its round is not final, and
+# only when the block that it names is here: what was voted for and lost is nobody's to vouch for.
+class Recall:
+    """The votes of a sign-state that wait for their block."""
+
+    def __init__(self, recorded: SignState) -> None:
+        """Everything that was signed waits."""
+        self._waiting: tuple[Proposal | Ballot, ...] = (*recorded.proposals, *recorded.ballots)
+
+    def take(self, epoch: int, tree: BlockTree, signed: SignState) -> list[Proposal | Ballot]:
+        """Votes to send again now; `signed` is what still counts, the rest is forgotten."""
+        if not self._waiting:
+            return []
+        waiting = [record for record in self._waiting if record in signed.proposals or record in signed.ballots]
+        # A node that asked for a vote on a block which it did not have could never start again.
+        ready = [record for record in waiting if record.epoch == epoch and _is_known(record, tree)]
+        self._waiting = tuple(record for record in waiting if record not in ready)
+        return ready
+
+
+def _is_known(record: Proposal | Ballot, tree: BlockTree) -> bool:
+    return record.block == NO_BLOCK or record.block in tree
+
+
+def plan_block(
+    parameters: Parameters,
+    epochs: Epochs,
+    session_of: SessionOf,
+    slot: int,
+    built_slot: int,
+    tip: BlockFacts,
+    processing: int,
+    final: Certificate | None,
+    boundary_of: Callable[[int], Certificate | None],
+) -> Build | None:
+    """The block to build now on the preferred `tip`, if the slot is ours and a block may be valid.
+
+    `built_slot` is the newest slot in which we built, `processing` counts the undecided blocks up
+    to the tip, `final` certifies the newest final block known (None for genesis), `boundary_of` the last one of an
+    epoch, if it is known.
+    """
+    if slot <= built_slot or slot <= tip.slot or processing >= parameters.processing_max:
+        return None
+    height = tip.height + 1
+    number = parameters.epoch_of(height)
+    # Blocks of an epoch are built before the one before it has ended: the key is that of the block's epoch.
+    session = session_of(number)
+    if session is None:
+        return None
+    reference = choose_reference(parameters, tip, final, boundary_of)
+    # Headers refuse what runs further ahead of finality, or before the epoch's seed is final.
+    if (tip.referenced_height if reference is None else reference.height) < parameters.referenced_min(height):
+        return None
+    epoch = epochs(number)
+    if epoch is None or proposer(epoch, slot) != session:
+        return None
+    is_heartbeat = slot - tip.slot >= parameters.heartbeat_slots
+    return Build(slot, tip.id, height, number, reference, is_heartbeat)
+
+
+def choose_reference(
+    parameters: Parameters, tip: BlockFacts, final: Certificate | None, boundary_of: Callable[[int], Certificate | None]
+) -> CertifiedRef | None:
+    """The final block to name on a tip: the newest one, but no boundary is passed over; None if there is no news."""
+    limit = parameters.reference_max(tip.referenced_height)
+    if final is not None and final.ballot.height > limit:
+        final = boundary_of(parameters.epoch_of(limit))
+    if final is None or final.ballot.height <= tip.referenced_height:
+        return None
+    return CertifiedRef(final.ballot.height, final.ballot.block, final)
+
+
+# What one peer may cause in a second before it is told off or ignored.
+#
+# Always: counts are of the running second alone, and of peers that are connected.
+class Allowance:
+    """So many of something a second for each peer."""
+
+    def __init__(self) -> None:
+        """Nothing used."""
+        self._second = 0
+        self._used: dict[bytes, int] = {}
+
+    def is_used_up(self, peer: bytes, most: int, now_ms: int) -> bool:
+        """Count one more; whether that is more than `most` in this second."""
+        second = now_ms // 1_000
+        if second != self._second:
+            self._second = second
+            self._used.clear()
+        self._used[peer] = self._used.get(peer, 0) + 1
+        return self._used[peer] > most
 
 
 class Machine:
@@ -377,11 +501,11 @@ class Machine:
 
     def _build(self, now_ms: int) -> None:
         """In an own slot, once, ask for a block on the preferred tip."""
-        request = authoring.plan_block(
+        request = plan_block(
             self._parameters,
             self._epochs,
             self._session_of,
-            proposer.slot_at(now_ms, self._parameters.slot_ms),
+            slot_at(now_ms, self._parameters.slot_ms),
             self._built_slot,
             self.tip,
             self._chain.count_processing(),

@@ -4,7 +4,7 @@ In reading order:
 
 * `errors`, `ports`: what stops a node, and the exit codes; where it listens
 * `config`, `clock`, `durable`: what the command line says, the time, small files
-* `log_limit`, `process`, `collector`: a log that strangers cannot fill; the process itself; its garbage
+* `process`: a log that strangers cannot fill; the process itself; its garbage
 * `p2p`, `peers`: the transport; above it, what nodes say to each other
 * `ledger`: the chain as this node holds it
 * `sync`: blocks to and from peers

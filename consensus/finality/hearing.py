@@ -6,12 +6,11 @@ each other the evidence is reported, once for each proposal's round and once for
 
 from collections.abc import Callable, Iterator
 
-from consensus.certificates import Certificate, signers_of, verify_certificate
+from consensus.certificates import Certificate, make_certificate, signers_of, verify_certificate
 from consensus.events import Effect, ReportEvidence
-from consensus.finality.ballotbox import BallotBox
 from consensus.parameters import Parameters
-from consensus.validators import Epoch, Leaders
-from runtime.blocks.evidence import DoubleProposal
+from consensus.validators import Epoch, Leaders, ValidatorSet
+from runtime.blocks.evidence import DoubleBallot, DoubleProposal, are_exclusive, double_ballot
 from runtime.blocks.votes import (
     NO_BLOCK,
     Ballot,
@@ -24,6 +23,65 @@ from runtime.blocks.votes import (
 )
 
 Emit = Callable[[Effect], None]
+
+
+# The ballots of one gadget epoch: counted into certificates, watched for offences.
+#
+# Always: each voter counts once for a (round, kind), with its first ballot; a second, different one is evidence; rounds
+# below the newest final one are dropped and stay so. Bounded by members x kinds x the rounds that the gadget lets in.
+class BallotBox:
+    """Ballots with verified signatures, by round and kind."""
+
+    def __init__(self, members: ValidatorSet) -> None:
+        """Empty."""
+        self._members = members
+        self._first: dict[tuple[int, BallotKind], dict[bytes, SignedBallot]] = {}
+        self._accused: set[bytes] = set()
+        self._lowest = 0
+
+    def has_no_use_for(self, ballot: Ballot, voter: bytes) -> bool:
+        """Whether a ballot is counted already, or would only prove again what is proved."""
+        # Asked before the signature is checked, which is what a repeated vote would cost.
+        first = self._first.get((ballot.round, ballot.kind), {}).get(voter)
+        return first is not None and (first.ballot == ballot or voter in self._accused)
+
+    def add(self, vote: SignedBallot) -> DoubleBallot | None:
+        """Count a verified ballot. Returns evidence if it contradicts an earlier one of its voter."""
+        ballot = vote.ballot
+        voter = vote.voter
+        assert ballot.round >= self._lowest, "a vote for a round whose votes were dropped"
+        self._first.setdefault((ballot.round, ballot.kind), {}).setdefault(voter, vote)
+        if voter in self._accused:
+            return None
+        for kind in BallotKind:
+            earlier = self._first.get((ballot.round, kind), {}).get(voter)
+            if earlier is not None and are_exclusive(earlier.ballot, ballot):
+                self._accused.add(voter)
+                return double_ballot(earlier, vote)
+        return None
+
+    def weight(self, ballot: Ballot) -> int:
+        """Stake that cast exactly this ballot."""
+        votes = self._first.get((ballot.round, ballot.kind), {})
+        return sum(self._members.weight_of(key) for key, vote in votes.items() if vote.ballot == ballot)
+
+    def certificate(self, ballot: Ballot) -> Certificate | None:
+        """The certificate of this ballot if more than two thirds cast it."""
+        if not self._members.is_quorum(self.weight(ballot)):
+            return None
+        votes = self._first[(ballot.round, ballot.kind)]
+        signatures = {key: vote.signature for key, vote in votes.items() if vote.ballot == ballot}
+        return make_certificate(ballot, self._members, signatures)
+
+    def votes(self, round_: int) -> list[SignedBallot]:
+        """What everybody cast in a round."""
+        return [vote for kind in BallotKind for vote in self._first.get((round_, kind), {}).values()]
+
+    def prune(self, below: int) -> None:
+        """Drop the votes of earlier rounds, for good."""
+        assert below >= self._lowest, "rounds that were dropped are open again"
+        self._lowest = below
+        self._first = {key: votes for key, votes in self._first.items() if key[0] >= below}
 
 
 class InvalidVoteError(Exception):

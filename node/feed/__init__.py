@@ -9,6 +9,5 @@ In reading order:
 * `answers`: the node's answers to requests: submissions, proofs, old blocks, a look inside
 * `server`: the node's end of the socket (trio)
 * `feed`: the node's end, put together
-* `shared_answer`: one question for everybody who asks it at about the same time
 * `client`: the RPC process's end of the socket (asyncio)
 """

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 from node.feed import messages as feed
-from node.feed.shared_answer import SharedAnswer
 
 READ_BYTES = 256 * 1024
 PENDING_SECONDS = 0.25  # between two looks at the whole pool: megabytes, which take both processes tens of milliseconds
@@ -27,6 +26,46 @@ Turn = Callable[[], AbstractAsyncContextManager[None]]
 """What each question is asked within; it may wait before."""
 SubmissionTurn = Callable[[int, int], AbstractAsyncContextManager[None]]
 """The same for so many extrinsics of so many bytes together; RequestRefusedError where too many wait already."""
+
+
+# One question to the node for everybody who asks it at about the same time.
+#
+# Always: whoever asks gets an answer to a question that went out after it asked; one is under way at a time, and they
+# begin at least a pause apart, however many ask.
+T = TypeVar("T")
+
+
+class SharedAnswer(Generic[T]):
+    """The answers of `ask`."""
+
+    def __init__(self, ask: Callable[[], Awaitable[T]], pause_seconds: float) -> None:
+        """At most one question in `pause_seconds`."""
+        self._ask = ask
+        self._pause_seconds = pause_seconds
+        self._last = float("-inf")
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        """The answer to the next question; raises what asking raises."""
+        if self._next is None or self._next.done():
+            self._next = asyncio.create_task(self._answer())
+            self._next.add_done_callback(_forget)
+        return await asyncio.shield(self._next)  # who goes away ends nobody else's wait
+
+    async def _answer(self) -> T:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            await asyncio.sleep(self._last + self._pause_seconds - loop.time())
+            self._last = loop.time()
+            self._next = None  # who asks from now on wants to know what happened since
+            return await self._ask()
+
+
+def _forget(task: asyncio.Task[T]) -> None:
+    """Nobody may be left who would take the exception."""
+    if not task.cancelled():
+        task.exception()
 
 
 class RequestRefusedError(Exception):

@@ -5,14 +5,11 @@ In reading order:
 * `packed`: changes of a state in one value of the database
 * `storage`: the database (LevelDB): final blocks, their state, and the blocks kept above them
 * `layers`: a block's state as what it changed in its parent's
-* `handoffs`: what each epoch's last block hands on to the next, kept for ever
 * `epochs`: validators and seed of each epoch, read from the final state and the handoffs
 * `foreseen`: what was found out about a block before its turn
 * `chain`: the tree of blocks; checks, executes, makes final
 * `opening`: a chain over its database; an empty one gets block 0
-* `known_genesis`: block 0 of the specification, known from the database once it was worked out
 * `trusted_point`: a checkpoint or the last final block, and for how long one may go by it
-* `round_log`: certificates of rounds that are still open, in a file
 * `ledger`: all of it opened, and what a restart gives to consensus
 * `listener`: what others are told about blocks
 """

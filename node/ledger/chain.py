@@ -16,13 +16,13 @@ from functools import partial
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
+from consensus.handoffs import HANDOFF, Handoff
 from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
 from genesis.chain import GENESIS_KEYS
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
 from node.ledger.foreseen import Foreseen
-from node.ledger.handoffs import handed_on, handed_seats
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from node.peers.messages import ANSWER_BYTES_MAX, BLOCKS_PER_ANSWER_MAX
@@ -35,8 +35,10 @@ from runtime.execution.authoring import BuiltBlock
 from runtime.execution.executive import ExecutionOutcome, execute_block, execute_proven
 from runtime.execution.supply import recount
 from runtime.frame.errors import InvalidBlock
-from runtime.frame.runtime import Runtime
+from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.stakers import Seat
+from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Changes, StateReader
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import MAX_PROOF_BYTES, MAX_PROOF_NODES
@@ -45,6 +47,27 @@ NO_KEY = bytes(32)
 PROOF_TRIES_KEPT = 64  # final blocks whose state proofs can be made
 _LOG = logging.getLogger(__name__)
 STORED_PROOF = codec(Annotated[tuple[Annotated[bytes, Bounded(MAX_PROOF_BYTES)], ...], Bounded(MAX_PROOF_NODES)])
+
+
+# What each epoch's last block hands on to the next epoch, kept by the database for ever.
+#
+# Always: a handoff is written in the batch that makes its block final, so a database that is past a boundary has it;
+# whoever knows the set of an epoch can follow it (`consensus.handoffs.follow`), and needs nothing else.
+def handed_on(
+    parameters: Parameters, header: Header, certificate: Certificate, state: Bound
+) -> tuple[int, bytes] | None:
+    """The epoch that a final block ends, and the handoff; None where it ends none. `state` is that after it."""
+    if not parameters.is_boundary(header.number):
+        return None
+    epoch = parameters.epoch_of(header.number)
+    following = state[TrustStake].validators(epoch + 1)
+    return epoch, HANDOFF.encode(Handoff(HEADER.encode(header), certificate, following))
+
+
+def handed_seats(storage: Storage, epoch: int) -> tuple[Seat, ...] | None:
+    """Who sits in an epoch, by the handoff of the one before; None where there is none."""
+    kept = storage.handoff(epoch - 1)
+    return None if kept is None else HANDOFF.decode(kept).seats
 
 
 class UnknownParentError(Exception):

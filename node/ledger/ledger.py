@@ -6,6 +6,9 @@ block; `recovery` reads and changes nothing.
 
 from __future__ import annotations
 
+import json
+import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +17,146 @@ from consensus.certificates import CERTIFICATE, Certificate, verify_certificate
 from consensus.events import Recovery
 from consensus.headers import TrustedBlock
 from consensus.signstate import SignState
+from genesis.chain import VERSION, genesis_block_header, genesis_state, runtime_of
+from genesis.parameters import CONSENSUS
+from genesis.presets import load_spec
 from genesis.spec import ChainSpec
 from node.clock import Clock
 from node.config import Paths
-from node.durable import write_quickly
+from node.durable import write_durably, write_quickly
+from node.errors import as_bad_input
 from node.ledger.chain import Chain
-from node.ledger.known_genesis import open_noted_chain
-from node.ledger.round_log import RoundLog
+from node.ledger.opening import open_chain
+from node.ledger.storage import Storage
 from node.ledger.trusted_point import TrustedPoint
+from runtime.blocks.block import block_id
 from runtime.cryptography import signatures
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import VerifySignature
+from runtime.encoding.codec import DecodeError
 
 BLOCK_ID_BYTES = 32
+
+
+# Block 0 of a specification: worked out when its database is new, and known from the database ever after.
+#
+# Working it out decodes each address, encodes each account and hashes them all: seconds for 100,000 accounts, at every
+# start. Always: the database's word is taken only for the very genesis, and the very rules, that it was noted for;
+# whatever else the specification says is worked out again and compared, so a changed one is refused.
+DIGEST_LAYOUT = 2  # another number for another meaning of `genesis_digest`, or of what is kept of block 0
+PROBE = "dev"
+
+
+# Certificates of rounds that are not settled yet, kept over a restart.
+#
+# Always: a certificate is on the disk when `add` returns, before anything that rests on it is signed; a damaged end of
+# the file costs what is there and nothing else, since whoever reads a certificate checks its signatures.
+LENGTH = struct.Struct("<I")
+FILE_BYTES_MAX = 64 * 1024 * 1024
+RoundId = tuple[int, int, int]
+
+
+class RoundLog:
+    """The notarise and skip certificates above the last final round."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there; a damaged end is cut off, or what is added behind it could not be read again."""
+        self._path = path
+        self._kept: dict[RoundId, Certificate] = {}
+        for certificate in _read(path):
+            self._kept[_round_of(certificate)] = certificate
+        if path.is_file() and path.read_bytes() != self._packed():
+            write_durably(path, self._packed())
+
+    def certificates(self) -> list[Certificate]:
+        """Everything kept, by epoch and round."""
+        return [self._kept[key] for key in sorted(self._kept)]
+
+    def add(self, certificate: Certificate) -> None:
+        """Keep one more, synced: the votes that follow may leave nobody else who could go on without it."""
+        if _round_of(certificate) in self._kept:
+            return
+        self._kept[_round_of(certificate)] = certificate
+        with self._path.open("ab") as file:
+            file.write(_packed(certificate))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def forget_to(self, epoch: int, round_: int) -> None:
+        """(epoch, round) is final: what is not above it is needed no more."""
+        settled = (epoch, round_)
+        self._kept = {key: certificate for key, certificate in self._kept.items() if key[:2] > settled}
+        # Nothing rests on an empty log, so emptying it waits for no disk.
+        write = write_durably if self._kept else write_quickly
+        write(self._path, self._packed())
+
+    def _packed(self) -> bytes:
+        return b"".join(map(_packed, self.certificates()))
+
+
+def _round_of(certificate: Certificate) -> RoundId:
+    return certificate.ballot.epoch, certificate.ballot.round, int(certificate.ballot.kind)
+
+
+def _packed(certificate: Certificate) -> bytes:
+    encoded = CERTIFICATE.encode(certificate)
+    return LENGTH.pack(len(encoded)) + encoded
+
+
+def _read(path: Path) -> list[Certificate]:
+    if not path.is_file() or path.stat().st_size > FILE_BYTES_MAX:
+        return []
+    data = path.read_bytes()
+    found: list[Certificate] = []
+    at = 0
+    while at + LENGTH.size <= len(data):
+        end = at + LENGTH.size + LENGTH.unpack_from(data, at)[0]
+        try:
+            found.append(CERTIFICATE.decode(data[at + LENGTH.size : end]))
+        except DecodeError:
+            break
+        at = end
+    return found
+
+
+def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Chain:
+    """The chain of a specification in the database at `path`; a new database gets its genesis block.
+
+    Raises `NodeError`: a specification that makes no block 0 before anything is written, one of another chain after.
+    """
+    digest = genesis_digest(spec)
+    state = None if path.exists() else _state_of(spec)
+    storage = Storage(path)
+    try:
+        genesis = storage.genesis_noted_for(digest)
+        if genesis is not None:
+            return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
+        chain = open_chain(storage, spec, _state_of(spec) if state is None else state, verify)
+        storage.note_genesis_for(digest)
+    except BaseException:
+        storage.close()
+        raise
+    return chain
+
+
+def genesis_digest(spec: ChainSpec) -> bytes:
+    """32 bytes of all that block 0 follows from: the specification's genesis, and how this program reads one.
+
+    Names, boot nodes and properties have no part in block 0. A program whose rules give the same small specification
+    another block 0 may read this one otherwise too, with or without a new version number.
+    """
+    probe = block_id(genesis_block_header(genesis_state(load_spec(PROBE))))
+    if spec.patch is None:
+        genesis: object = [f"{key.hex()}:{value.hex()}" for key, value in sorted((spec.raw or {}).items())]
+    else:
+        genesis = spec.patch
+    rules = [DIGEST_LAYOUT, VERSION.spec_name, VERSION.spec_version, VERSION.transaction_version, probe.hex()]
+    return blake2_256(json.dumps([rules, spec.chain_type, spec.parameters, genesis], sort_keys=True).encode())
+
+
+def _state_of(spec: ChainSpec) -> dict[bytes, bytes]:
+    with as_bad_input(ValueError):
+        return genesis_state(spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,29 @@ from dataclasses import dataclass
 
 from node.clock import Clock
 from node.config import Config
-from node.feed.view import NodeView
+from node.feed.view import NodeView, final_age_ms
 from node.monitoring.check_figures import CheckFigures
 from node.monitoring.figures import Figures
-from node.monitoring.gauges import read_gauges
 from node.monitoring.metrics import Metrics
 from node.monitoring.metrics_server import MetricsServer
 from node.monitoring.poll_log import PollLog
 from node.monitoring.status_line import StatusLine
+
+
+# Figures that have a value at every moment: peers, what waits, what was refused.
+#
+# Always: reading them costs a few look-ups, so once a second is nothing.
+def read_gauges(view: NodeView, metrics: Metrics, now_ms: int) -> None:
+    """Set every figure to what it is now."""
+    peers, sync, queue = view.network.peers, view.sync, view.pools.transactions.queue
+    metrics.final_age.set(final_age_ms(view, now_ms) / 1_000)
+    metrics.peers.set(len(view.network.transport.peers()))
+    metrics.ready.set(queue.ready_count)
+    metrics.future.set(queue.future_count)
+    metrics.rejected.set(sync.rejected)
+    metrics.abstained.set(sync.abstained)
+    metrics.penalties.set(peers.penalties)
+    metrics.sync_target.set(max(sync.highest_height, view.machine.best.height))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

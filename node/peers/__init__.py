@@ -6,6 +6,5 @@ In reading order:
 * `peers`: who is told what as which kind of frame; mistakes are counted, and who makes many is banned
 * `peer_proof`: which session key stands behind a peer id
 * `rates`: how often each peer may make this node do something dear
-* `address_file`: addresses that led to peers, kept over a restart
 * `network`: this node's identity, transport and peers, put together
 """

@@ -5,27 +5,69 @@ What always holds: the network is opened before anybody is told of it; `Libp2pTr
 
 from __future__ import annotations
 
+import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from genesis.spec import ChainSpec
 from node.config import Config, Paths
+from node.durable import write_durably
 from node.errors import as_bad_input
+from node.p2p.addresses import Address, AddressError, parse_address
 from node.p2p.core_time import Seconds
 from node.p2p.gossip import Gossip
 from node.p2p.hello import Role
 from node.p2p.identity import IdentityError, NodeIdentity, identity_from_seed, load_or_create
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.transport import TransportError
-from node.peers import address_file
 from node.peers.peer_proof import IsSeated, PeerProofs
 from node.peers.peers import Peers
 
 ProvePeer = Callable[[str], bytes]
 """A validator's proof that its session key stands behind this peer id."""
+
+
+# Addresses that led to their peers, kept over a restart: one a line, as text.
+#
+# Always: the file is bounded; a line that is damaged costs that line and nothing else; no file is no fault.
+MAX_KEPT: Final = 256
+MAX_FILE_BYTES: Final = 64 * 1024
+_LOG: Final = logging.getLogger(__name__)
+
+
+def load(path: Path) -> list[Address]:
+    """What is in the file, as far as it can be read."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES).decode("ascii", "replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        _LOG.warning("%s cannot be read: %s; peers are found anew", path, error)
+        return []
+    found = [address for line in text.splitlines() if (address := _read(line)) is not None]
+    return found[:MAX_KEPT]
+
+
+def save(path: Path, addresses: Iterable[Address]) -> None:
+    """Write the first `MAX_KEPT` of them; a disk that refuses is worth a line in the log and no more."""
+    lines = [f"{address}\n" for address in addresses][:MAX_KEPT]
+    try:
+        write_durably(path, "".join(lines).encode("ascii"))
+    except OSError as error:
+        _LOG.warning("%s cannot be written: %s; peers are found anew after a restart", path, error)
+
+
+def _read(line: str) -> Address | None:
+    try:
+        return parse_address(line)
+    except AddressError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +104,8 @@ def open_network(
             listen_port=config.port,
             bootnodes=(*spec.boot_nodes, *config.bootnodes),
             public_addresses=config.public_addresses,
-            known=address_file.load(paths.peers),
-            keep=partial(address_file.save, paths.peers),
+            known=load(paths.peers),
+            keep=partial(save, paths.peers),
             devnet=spec.chain_type != "Live",
         )
         transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator, seconds)

@@ -5,11 +5,8 @@ In reading order:
 * `refusal`: why the pool does not take something
 * `pooled`: an extrinsic in the pool, and what a step of the queue did
 * `bans`: what was invalid a moment ago; pure
-* `expiry`: when those that wait expire; pure
 * `transaction_queue`: the extrinsics that wait: who is ready, who leaves when it is full; pure
 * `verify_worker`, `verifier`: signatures, checked in a process of its own and remembered
-* `held`: what is kept of an extrinsic in the pool beside its bytes
-* `foresight`: blocks that will be executed soon: their signatures meanwhile
 * `relay`: extrinsics that were admitted, to peers that have not seen them
 * `arrivals`: extrinsics that wait to be judged, those of each source in turn
 * `manners`: the cost of each peer's refused messages, and the peers ignored for it; pure

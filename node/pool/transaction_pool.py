@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
@@ -23,20 +24,21 @@ from node.p2p.frames import FrameKind
 from node.pool.arrivals import Arrival
 from node.pool.bans import BanList, brought_by
 from node.pool.entrance import BAD_PROOF, Entrance, Vetted
-from node.pool.foresight import foresee
-from node.pool.held import Held
 from node.pool.manners import Blame
 from node.pool.pooled import READY, PooledExtrinsic, Settled
 from node.pool.refusal import INVALID, NO_ROOM, UNDECODABLE, PoolRefusalError, Refusal
 from node.pool.relay import Relay
 from node.pool.transaction_queue import TransactionQueue
-from node.pool.verifier import Claim, Verifier
-from runtime.blocks.extrinsic import Envelope, decode_extrinsic, open_envelope
+from node.pool.verifier import Claim, Verdicts, Verifier
+from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_extrinsic, open_envelope
 from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
+from runtime.encoding.record import record
 from runtime.execution.pool_validation import TransactionValidator, Validity, Vouched
 from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
+from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
 
 WATCHED_MAX = 50_000
@@ -49,6 +51,75 @@ _LOG = logging.getLogger(__name__)
 
 OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
 """(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
+
+
+@record
+class Held:
+    """An extrinsic in the pool, decoded, and the claim that was checked on its way in."""
+
+    extrinsic: Extrinsic
+    claim: Claim
+    is_long: bool = False
+    """Whether to decode it again would cost milliseconds."""
+
+    def verified_or(self, verify: VerifySignature) -> VerifySignature:
+        """`verify`, which is not asked when the message is the one whose signature was checked already."""
+        return partial(self._verify, verify)
+
+    def _verify(self, verify: VerifySignature, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
+        # On another fork the block of birth differs, and the message with it.
+        return (scheme, signer, payload, signature) == self.claim or verify(scheme, signer, payload, signature)
+
+
+# Blocks that will be executed soon: what can be found out about their extrinsics before their turn comes.
+#
+# Always: execution gets the verdicts and values that it would come to itself; what is not known yet, or was guessed
+# wrongly (an extrinsic is born in a block that is not known here, say), it finds out as if nobody had looked.
+def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], verifier: Verifier) -> Foreseen:
+    """Open the extrinsics of a block, and have the workers check their signatures."""
+    envelopes: dict[bytes, Envelope] = {}
+    claims: list[Claim] = []
+    for raw in raws:
+        try:
+            envelope = open_envelope(raw)
+            who = envelope.authorization
+            message = payload(who)
+        except (DecodeError, InvalidTransaction):  # an inherent, junk, or of an unknown birth: execution judges it
+            continue
+        envelopes[raw] = envelope
+        claims.append(Claim(who.signature.scheme, who.signer, message, who.signature.signature))
+    verdicts = verifier.foresee(claims)
+    known = _Signatures(claims, verdicts, verifier.verify)
+    return Foreseen(known.verify, _Opened(envelopes).decode, verdicts)
+
+
+class _Opened:
+    """Extrinsics whose outside is decoded."""
+
+    def __init__(self, envelopes: dict[bytes, Envelope]) -> None:
+        self._envelopes = envelopes
+
+    def decode(self, runtime: Runtime, raw: bytes) -> Extrinsic:
+        envelope = self._envelopes.get(raw)
+        return decode_extrinsic(runtime, raw) if envelope is None else envelope.decode(runtime)
+
+
+class _Signatures:
+    """Signatures on their way through the workers."""
+
+    def __init__(self, claims: list[Claim], verdicts: Verdicts, verify: VerifySignature) -> None:
+        self._positions = {claim.signature: position for position, claim in enumerate(claims)}
+        self._claims = claims
+        self._verdicts = verdicts
+        self._verify = verify
+
+    def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
+        position = self._positions.get(signature)
+        if position is None or not self._verdicts.valid[position]:
+            return self._verify(scheme, signer, payload, signature)
+        # One signature may stand under several messages: the verdict is that of the claim, whole.
+        claim = scheme, signer, payload, signature
+        return claim == self._claims[position] or self._verify(*claim)
 
 
 class TransactionPool(Listener):

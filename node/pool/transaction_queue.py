@@ -24,7 +24,6 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from node.pool.bans import BanList
-from node.pool.expiry import Expiry
 from node.pool.pooled import FUTURE, READY, Admitted, PooledExtrinsic, Sender, Settled
 from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, PRIORITY_TOO_LOW, PoolRefusalError
 
@@ -37,6 +36,32 @@ REPLACEMENTS_MAX = 8  # of one nonce of one sender
 _ALONE = {status: Admitted(status) for status in (READY, FUTURE)}  # nothing else moved: mostly so
 UNBOUNDED = 1 << 128  # more than any account can spend
 REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
+
+
+# When the extrinsics in the pool expire: found by height, so that a new block costs nothing for those that stay.
+#
+# Always: what was added and not discarded since is found once, by the first height above its last one.
+class Expiry:
+    """Extrinsics by the last height that they may be in."""
+
+    def __init__(self) -> None:
+        self._by_height: dict[int, dict[bytes, PooledExtrinsic]] = {}
+
+    def add(self, candidate: PooledExtrinsic) -> None:
+        """It is in the pool."""
+        self._by_height.setdefault(candidate.expires_at, {})[candidate.extrinsic_hash] = candidate
+
+    def discard(self, candidate: PooledExtrinsic) -> None:
+        """It left."""
+        same = self._by_height[candidate.expires_at]
+        del same[candidate.extrinsic_hash]
+        if not same:
+            del self._by_height[candidate.expires_at]
+
+    def below(self, height: int) -> list[PooledExtrinsic]:
+        """Those that no block from `height` on may hold, the earliest first."""
+        past = sorted(last for last in self._by_height if last < height)
+        return [candidate for last in past for candidate in self._by_height[last].values()]
 
 
 class TransactionQueue:

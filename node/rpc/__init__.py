@@ -7,12 +7,10 @@ In reading order:
 * `work`: what one message costs, step by step
 * `subscriptions`: what one writer tells many clients
 * `past_states`: states after recent final blocks
-* `unsettled_states`: states after blocks above the final one
 * `replica`: the chain as this process knows it, fed by the node
 * `block_reads`: how parameters find blocks, and blocks as JSON
 * `runtime_calls`: the chain's runtime over the replica's states
 * `registry`: which methods exist, and their parameters
-* `runs`: calls of a batch that are answered together
 * `pool_errors`: the node's refusals in Substrate's sentences
 * `questions`: who asks the node next
 * `long_calls`: what is worked out beside the loop that answers everybody
@@ -20,7 +18,6 @@ In reading order:
 * `access`: who may ask at all
 * `held_bytes`: the memory that clients make this process hold
 * `freed_memory`: goes back to the system
-* `bodies`: the bodies of POST requests
 * `connection`: one WebSocket
 * `server`: HTTP and WebSocket
 * `heartbeat`: the process's signs of life

@@ -11,18 +11,18 @@ import contextlib
 import inspect
 import logging
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from aiohttp import web
 
 from http_server.door import DoorLimits
 from http_server.places import NoPlaceError, PlaceLimits, who_yields
-from http_server.server import HttpServer
+from http_server.server import HttpServer, body_of
 from node.feed.client import RequestRefusedError
 from node.rpc import jsonrpc
 from node.rpc.access import DEFAULT_ORIGINS, Access
-from node.rpc.bodies import Bodies
 from node.rpc.callers import Callers, RpcCaller
 from node.rpc.connection import ClientConnection, SharedLimits
 from node.rpc.freed_memory import give_back_freed, release_free_memory
@@ -37,8 +37,7 @@ from node.rpc.jsonrpc import (
 )
 from node.rpc.pool_errors import json_error
 from node.rpc.questions import ASKING
-from node.rpc.registry import Registry
-from node.rpc.runs import PIECE, answers, runs
+from node.rpc.registry import Registry, RpcMethod
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, SubscriptionShares
 from node.rpc.work import Work
 
@@ -55,6 +54,89 @@ ADDRESS_PART = 4  # one address of another machine may have a fourth of the conn
 LOCAL_PART = 8  # an eighth of both is kept for this machine: the provider beside the node, its owner's wallet
 PARSED_BYTES = 24  # of memory for a byte of JSON, at worst: "[],"
 _TOO_LARGE = jsonrpc.exceeded(BATCH_RESPONSE_TOO_LARGE, "The batch response was too large", jsonrpc.MAX_RESPONSE_BYTES)
+
+
+# The bodies of POST requests: read whole within a time, only so many at once.
+#
+# Always: when too many are on their way the oldest is given up, since an honest one takes milliseconds: slow senders
+# get in each other's way and nobody else's.
+BODY_SECONDS = 10.0
+BODIES_MAX = 128
+
+
+# Calls of a batch that follow each other and can be answered together: one question to the node instead of hundreds.
+#
+# Always: the calls of a batch are answered in their order, and each gets the answer that it would get alone.
+PIECE = 64
+"""Calls between two pauses: 500 in one step took 30 ms on a busy machine, and everybody else waited."""
+
+
+def runs(batch: Sequence[RpcRequest | JsonRpcError], registry: Registry) -> Iterator[list[RpcRequest | JsonRpcError]]:
+    """The batch in pieces; one of more than one item holds calls of one method that answers several at once."""
+
+    def together(item: RpcRequest | JsonRpcError) -> str | None:
+        method = registry.methods.get(item.method) if isinstance(item, RpcRequest) else None
+        return method.name if method is not None and method.batch is not None else None
+
+    for name, group in groupby(batch, together):
+        if name is None:
+            yield from ([item] for item in group)
+        else:
+            yield list(group)
+
+
+async def answers(
+    method: RpcMethod, calls: Sequence[RpcRequest], before_each: Callable[[], None]
+) -> list[Json | JsonRpcError]:
+    """What the calls of one run come to; `before_each` may refuse one (raise `JsonRpcError`), as may its parameters."""
+    assert method.batch is not None
+    outcomes: list[Json | JsonRpcError] = []
+    asked: list[int] = []
+    arguments: list[list[object]] = []
+    for number, call in enumerate(calls):
+        outcomes.append(None)
+        if number % PIECE == PIECE - 1:
+            await asyncio.sleep(0)  # and another turn
+        try:
+            before_each()
+            arguments.append(method.arguments(call.params))
+            asked.append(number)
+        except JsonRpcError as error:
+            # Without its frames, which hold all outcomes, this one too: such circles of 15,000 refusals waited for the
+            # collector, which then took 140 ms.
+            outcomes[number] = error.with_traceback(None)
+    if asked:
+        for number, outcome in zip(asked, await method.batch(arguments), strict=True):
+            outcomes[number] = outcome
+    return outcomes
+
+
+class Bodies:
+    """Those that are being read."""
+
+    def __init__(self) -> None:
+        """None."""
+        self._reading: dict[asyncio.Task[bytes], None] = {}  # oldest first
+
+    async def read(self, request: web.Request, limit: int) -> bytes:
+        """The body; raises 413 if it is too long, 400 if in tiny chunks, 408 if slow or if so many came after it."""
+        if request.content.is_eof():  # all of it is here: a task and a clock cost as much as the answer
+            return await body_of(request, limit)
+        if len(self._reading) >= BODIES_MAX:
+            oldest = next(iter(self._reading))
+            del self._reading[oldest]
+            oldest.cancel()
+        task = asyncio.create_task(body_of(request, limit))
+        self._reading[task] = None
+        try:
+            await asyncio.wait([task], timeout=BODY_SECONDS)
+        finally:
+            self._reading.pop(task, None)
+            if not task.done():
+                task.cancel()
+        if task.cancelled() or not task.done():
+            raise web.HTTPRequestTimeout(text=f"a body must be here within {BODY_SECONDS:.0f} s")
+        return task.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 In reading order:
 
 * `waiting`: blocks that wait, a share for each peer
-* `intake`: a block's header, then its body, no deeper than what was proven
-* `turns`: whom a question goes to next, where some never answer
 * `checkpoint_watch`: a checkpoint that the network contradicts
 * `sets_ahead`: the sets of epochs that this node has not reached, as handoffs of peers prove them
 * `sync`: what peers send and ask for; blocks on their way into the tree

@@ -3,7 +3,6 @@
 In reading order:
 
 metadata_schema     the shape of Substrate's metadata
-type_registry       every type that metadata mentions, numbered
 metadata            the runtime's description of itself
 standard_apis       the runtime APIs that every Substrate client knows
 staking_api         ours: validators, stakes and rewards

@@ -4,6 +4,7 @@ Clients build everything from it: storage keys, calls, the signed payload, the d
 the paths of the Rust SDK, because clients recognise them by path; ours lie under `ogpu`.
 """
 
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, get_args
 
@@ -18,7 +19,6 @@ from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Runtime, constant_value
 from runtime.frame.storage import StorageItem
 from runtime.interface import metadata_schema as schema
-from runtime.interface.type_registry import PortableRegistry
 
 VERSIONS = (14, 15)
 LATEST_OPAQUE = 14
@@ -26,6 +26,64 @@ LATEST_OPAQUE = 14
 EXTRINSIC_VERSION = 4
 CRATE = "ogpu_runtime"
 _FRAME = "frame_system::extensions"
+
+
+class PortableRegistry:
+    """Types in the order in which they were first mentioned; their numbers are their places."""
+
+    def __init__(self, outer: Mapping[str, TypeInfo]) -> None:
+        """`outer` resolves the names of `Reference` shapes; such types may contain each other."""
+        self._outer = outer
+        self._ids: dict[TypeInfo, int] = {}
+        self._entries: list[schema.TypeEntry | None] = []
+
+    def number(self, described: TypeInfo) -> int:  # deterministic: as deep as our own declarations
+        """The number of a type; it and all that it contains are in the registry afterwards."""
+        if isinstance(described.shape, info.ReferenceShape):
+            described = self._outer[described.shape.name]
+        known = self._ids.get(described)
+        if known is not None:
+            return known
+        place = self._ids[described] = len(self._entries)
+        self._entries.append(None)  # taken before descending, so that a type may contain itself
+        params = []
+        for name, parameter in described.params:
+            params.append(schema.TypeParameter(name, None if parameter is None else self.number(parameter)))
+        definition = self._definition(described.shape)
+        self._entries[place] = schema.TypeEntry(place, described.path, tuple(params), definition, described.docs)
+        return place
+
+    def entries(self) -> tuple[schema.TypeEntry, ...]:
+        """Every type, by number."""
+        return tuple(entry for entry in self._entries if entry is not None)
+
+    def _definition(self, shape: info.Shape) -> schema.TypeDef:
+        match shape:
+            case info.CompositeShape(fields):
+                return schema.CompositeDef(self._fields(fields))
+            case info.VariantsShape(variants):
+                return schema.VariantDef(tuple(self._variant(variant) for variant in variants))
+            case info.SequenceShape(of):
+                return schema.SequenceDef(self.number(of))
+            case info.ArrayShape(length, of):
+                return schema.ArrayDef(length, self.number(of))
+            case info.TupleShape(parts):
+                return schema.TupleDef(tuple(self.number(part) for part in parts))
+            case info.PrimitiveShape(name):
+                return schema.PrimitiveDef(schema.PrimitiveName[name])
+            case info.CompactShape(of):
+                return schema.CompactDef(self.number(of))
+            case info.ReferenceShape(name):
+                raise TypeError(f"{name} refers to a reference")
+
+    def _fields(self, fields: tuple[info.FieldInfo, ...]) -> tuple[schema.FieldShape, ...]:
+        return tuple(
+            schema.FieldShape(field.name, self.number(field.type), field.type_name or None, field.docs)
+            for field in fields
+        )
+
+    def _variant(self, variant: info.VariantInfo) -> schema.VariantShape:
+        return schema.VariantShape(variant.name, self._fields(variant.fields), variant.index, variant.docs)
 
 
 @lru_cache(maxsize=16)

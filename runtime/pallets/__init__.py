@@ -5,7 +5,6 @@ In reading order, which is nearly the order in which they run:
 weights                 what calls and hooks weigh: generated
 system                  accounts, events, block hashes
 timestamp               the time of a block
-balance_locks           what clients look for beside balances, and is never there
 hold_book               what is held, by account and case, and its sums
 balances                who owns what, and how it moves: the model of a pallet
 transaction_payment     fees

@@ -12,10 +12,10 @@ below is burned as dust. Reserved grains are held by pallets (bonds, escrow); fr
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from runtime.cryptography.ss58 import account_from_text
-from runtime.encoding.codec import U32, named
+from runtime.encoding.codec import U32, Bounded, Fixed, named, struct
 from runtime.encoding.types import CAP_GRAINS, AccountId, Balance, CompactBalance, MultiAddress
 from runtime.frame.errors import BelowMinimum, FundsUnavailable, NotExpendable, ensure
 from runtime.frame.pallet import (
@@ -30,10 +30,61 @@ from runtime.frame.pallet import (
     call,
     event,
 )
-from runtime.pallets.balance_locks import LOCKS_MAX, AccountFreezes, AccountLocks, AccountReserves
 from runtime.pallets.hold_book import AccountHolds, HoldBook
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
 from runtime.pallets.weights import WEIGHTS
+
+# What `pallet_balances` of the SDK keeps besides balances and holds, in its layout: here nothing is ever kept in it.
+#
+# Wallets, explorers and exchanges read these maps before they say what an account may spend; an empty one is an answer,
+# one that is missing is an error to them.
+LOCKS_MAX = 50
+
+LockIdentifier = Annotated[bytes, Fixed(8)]
+
+
+@named("pallet_balances::types::Reasons")
+class LockReasons(IntEnum):
+    """What locked grains may not be used for."""
+
+    Fee = 0
+    Misc = 1
+    All = 2
+
+
+@struct(path="pallet_balances::types::BalanceLock", params={"Balance": Balance})
+class BalanceLock:
+    """Grains that may not be spent; there are none."""
+
+    id: LockIdentifier
+    amount: Balance
+    reasons: LockReasons
+
+
+@struct(path="pallet_balances::types::ReserveData", params={"ReserveIdentifier": LockIdentifier, "Balance": Balance})
+class ReserveData:
+    """Grains reserved under a name; there are none."""
+
+    id: LockIdentifier
+    amount: Balance
+
+
+@named("ogpu_runtime::RuntimeFreezeReason")
+class RuntimeFreezeReason(IntEnum):
+    """Why grains are frozen by this pallet: nobody asks it to."""
+
+
+@struct(path="frame_support::traits::tokens::misc::IdAmount", params={"Id": RuntimeFreezeReason, "Balance": Balance})
+class FrozenAmount:
+    """Grains frozen for a reason; there are none."""
+
+    id: RuntimeFreezeReason
+    amount: Balance
+
+
+AccountLocks = Annotated[tuple[BalanceLock, ...], Bounded(LOCKS_MAX)]
+AccountReserves = Annotated[tuple[ReserveData, ...], Bounded(LOCKS_MAX)]
+AccountFreezes = Annotated[tuple[FrozenAmount, ...], Bounded(LOCKS_MAX)]
 
 
 @named("frame_support::traits::tokens::misc::BalanceStatus")

@@ -3,7 +3,6 @@
 In reading order:
 
 * `plain_training`: `train-int8` in plain Python integers, from the request to the states
-* `plain_tiles`: `render-tile` likewise
 * `cases`: what is computed: seeds, shapes, requests
 * `planted`: backends that are wrong in one bit
 * `text_ways`: texts alone, in batches, in chunks

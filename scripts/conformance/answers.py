@@ -13,23 +13,43 @@ import argparse
 import importlib.util
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from importlib.metadata import version
 from typing import TypeVar
 
 from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.render_tile.reference import pixel_bytes
+from gpu_tasks.workloads.render_tile.request import AskedTile, decode_request
 from gpu_tasks.workloads.stepwise import states, stepwise
 from gpu_tasks.workloads.train_int8.request import REQUEST as TRAINING_REQUEST
 from gpu_tasks.workloads.workload import Workload
 from scripts.conformance import cases
-from scripts.conformance.plain_tiles import plain_tile_states
 from scripts.conformance.plain_training import plain_states
 
 PLAIN, PLANTED = "plain", "planted"
 Hashes = dict[str, str]
 Backend = TypeVar("Backend")
+
+
+def plain_tile_states(request: bytes) -> Iterator[bytes]:
+    """The states at all boundaries of the run that a request asks for."""
+    asked, digest = decode_request(request), blake2b(request, digest_size=32).digest()
+    rows, done = b"", 0
+    yield digest + bytes(4)
+    while done < asked.tile.rows:
+        until = min(done + asked.segment, asked.tile.rows)
+        rows += b"".join(_row(asked, row) for row in range(done, until))
+        done = until
+        yield digest + done.to_bytes(4, "little") + rows
+
+
+def _row(asked: AskedTile, row: int) -> bytes:
+    tile = asked.tile
+    return b"".join(
+        pixel_bytes(asked.scene, column, tile.top + row) for column in range(tile.left, tile.left + tile.columns)
+    )
 
 
 class Skipped(Exception):

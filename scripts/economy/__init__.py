@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `kept_state`: a state in memory that changes in place, so that a block costs what it changes
 * `pairs`: two sides of a book that must agree, and what of them has changed
 * `task_entries`: what the entries of tasks say to the books
 * `entries`: what each entry of the state says to the books: grains, holds, cases, counts
@@ -10,7 +9,6 @@ In reading order:
 * `books`: the books of one chain: kept step by step, counted anew now and then
 * `crowd`: what the crowd sees of the chain when it chooses its next call
 * `hooks`: what the hooks of one block may weigh
-* `founding`: the first block, in which some more come to be validators with devices
 * `hearings`: what the courts of a chain did, as a run counts it
 * `task_ends`: how slots and tasks ended, as a run counts it
 * `figures`: what a run has shown, what is missing for it to show anything, and how that is told

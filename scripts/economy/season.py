@@ -7,13 +7,16 @@ nothing that is refused writes anything; no block's hooks weigh more than their 
 """
 
 import random
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import preset, validator_names
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import order_key
+from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
@@ -23,28 +26,29 @@ from runtime.encoding.types import CAP_GRAINS
 from runtime.execution.executive import BlockExecution
 from runtime.frame.call import Call
 from runtime.frame.errors import ErrorValue, InvalidTransaction
+from runtime.frame.runtime import Bound
 from runtime.frame.weights import BLOCK_BASE
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
+from runtime.pallets.im_online import Heartbeat, ImOnline, SeenFinal, heartbeat_payload
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
+from runtime.state.overlay import Changes
+from runtime.state.written_keys import ITEM_PREFIX_BYTES
 from scripts.chains.heartbeats import attached
 from scripts.chains.market_books import check_books
 from scripts.chains.presence import signed_by_all
 from scripts.economy.books import Books
 from scripts.economy.crowd import Crowd, Directory
 from scripts.economy.figures import Tally
-from scripts.economy.founding import founding
 from scripts.economy.hearings import doings
 from scripts.economy.hooks import HOOKS_MAX
-from scripts.economy.kept_state import KeptState
 from scripts.economy.pairs import BooksBroken
-from scripts.economy.signs_of_life import heartbeats
 from scripts.economy.task_ends import task_ends
 from scripts.replay.calls import POWERS, draw
-from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS
+from scripts.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS, Actor
 from scripts.replay.duties import deeds
 from scripts.replay.roll_deeds import with_numbers, with_roll_calls
 from scripts.replay.world import OGPU
@@ -64,6 +68,93 @@ GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
 HEARTBEAT_BLOCKS = 20
 """Whoever has not shown yet in an epoch that it is on line does so in every such block."""
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
+
+
+# The first block of a season: some who begin with nothing come to be validators with devices, like the others.
+#
+# Always: what is asked for here is signed and taken like any other step.
+GIFT, BOND = 20_000 * OGPU, 12_000 * OGPU
+
+
+# Heartbeats of a season: who has no seat shows from time to time that it is on line.
+#
+# Always: what is given here is good, as the heartbeats are that an author's pool holds.
+def heartbeats(bound: Bound, genesis: bytes, final: int, block: bytes, absent: Collection[bytes]) -> list[Heartbeat]:
+    """Those of all who were not on line in this epoch yet and are not `absent`: each saw `block` as final."""
+    silent = [one for one in ACTORS if _is_silent(bound, one, absent)]
+    signed = [_signed(one, genesis, SeenFinal(one.stash.account, final, block)) for one in silent]
+    return [heartbeat for heartbeat in signed if not bound[ImOnline].problem(heartbeat)]
+
+
+def _is_silent(bound: Bound, who: Actor, absent: Collection[bytes]) -> bool:
+    stash, stake = who.stash.account, bound[TrustStake]
+    is_candidate = stash in stake.candidates and stash not in absent
+    return is_candidate and not stake.was_on_line(stash, bound[Beacon].epoch())
+
+
+def _signed(who: Actor, genesis: bytes, seen: SeenFinal) -> Heartbeat:
+    return Heartbeat(seen, who.session.sign(heartbeat_payload(genesis, seen)))
+
+
+# A state in memory that changes in place: what a block wrote is put in, and nothing is copied or sorted anew.
+#
+# Always: it holds no entry whose value is None; the keys of each storage item lie sorted.
+class KeptState:
+    """A `StateReader`; it changes between blocks only, when no execution lies over it."""
+
+    def __init__(self, values: dict[bytes, bytes]) -> None:
+        """Begin with these entries."""
+        self.values = dict(values)
+        self._by_item: dict[bytes, list[bytes]] = {}
+        for key in sorted(values):
+            self._by_item.setdefault(key[:ITEM_PREFIX_BYTES], []).append(key)
+
+    def get(self, key: bytes, /) -> bytes | None:
+        """The value under `key`."""
+        return self.values.get(key)
+
+    def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
+        """The keys that begin with `prefix`, which is an item's or longer, and come after `start`, ascending."""
+        assert len(prefix) >= ITEM_PREFIX_BYTES, "pallets list entries of one item"
+        listed = self._by_item.get(prefix[:ITEM_PREFIX_BYTES], [])
+        first = bisect_left(listed, prefix) if start < prefix else bisect_right(listed, start)
+        for position in range(first, len(listed)):
+            key = listed[position]
+            if not key.startswith(prefix):
+                return
+            yield key
+
+    def apply(self, changes: Changes) -> None:
+        """Put in what a block wrote."""
+        for key, value in changes.items():
+            is_there = key in self.values
+            if value is None:
+                if is_there:
+                    del self.values[key]
+                    listed = self._by_item[key[:ITEM_PREFIX_BYTES]]
+                    del listed[bisect_left(listed, key)]
+            else:
+                if not is_there:
+                    insort(self._by_item.setdefault(key[:ITEM_PREFIX_BYTES], []), key)
+                self.values[key] = value
+
+
+def founding(genesis: bytes, giver: Actor, founders: list[Actor]) -> Iterator[tuple[Keypair, Call]]:
+    """Each is given money, bonds it, offers to validate, and says where its blobs are; devices come by themselves."""
+    for one in founders:
+        yield giver.stash, Balances.transfer_keep_alive(dest=one.stash.account, value=GIFT)
+        yield giver.stash, Balances.transfer_keep_alive(dest=one.provider.account, value=10 * OGPU)
+        yield one.stash, TrustStake.bond(value=BOND)
+        yield (
+            one.stash,
+            TrustStake.validate(
+                keys=dev_accounts.node_keys(one.name),
+                proof=dev_accounts.keys_proof(one.name, genesis),
+                provider_key=one.provider.account,
+                commission_ppm=50_000,
+            ),
+        )
+        yield one.stash, Devices.register_provider(seal_key=one.vrf, endpoint=b"http://127.0.0.1:1")
 
 
 class Season:

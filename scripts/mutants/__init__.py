@@ -3,7 +3,6 @@
 In reading order:
 
 * `planted`: the list of mutants, as data: a file of `bugs/` for each room
-* `copies`: copies of the tree, in which alone anything is planted
 * `trial`: the tests that are meant to kill a mutant, run against it
 * `campaign`: all of them, over as many processes as asked for
 """

@@ -19,9 +19,13 @@ from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from runtime.blocks.block import HEADER, Header, seal_payload
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.evidence import DoubleHeader
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
 from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.session import Session
 from runtime.pallets.session_keys import SessionKeys
@@ -31,8 +35,7 @@ from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
 from scripts.replay import duties
-from scripts.replay.cast import BY_STASH, Actor
-from scripts.replay.offences import report
+from scripts.replay.cast import ACTORS, BY_STASH, VALIDATORS, Actor
 from scripts.replay.task_calls import TASK_CALLS
 from scripts.replay.world import OGPU, World
 
@@ -40,6 +43,43 @@ Draw = Callable[[World, Actor], Call]
 NESTING_MAX = 1
 NO_TOTALS, NO_PATH = Totals(2, 0, 0, bytes(32)), LeafPath(0, 0, 0, bytes(32), ())
 STAYS = 0.998
+
+
+OFFENDERS = ("Dave", "Bob")
+FIRST_OFFENCE_HEIGHT = 130
+
+
+def report(world: World, _: Actor) -> Call:
+    """A report that may be right, late, repeated or nonsense."""
+    kind = world.chance.randrange(6)
+    offenders = OFFENDERS if world.height > 3 * FIRST_OFFENCE_HEIGHT else OFFENDERS[:1]
+    name = world.chance.choice(offenders) if world.height > FIRST_OFFENCE_HEIGHT else "Ferdie"
+    offender = next(actor for actor in ACTORS if actor.name == name)
+    epoch = world.bound[Beacon].epoch()
+    if kind == 0:
+        return _called(world.chance.randbytes(40), b"")
+    if kind == 1:  # the same header twice
+        header = _sealed(world, offender, 1, epoch)
+        return _called(header, header)
+    if kind == 2:
+        validator = next(actor for actor in ACTORS if actor.name == VALIDATORS[0])
+        old = (_sealed(world, validator, root, 0) for root in (1, 2))
+        first, second = old
+        if epoch > 4:
+            return _called(first, second)
+    return _called(_sealed(world, offender, 1, epoch), _sealed(world, offender, 2, epoch))
+
+
+def _called(first: bytes, second: bytes) -> Call:
+    return TrustLock.report_offence(evidence=DoubleHeader(first, second))
+
+
+def _sealed(world: World, author: Actor, root: int, epoch: int) -> bytes:
+    pre_digest = PreDigest(77, epoch, bytes(32), bytes(80))
+    digest = (author_item(author.stash.account), pre_digest_item(pre_digest))
+    header = Header(bytes(32), 9, bytes([root]) * 32, bytes(32), digest)
+    seal = seal_item(author.session.sign(seal_payload(world.genesis_hash, header)))
+    return HEADER.encode(Header(bytes(32), 9, header.state_root, bytes(32), (*digest, seal)))
 
 
 def draw(world: World, who: Actor) -> Call:

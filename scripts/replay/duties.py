@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpu_tasks.batches.sum_tree import Totals, batch_root, totals_of
+from gpu_tasks.batches.sum_tree import Totals, batch_root, leaf_claim, nodes_below, subtrees_of, totals_of
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
@@ -16,12 +16,13 @@ from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.replay.cast import BY_STASH, Actor
-from scripts.replay.dispute_deeds import dispute_deeds, true_of_dispute
 from scripts.replay.habits import INPUT_BAD, Deed, portion, salt_of
-from scripts.replay.leaf_deeds import leaf_deeds, leaves_of, true_of_leaves
+from scripts.replay.leaf_deeds import Leaves, leaf_deeds, leaves_of, true_of_leaves
 from scripts.replay.roll_deeds import roll_deeds
 from scripts.replay.task_deeds import task_deeds
 from scripts.replay.task_truth import true_opinion
@@ -43,6 +44,50 @@ LEAVES, STAYS_BLOCKS = 0.3, 120
 """Of the devices: taken out of the market, so many blocks after they came at the earliest."""
 DEVICE_BOND = 100 * OGPU
 ENDPOINT = b"http://127.0.0.1:1"
+
+
+WITHHOLDS = 0.15
+"""Of the sides of disputes: nobody shows its tree."""
+
+
+def dispute_deeds(world: World) -> Iterator[Deed]:
+    """What is owed to the disputes that go on, as far as it is remembered."""
+    for unit_id, dispute in list(world.bound[LeafDisputes].disputes.items()):
+        assert dispute is not None
+        silent = [side for side in dispute.sides if not side.has_shown]
+        for side in silent if dispute.stage is not DisputeStage.JUDGED else ():
+            if portion(unit_id + side.root, b"tree") >= WITHHOLDS and world.chance.random() < 0.5:
+                yield _show(world, unit_id, dispute, side)
+
+
+def true_of_dispute(world: World, case_id: bytes) -> Answered | None:
+    """What is right about the leaf of a batch that is disputed; None for any other case."""
+    dispute = world.bound[LeafDisputes].disputes[case_id]
+    if dispute is None:
+        return None
+    right = leaves_of(case_id, _unit(world, case_id), is_right=True)
+    return Answered(leaf_claim(dispute.leaf, right[dispute.leaf]))
+
+
+def _show(world: World, unit_id: bytes, dispute: LeafDispute, side: Side) -> Deed:
+    leaves = _answered(world, unit_id, side.root)
+    is_first = dispute.stage is DisputeStage.SUBTREES
+    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
+    call = LeafDisputes.show_nodes(unit=unit_id, totals=totals_of(leaves), nodes=nodes)
+    return Deed(BY_STASH[side.accounts[0]].provider, call)
+
+
+def _answered(world: World, unit_id: bytes, root: bytes) -> Leaves:
+    """The leaves of a root: those that are right, or those of the unit's liars."""
+    unit = _unit(world, unit_id)
+    right = leaves_of(unit_id, unit, is_right=True)
+    return right if batch_root(totals_of(right)) == root else leaves_of(unit_id, unit, is_right=False)
+
+
+def _unit(world: World, unit_id: bytes) -> Unit:
+    unit = world.bound[InferenceMarket].units[unit_id]
+    assert unit is not None, "its dispute is not over"
+    return unit
 
 
 def deeds(world: World) -> Iterator[Deed]:

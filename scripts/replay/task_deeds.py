@@ -4,6 +4,15 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpu_tasks.market.attestations.task_statement import (
+    SignedTaskAttestation,
+    Stated,
+    StatedMilestone,
+    StatedResult,
+    TaskAttestation,
+    task_signing_payload,
+)
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
@@ -19,7 +28,6 @@ from scripts.replay import replica_deeds
 from scripts.replay.cast import BY_STASH, Actor
 from scripts.replay.habits import Deed, portion, salt_of
 from scripts.replay.replica_deeds import order_of_replicas
-from scripts.replay.task_attesting import stated_deed
 from scripts.replay.task_truth import actor_of, digests_of, has_bad_input, result_root, right_digests, right_root
 from scripts.replay.world import OGPU, World
 
@@ -39,6 +47,51 @@ LEAVES, ENDS = 0.03, 0.05
 """In a block, of those who sell time."""
 LOOKS_AT = 6
 """Blocks in which a customer looks at a result, and others may show that it is wrong."""
+
+
+BY_CALL = 0.3
+"""Of the statements: a call makes them, since authors may have left the attestation out."""
+USAGE = Usage(1, 5, 0, 5, 6, 1_000)
+
+
+def stated_deed(world: World, actor: Actor, task_id: bytes, task: Task, call: Call) -> Deed:
+    """What a worker does who wants to make this call: it, or the attestation that states the same."""
+    stated = _stated(call)
+    if stated is None:
+        return Deed(actor.provider, call)
+    place = call.named_arguments["place"]
+    step = task_id + bytes((task.auction, place, task.slots[place].reported))
+    if portion(step, b"by call") < BY_CALL:
+        return Deed(actor.provider, call)
+    return Deed(actor.provider, attestation=_attestation(world, actor, task_id, task, place, stated))
+
+
+def _stated(call: Call) -> Stated | None:
+    arguments = call.named_arguments
+    if call.name == "TrainingMarket.checkpoint":
+        return StatedMilestone(arguments["milestone"])
+    if call.name == "TrainingMarket.finish":
+        return StatedResult(arguments["result"])
+    return None
+
+
+def _attestation(
+    world: World, actor: Actor, task_id: bytes, task: Task, place: int, stated: Stated
+) -> SignedTaskAttestation:
+    slot = task.slots[place]
+    statement = TaskAttestation(
+        version=1,
+        task=task_id,
+        auction=task.auction,
+        place=place,
+        provider_key=actor.provider.account,
+        device=slot.device,
+        stated=stated,
+        usage=USAGE,
+        started_at=slot.started_at,
+        finished_at=world.height,
+    )
+    return SignedTaskAttestation(statement, actor.provider.sign(task_signing_payload(world.genesis_hash, statement)))
 
 
 def task_deeds(world: World) -> Iterator[Deed]:

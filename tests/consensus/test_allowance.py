@@ -1,6 +1,6 @@
 """What one peer may cause in a second: counted for each, and anew in each second."""
 
-from consensus.allowance import Allowance
+from consensus.machine import Allowance
 
 
 def test_so_many_in_a_second_and_as_many_in_the_next() -> None:

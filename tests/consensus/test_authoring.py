@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from consensus.authoring import choose_reference, plan_block
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts
 from consensus.headers import HeaderRules, InvalidHeaderError
+from consensus.machine import choose_reference, plan_block
 from consensus.parameters import DEVNET, MAINNET, Parameters
 from consensus.proposer import proposer
 from consensus_parts import GENESIS, certificate, epochs_of

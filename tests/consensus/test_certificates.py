@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from consensus.certificates import CERTIFICATE, Certificate, signers_of, verify_certificate
 from consensus.evidence import verify_votes
-from consensus.finality.ballotbox import BallotBox
+from consensus.finality.hearing import BallotBox
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from devnet.simulation.keys import verify_fake
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleProposal, double_ballot

@@ -6,8 +6,8 @@ import pytest
 
 from consensus import events as ev
 from consensus.blocktree import BlockTree
-from consensus.finality.ballotbox import BallotBox
 from consensus.finality.gadget import Gadget
+from consensus.finality.hearing import BallotBox
 from consensus.finality.rounds import Rounds
 from consensus.parameters import DEVNET
 from consensus.polling.polls import Polls

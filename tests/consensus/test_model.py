@@ -14,7 +14,7 @@ import pytest
 from consensus import signstate
 from consensus.blocktree import BlockTree
 from consensus.certificates import VERSION_ED25519, Certificate
-from consensus.finality import rounds, voting
+from consensus.finality import gadget, rounds
 from consensus.finality.rounds import Rounds
 from consensus.validators import ValidatorSet
 from consensus_parts import GENESIS_BLOCK, block, members
@@ -70,7 +70,7 @@ class Model:
             held.add(Certificate(VERSION_ED25519, content, b"", ()))
         parents = range(ballot.round)
         return any(
-            voting.is_linked(self.tree, held, Proposal(0, ballot.round, parent, 1, ballot.block)) for parent in parents
+            gadget.is_linked(self.tree, held, Proposal(0, ballot.round, parent, 1, ballot.block)) for parent in parents
         )
 
     def following(self, state: State) -> Iterator[State]:
@@ -126,7 +126,7 @@ def plant_finalise_after_skip(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plant_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(voting, "is_linked", lambda tree, _, proposal: proposal.block in tree)
+    monkeypatch.setattr(gadget, "is_linked", lambda tree, _, proposal: proposal.block in tree)
 
 
 def plant_no_skip_certificates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import pytest
 from consensus import events as ev
 from consensus import signstate
 from consensus.blocktree import BlockTree
-from consensus.recall import Recall
+from consensus.machine import Recall
 from consensus.signstate import EMPTY, SignState, after
 from consensus.wire import Certified
 from consensus_parts import GENESIS_BLOCK, ballot, block, certificate

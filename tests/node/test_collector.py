@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.collector import ALL_EVERY, OLDER_EVERY, YOUNG_MIN, Collector
+from node.loop import ALL_EVERY, OLDER_EVERY, YOUNG_MIN, Collector
 
 SLOT_MS = 1_000
 QUIET, BUSY = 400, 950

@@ -10,7 +10,7 @@ import pytest
 
 from block_maker import FIRST_SLOT, SPEC
 from consensus import events as ev
-from consensus.recall import Recall
+from consensus.machine import Recall
 from consensus.signstate import SignState, after
 from consensus.wire import Certified, NeedCerts, PullQuery
 from node.clock import Clock
@@ -18,7 +18,7 @@ from node.config import Config
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain
-from node.ledger.round_log import RoundLog
+from node.ledger.ledger import RoundLog
 from node.ledger.storage import Storage
 from node.service import Node
 from runtime.blocks.votes import Ballot, BallotKind

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from node.log_limit import BURST, LogLimit
+from node.process import BURST, LogLimit
 
 
 def log_forged(log: logging.Logger, number: int) -> None:

@@ -30,9 +30,8 @@ from scripts.economy import seasons as seasons_module
 from scripts.economy.books import Books
 from scripts.economy.crowd import Crowd
 from scripts.economy.figures import LIVELY_FROM_STEPS
-from scripts.economy.kept_state import KeptState
 from scripts.economy.pairs import BooksBroken
-from scripts.economy.season import LARGE, SMALL, Season
+from scripts.economy.season import LARGE, SMALL, KeptState, Season
 from scripts.economy.seasons import SEASON_STEPS, Part, parts, play_all
 from scripts.replay.calls import draw
 from scripts.replay.cast import ACTORS, BY_STASH

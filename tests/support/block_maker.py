@@ -19,8 +19,8 @@ from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.opening import open_chain
 from node.ledger.storage import Storage
-from node.pool.held import Held
 from node.pool.pooled import PooledExtrinsic
+from node.pool.transaction_pool import Held
 from node.pool.verifier import Claim
 from runtime.blocks.block import BLOCK, Block
 from runtime.blocks.extrinsic import (

@@ -15,9 +15,8 @@ from node.clock import Clock
 from node.duty.duty import ValidatorDuty
 from node.duty.validator_keys import follow_only
 from node.ledger.chain import Chain, ExecutedBlock
-from node.ledger.ledger import Ledger
+from node.ledger.ledger import Ledger, RoundLog
 from node.ledger.listener import Listener
-from node.ledger.round_log import RoundLog
 from node.ledger.trusted_point import TrustedPoint
 from node.loop import Loop
 from node.monitoring.metrics import Metrics

@@ -5,7 +5,6 @@ In reading order:
 * `proofs`: what an auditor has to have computed before it can pass
 * `fees`: what a check costs, what an auditor stands for, and who pays whom when a check ends
 * `checks`: the records: a check with its terms, its leaves and its auditors
-* `numbers`: the numbers of the checks that a chain may change
 * `events`: what LeafChecks tells the world, and why a call of it can fail
 * `ground`: storage, agendas, who may audit
 * `ending`: how a check ends: its money, and everybody free

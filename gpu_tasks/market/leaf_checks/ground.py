@@ -4,19 +4,20 @@ Always: a check waits for a block, for a height to be final, or for the courts, 
 has to do now lies under its stash.
 """
 
+from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.leaf_checks.checks import CALLED_MAX, CheckTerms, LeafCheck, LeafDuty
+from gpu_tasks.market.leaf_checks.checks import CALLED_MAX, CheckTerms, CheckWindows, LeafCheck, LeafDuty
 from gpu_tasks.market.leaf_checks.events import UnknownCheck
 from gpu_tasks.market.leaf_checks.fees import auditor_seat
-from gpu_tasks.market.leaf_checks.numbers import LeafNumbers
 from runtime.cryptography.draw import lottery
+from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, BlockNumber, Hash
 from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, known
+from runtime.frame.pallet import Hasher, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, known
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -24,6 +25,48 @@ from runtime.pallets.system import System
 
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 _LABEL = b"leaf-auditor"
+
+
+# The numbers of LeafChecks that a chain may change, each with its bounds and its reason.
+#
+# Always: a check goes by what `windows_for` gave it when it opened; whether a batch is checked was settled by its post.
+CHECK_WINDOW_MAX = 7_200
+"""No window of a check is longer."""
+BATCH_MIN = 2
+"""Fewer requests are no batch."""
+
+
+class LeafNumbers(Pallet):
+    """From which size on batches are checked by their leaves, and the windows of a check."""
+
+    check_from: Parameter[U32] = Parameter(
+        16, unit="requests", least=0, greatest=REQUESTS_MAX,
+        doc="Batches of so many requests are checked by leaves; smaller ones, or where it is 0 all, audited as a unit.",
+    )  # fmt: skip
+    show_blocks: Parameter[BlockNumber] = Parameter(
+        300, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
+        doc="To show drawn leaves in: who does not loses its collateral, so a machine must have time to come back.",
+    )  # fmt: skip
+    check_blocks: Parameter[BlockNumber] = Parameter(
+        40, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
+        doc="For an auditor to fetch the input and compute; 1.5 times the run of the whole batch, if that is longer.",
+    )  # fmt: skip
+    dispute_blocks: Parameter[BlockNumber] = Parameter(
+        20, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
+        doc="For a customer to dispute a leaf, once an auditor is through.",
+    )  # fmt: skip
+
+    def is_checked(self, requests: int) -> bool:
+        """Whether batches of so many requests are checked by leaves, if there are judges enough."""
+        return bool(self.check_from) and requests >= max(BATCH_MIN, self.check_from)
+
+    def windows_for(self, run_blocks: int) -> CheckWindows:
+        """The windows of a check that opens now."""
+        return CheckWindows(
+            show=self.show_blocks,
+            check=max(self.check_blocks, run_blocks * 3 // 2),
+            dispute=self.dispute_blocks,
+        )
 
 
 class LeafGround(LeafNumbers):

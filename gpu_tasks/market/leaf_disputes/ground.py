@@ -11,16 +11,28 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, ShownNodes
 from gpu_tasks.market.leaf_disputes.events import UnknownDispute
-from gpu_tasks.market.leaf_disputes.numbers import DisputeNumbers
 from runtime.encoding.types import AccountId, BlockNumber, Hash
 from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, known
+from runtime.frame.pallet import Hasher, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, known
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 NodeLists = StorageDoubleMap[UnitId, Hash, ShownNodes]
 """What sides have shown, by batch and root."""
+
+
+DISPUTE_WINDOW_MAX = 7_200
+"""No window of a dispute is longer."""
+
+
+class DisputeNumbers(Pallet):
+    """How long the sides of a dispute have."""
+
+    show_blocks: Parameter[BlockNumber] = Parameter(
+        100, unit="blocks", least=4, greatest=DISPUTE_WINDOW_MAX,
+        doc="For each side to show nodes of its tree: who does not loses its collateral, and customer and rivals wait.",
+    )  # fmt: skip
 
 
 @runtime_checkable

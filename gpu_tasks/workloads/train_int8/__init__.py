@@ -6,10 +6,8 @@ In reading order:
 * `arithmetic`: what a backend supplies, and the reference; together with `training_step` it is the specification
 * `torch_arithmetic`: an optional backend for whoever has PyTorch
 * `backends`: which backends there are, and the one that everybody has: NumPy
-* `draws`: first weights, the windows of each step, and what is held out
 * `training_step`: forward, backward, momentum: one step, with the bounds of all its values
 * `state`: weights and momenta as bytes
-* `quality`: bits for a byte of held-out text, without a float
 * `run`: a run in segments: states as bytes, steps from any of them
 * `conformance`: fixed work whose hashes are published; a backend that misses one must not serve
 * `service`: `train-int8` as a `Workload` and a `StepwiseWorkload`

@@ -4,7 +4,6 @@ In reading order:
 
 * `chain`: blocks and headers
 * `proof_pace`: how many keys a second are proved, and in whose turn
-* `watched_values`: what a subscription to storage keeps
 * `state`: storage, runtime calls, metadata
 * `author`: handing in extrinsics, following them
 * `payment`: fees

@@ -1,6 +1,6 @@
 """The clock of a round: it runs with work, stands without, and says when to repeat."""
 
-from consensus.finality.roundclock import RoundClock
+from consensus.finality.gadget import RoundClock
 from consensus.parameters import DEVNET
 
 RESEND = DEVNET.resend_ms

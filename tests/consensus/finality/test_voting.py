@@ -1,7 +1,7 @@
 """Which checkpoint a leader proposes."""
 
 from consensus.blocktree import BlockTree
-from consensus.finality.voting import choose_checkpoint
+from consensus.finality.gadget import choose_checkpoint
 from consensus.parameters import full_poll_thresholds
 from consensus.polling.topological import Topological
 from consensus_parts import GENESIS_BLOCK, block

@@ -13,9 +13,8 @@ from gpu_tasks.workloads.segment_checks import convicts, segment_is_right
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, IntegerArithmetic, Integers
 from gpu_tasks.workloads.train_int8.backends import FloatArithmetic, arithmetic
-from gpu_tasks.workloads.train_int8.draws import windows_of_step
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, REQUEST, TrainingRequest
-from gpu_tasks.workloads.train_int8.run import TrainingRun
+from gpu_tasks.workloads.train_int8.run import TrainingRun, windows_of_step
 from gpu_tasks.workloads.train_int8.state import TrainingState, decode_state, encode_state
 from gpu_tasks.workloads.train_int8.training_step import MOMENTUM_MAX, WEIGHT_LIMIT, MovingWeights, NextByteModel
 from scripts.conformance.plain_training import plain_step

@@ -13,15 +13,6 @@ from hypothesis import strategies as st
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.arithmetic import POWER_ENTRIES, powers_of_e, round_shift
 from gpu_tasks.workloads.train_int8.backends import arithmetic
-from gpu_tasks.workloads.train_int8.draws import (
-    BLOCK,
-    HELD_OUT_ONE_IN,
-    SAMPLE_MAX,
-    first_weights,
-    window_ends,
-    windows_of_step,
-)
-from gpu_tasks.workloads.train_int8.quality import log2, milli_bits
 from gpu_tasks.workloads.train_int8.request import (
     CONTEXT_MAX,
     PARAMETERS_MAX,
@@ -31,7 +22,17 @@ from gpu_tasks.workloads.train_int8.request import (
     matrices,
     parameters,
 )
-from gpu_tasks.workloads.train_int8.run import TrainingRun
+from gpu_tasks.workloads.train_int8.run import (
+    BLOCK,
+    HELD_OUT_ONE_IN,
+    SAMPLE_MAX,
+    TrainingRun,
+    first_weights,
+    log2,
+    milli_bits,
+    window_ends,
+    windows_of_step,
+)
 from gpu_tasks.workloads.train_int8.state import state_bytes
 from gpu_tasks.workloads.train_int8.training_step import MOMENTUM_MAX, WEIGHT_LIMIT
 from runtime.encoding.codec import DecodeError

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from node.feed.shared_answer import SharedAnswer
+from node.feed.client import SharedAnswer
 
 PAUSE_SECONDS = 0.02
 

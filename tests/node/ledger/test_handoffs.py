@@ -12,9 +12,8 @@ from block_maker import Maker, open_at
 from consensus.events import CertifiedRef
 from consensus.handoffs import HANDOFF, InvalidHandoffError, follow
 from consensus.validators import Epoch, Validator
-from node.ledger.chain import Chain
+from node.ledger.chain import Chain, handed_on
 from node.ledger.epochs import EpochTable
-from node.ledger.handoffs import handed_on
 from runtime.cryptography import signatures
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.stakers import Seat

@@ -12,9 +12,9 @@ from genesis.chain import GENESIS_KEYS, VERSION, genesis_state
 from genesis.presets import load_spec, raw_spec
 from genesis.spec import ChainSpec
 from node.errors import DatabaseError
-from node.ledger import known_genesis
+from node.ledger import ledger
 from node.ledger.chain import STORED_PROOF
-from node.ledger.known_genesis import genesis_digest, open_noted_chain
+from node.ledger.ledger import genesis_digest, open_noted_chain
 from node.ledger.storage import Storage
 from runtime.cryptography import signatures
 from runtime.state.trie import Trie
@@ -28,11 +28,11 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[ChainSpec]:
     found: list[ChainSpec] = []
 
     def counted(spec: ChainSpec) -> dict[bytes, bytes]:
-        if spec.id != known_genesis.PROBE:
+        if spec.id != ledger.PROBE:
             found.append(spec)
         return genesis_state(spec)
 
-    monkeypatch.setattr(known_genesis, "genesis_state", counted)
+    monkeypatch.setattr(ledger, "genesis_state", counted)
     return found
 
 
@@ -87,8 +87,8 @@ def test_a_database_without_the_note_gets_it(tmp_path: Path, worked_out: list[Ch
 @pytest.mark.parametrize(
     "change",
     [
-        lambda patch: patch.setattr(known_genesis, "VERSION", replace(VERSION, spec_version=VERSION.spec_version + 1)),
-        lambda patch: patch.setattr(known_genesis, "load_spec", lambda _: richer(load_spec(known_genesis.PROBE))),
+        lambda patch: patch.setattr(ledger, "VERSION", replace(VERSION, spec_version=VERSION.spec_version + 1)),
+        lambda patch: patch.setattr(ledger, "load_spec", lambda _: richer(load_spec(ledger.PROBE))),
     ],
     ids=["another version", "another block 0 of the same small specification"],
 )
@@ -110,7 +110,7 @@ def test_a_database_of_an_older_layout_works_block_0_out_once_more(
     """It kept something else of block 0; no state of block 0 is left to prove it from."""
     keep = Storage.keep_genesis_proof
     with monkeypatch.context() as older:
-        older.setattr(known_genesis, "DIGEST_LAYOUT", known_genesis.DIGEST_LAYOUT - 1)
+        older.setattr(ledger, "DIGEST_LAYOUT", ledger.DIGEST_LAYOUT - 1)
         older.setattr(Storage, "keep_genesis_proof", lambda storage, _: keep(storage, b"\0"))
         genesis = started(tmp_path / "db")
     for _ in range(2):

@@ -12,8 +12,7 @@ from consensus.signstate import EMPTY
 from node.clock import Clock
 from node.config import Paths
 from node.errors import BadInputError
-from node.ledger.ledger import Ledger, open_ledger
-from node.ledger.round_log import RoundLog
+from node.ledger.ledger import Ledger, RoundLog, open_ledger
 from node.ledger.trusted_point import TrustedPoint
 from runtime.cryptography import signatures
 

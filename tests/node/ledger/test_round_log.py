@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from consensus.certificates import Certificate
-from node.ledger.round_log import RoundLog
+from node.ledger.ledger import RoundLog
 from runtime.blocks.votes import Ballot, BallotKind
 
 

@@ -4,22 +4,22 @@ from pathlib import Path
 
 from node.p2p.addresses import Address
 from node.p2p.identity import identity_from_seed
-from node.peers import address_file
+from node.peers import network
 
 PEER = identity_from_seed(bytes(32)).peer_id
 
 
 def test_the_file_survives_damage_and_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "network" / "peers"
-    assert address_file.load(path) == []
-    kept = [Address(PEER, f"9.9.{number >> 8}.{number & 255}", 1) for number in range(address_file.MAX_KEPT + 50)]
-    address_file.save(path, kept)
-    assert address_file.load(path) == kept[: address_file.MAX_KEPT]
+    assert network.load(path) == []
+    kept = [Address(PEER, f"9.9.{number >> 8}.{number & 255}", 1) for number in range(network.MAX_KEPT + 50)]
+    network.save(path, kept)
+    assert network.load(path) == kept[: network.MAX_KEPT]
     data = bytearray(path.read_bytes())
     data[3:9] = b"\xff\0\n\xfe//"
     path.write_bytes(bytes(data) * 50)
-    assert len(address_file.load(path)) == address_file.MAX_KEPT
+    assert len(network.load(path)) == network.MAX_KEPT
     path.unlink()
     path.mkdir()
-    assert address_file.load(path) == []
-    address_file.save(path, kept)
+    assert network.load(path) == []
+    network.save(path, kept)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from node.pool.expiry import Expiry
 from node.pool.pooled import PooledExtrinsic
+from node.pool.transaction_queue import Expiry
 
 
 def lasting(name: bytes, expires_at: int) -> PooledExtrinsic:

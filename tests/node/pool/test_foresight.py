@@ -12,9 +12,9 @@ from block_maker import Maker, as_bytes
 from genesis import dev_accounts
 from node.ledger.chain import ProvenBlock
 from node.ledger.foreseen import Foreseen
-from node.pool.foresight import foresee
+from node.pool.transaction_pool import foresee
 from node.pool.verifier import Claim, Verdicts, Verifier
-from node.sync.intake import read_body, read_waiting
+from node.sync.sync import read_body, read_waiting
 from played_pool import running
 from runtime.blocks.extrinsic import Authorization, decode_extrinsic, open_envelope
 from runtime.cryptography import signatures

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node.pool.held import Held
+from node.pool.transaction_pool import Held
 from node.pool.verifier import Claim
 from runtime.cryptography.signatures import Scheme
 

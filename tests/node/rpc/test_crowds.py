@@ -219,7 +219,7 @@ def test_a_small_answer_is_sent_in_one_piece_and_a_large_one_in_several(monkeypa
 
 
 def test_a_body_that_is_here_whole_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.rpc.bodies.BODIES_MAX", 1)
+    monkeypatch.setattr("node.rpc.server.BODIES_MAX", 1)
     whole = posted("echo")
 
     async def body(server: Server, _url: str, crowd: Crowd) -> None:

@@ -15,8 +15,7 @@ from http_server.turns import Turns
 from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import MAX_BATCH, JsonRpcError, RpcRequest
 from node.rpc.registry import Hex, Registry, method
-from node.rpc.runs import PIECE, answers, runs
-from node.rpc.server import Server, ServerOptions
+from node.rpc.server import PIECE, Server, ServerOptions, answers, runs
 from node.rpc.work import Work
 from played_node import served
 

@@ -394,8 +394,8 @@ def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(mon
 
 def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(_server: Server, _calls: Calls, at: str) -> None:
-        monkeypatch.setattr("node.rpc.bodies.BODIES_MAX", 4)
-        monkeypatch.setattr("node.rpc.bodies.BODY_SECONDS", 20.0)  # who is given up is so for being the oldest
+        monkeypatch.setattr("node.rpc.server.BODIES_MAX", 4)
+        monkeypatch.setattr("node.rpc.server.BODY_SECONDS", 20.0)  # who is given up is so for being the oldest
         host, port = at.split(":")
         head = f"POST / HTTP/1.1\r\nHost: {at}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n["
         slow = []

@@ -3,8 +3,7 @@
 import random
 
 from node.rpc.past_states import DEPTH_MAX, KEPT, PastStates
-from node.rpc.replica import FinalState
-from node.rpc.unsettled_states import JOINED, UnsettledStates
+from node.rpc.replica import JOINED, FinalState, UnsettledStates
 from runtime.state.overlay import Changes, StateReader
 
 KEYS = [bytes((first, second)) for first in range(4) for second in range(12)]

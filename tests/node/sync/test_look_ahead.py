@@ -12,10 +12,9 @@ from consensus import events as ev
 from genesis import dev_accounts
 from node.ledger.foreseen import Foreseen
 from node.peers.messages import BLOCKS
-from node.pool.foresight import foresee
-from node.pool.held import Held
+from node.pool.transaction_pool import Held, foresee
 from node.pool.verifier import Verifier
-from node.sync import intake, sync
+from node.sync import sync
 from node.sync.sync import LOOK_AHEAD, WAITS_MAX
 from runtime.blocks.block import BLOCK, Block, block_id, extrinsics_root
 from runtime.blocks.extrinsic import Authorization, decode_extrinsic
@@ -57,7 +56,7 @@ def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.Mon
         proven.append(extrinsics)
         return extrinsics_root(extrinsics)
 
-    monkeypatch.setattr(intake, "extrinsics_root", note)
+    monkeypatch.setattr(sync, "extrinsics_root", note)
     monkeypatch.setattr(executive, "extrinsics_root", None)  # nobody asks a second time
     stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
@@ -97,7 +96,7 @@ def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.Mon
 def test_nothing_is_seen_ahead_of_blocks_that_nobody_sealed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies of made-up blocks below the final one, whose parent nobody has: to drop them was to decode them first."""
     looked: list[tuple[bytes, ...]] = []
-    monkeypatch.setattr(intake, "extrinsics_root", looked.append)
+    monkeypatch.setattr(sync, "extrinsics_root", looked.append)
     genuine = BLOCK.decode(as_bytes(stage.branch(1)[0]))
     parent, forged = b"?" * 32, []
     for number in (0, 0, 1, 2, 3):

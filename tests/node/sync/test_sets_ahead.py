@@ -17,9 +17,8 @@ from node.peers.messages import (
     HANDOFFS_PER_ANSWER_MAX,
     PeerStatus,
 )
-from node.sync import sets_ahead, turns
-from node.sync.sets_ahead import ASK_MS, ASKED_MAX, MORE_MS, PATIENCE_MS
-from node.sync.turns import REST_MS
+from node.sync import sets_ahead
+from node.sync.sets_ahead import ASK_MS, ASKED_MAX, MORE_MS, PATIENCE_MS, REST_MS
 from runtime.blocks.block import HEADER, block_id
 from runtime.cryptography import signatures
 
@@ -182,7 +181,7 @@ def test_sets_that_are_kept_are_bounded(joiner: Joiner, monkeypatch: pytest.Monk
 
 
 def test_resting_peers_are_bounded(joiner: Joiner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "REMEMBERED_MAX", 4)
+    monkeypatch.setattr(sets_ahead, "REMEMBERED_MAX", 4)
     for number in range(10):
         joiner.standings.clear()
         joiner.claim(b"%d" % number, 2)

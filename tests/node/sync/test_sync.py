@@ -14,7 +14,7 @@ from consensus import events as ev
 from node.errors import DatabaseError
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX
-from node.sync import intake
+from node.sync import sync
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, UNATTACHED_BURST, Sync
 from node.sync.waiting import Room
 from runtime.blocks.block import BLOCK, HEADER, Block, Header
@@ -107,8 +107,8 @@ def heavy(header: Header, count: int = 49_000) -> bytes:
 def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let nobody decode a body or build its trie; how often it was tried."""
     tried: list[int] = []
-    monkeypatch.setattr(intake, "extrinsics_root", lambda _: tried.append(1))
-    monkeypatch.setattr(intake, "BLOCK", None)
+    monkeypatch.setattr(sync, "extrinsics_root", lambda _: tried.append(1))
+    monkeypatch.setattr(sync, "BLOCK", None)
     return tried
 
 
@@ -154,7 +154,7 @@ def test_m6_orphans_need_their_proposers_seal_and_strangers_cannot_push_out_a_le
 
 def test_m6_the_seal_of_a_member_whose_slot_it_is_not_is_no_seal(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     _, second = stage.branch(2)
-    monkeypatch.setattr(intake, "proposer", lambda *_: b"another member's key")
+    monkeypatch.setattr(sync, "proposer", lambda *_: b"another member's key")
     stage.announce(as_bytes(second))
     assert len(stage.sync._orphans) == 0
     assert stage.network.penalties == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from node.sync import turns
-from node.sync.turns import REST_DOUBLINGS_MAX, REST_MS, QuestionTurns
+from node.sync import sets_ahead
+from node.sync.sets_ahead import REST_DOUBLINGS_MAX, REST_MS, QuestionTurns
 
 PEERS = (b"a", b"b", b"c")
 
@@ -45,7 +45,7 @@ def test_each_silence_in_a_row_doubles_the_rest_up_to_a_bound() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "REMEMBERED_MAX", 4)
+    monkeypatch.setattr(sets_ahead, "REMEMBERED_MAX", 4)
     known = QuestionTurns()
     for number in range(10):
         known.on_silence(b"%d" % number, 0)

@@ -25,8 +25,7 @@ from node.peers.messages import (
     HANDOFFS_PER_ANSWER_MAX,
     GetHandoffs,
 )
-from node.sync.sets_ahead import ANSWER_BYTES_BURST, ANSWER_BYTES_PER_SECOND, ANSWERS_BURST, PATIENCE_MS
-from node.sync.turns import REST_MS
+from node.sync.sets_ahead import ANSWER_BYTES_BURST, ANSWER_BYTES_PER_SECOND, ANSWERS_BURST, PATIENCE_MS, REST_MS
 from runtime.blocks.block import BLOCK
 
 

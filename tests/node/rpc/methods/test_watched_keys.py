@@ -14,7 +14,7 @@ import pytest
 
 from node.feed import messages as feed
 from node.rpc.block_reads import BlockReads
-from node.rpc.methods.watched_values import READ_AT_ONCE, TOLD_BLOCKS, WatchedValues
+from node.rpc.methods.state import READ_AT_ONCE, TOLD_BLOCKS, WatchedValues
 from node.rpc.replica import BlockRecord, Replica
 from node.rpc.subscriptions.feeder import PIECE_BYTES
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, kept_bytes
