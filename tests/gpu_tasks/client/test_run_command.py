@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from converted import IMAGE
 from gpu_tasks.client.commands import running
-from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.program_left import ProgramLeft
+from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState
@@ -117,3 +123,35 @@ def test_its_exit_code_is_that_of_the_program(
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *JOB, "--yes", "--", "true")
     assert done.exit_code == code, done.output
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_whole"), [(None, True), ("fetch_lines", False), ("fetch_outputs", False)], ids=str
+)
+def test_a_part_that_cannot_be_fetched_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str | None, is_whole: bool
+) -> None:
+    """Else the command counts as done, and fetches nothing when it is repeated."""
+
+    async def nobody(*_: Any) -> dict[bytes, Provider]:
+        return {}
+
+    async def lines(*_: Any) -> ProgramLeft:
+        return ProgramLeft(b"", (), 0)
+
+    async def outputs(*_: Any) -> bytes:
+        return b"tar"
+
+    async def refuse(*_: Any) -> bytes:
+        raise RunBlobError("no store has it")
+
+    for module, name, stub in (
+        (market_reads, "providers", nobody), (running, "fetch_lines", lines), (running, "fetch_outputs", outputs)
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, refuse if name == lost else stub)
+    monkeypatch.setattr(running, "places_with_lines", lambda _: [0])
+    monkeypatch.setattr(market_reads, "is_development", lambda _: True)
+    out = OutputFile(tmp_path / "out.tar")
+    client = cast("Any", SimpleNamespace(finalized=nobody))
+    assert asyncio.run(running._fetch(client, cast("Any", None), bytes(32), ended(0), out)) is is_whole
+    assert out.named.exists() is (lost != "fetch_outputs")
