@@ -7,8 +7,9 @@ import click
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.holdings import is_free, kept_until, value_now
 from runtime.pallets.staking.stakers import Unlocking
+from runtime.pallets.staking.staking_events import Withdrawn
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.client import ChainClient, Payer
+from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.delegating import plan_leaving
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, AMOUNT_OR_ALL, from_option
@@ -81,11 +82,15 @@ def withdraw(session: WalletSession, sender: str, sending: SendingOptions) -> No
         free = sum(value for _, value, until in chunks if until is None)
         waiting = [_waiting_text(view, chunk, value, until) for chunk, value, until in chunks if until is not None]
         facts = {"to": Account(payer.account), "frees": Grains(free), **view.present_facts()}
-        return PlannedCall(
-            TrustStake.withdraw_unbonded(), {**facts, **({"waits": "\n".join(waiting)} if waiting else {})}
-        )
+        facts |= {"waits": "\n".join(waiting)} if waiting else {}
+        return PlannedCall(TrustStake.withdraw_unbonded(), facts, result=_freed)
 
     make(session, sender, sending, plan)
+
+
+def _freed(outcome: Outcome) -> dict[str, Grains]:
+    """The stake that the call freed: slashes may have taken of it since it was shown."""
+    return {"freed": Grains(sum(each.amount for each in outcome.events if isinstance(each, Withdrawn)))}
 
 
 def _chunks(bound: Bound, who: bytes) -> list[tuple[Unlocking, int, int | None]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from runtime.interface.staking_api import PendingReward
+from runtime.pallets.staking.staking_events import Rewarded
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.utility import Utility
-from wallet.client import ChainClient, Payer
+from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.naming import names_of
 from wallet.commands.staking_facts import RISK_OF_STAKE, StakingView, open_view
@@ -62,12 +63,18 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
             **(view.joining_facts() if compound else view.present_facts()),
             **({"can_go_wrong": RISK_OF_STAKE} if compound else {}),
         }
-        return PlannedCall(batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch)), facts)
+        call = batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch))
+        return PlannedCall(call, facts, result=_claimed)
 
     if claim or compound:
         make(session, account, sending, plan)
     else:
         session.run(show)
+
+
+def _claimed(outcome: Outcome) -> dict[str, Grains]:
+    """The rewards that the call paid: an era may have ended since they were shown."""
+    return {"claimed": Grains(sum(each.amount for each in outcome.events if isinstance(each, Rewarded)))}
 
 
 async def _unpaid(view: StakingView, account: bytes) -> tuple[PendingReward, ...]:

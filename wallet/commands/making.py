@@ -128,7 +128,7 @@ async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: i
     try:
         return await attempt(client, [call], payer.account, fee, tip)
     except TrialError as error:
-        note(f"whether the chain would take it could not be tried: {error}")
+        note(f"whether the chain would take it could not be tried: {error}. The fee shown is the most that it can be")
         return Trial()
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from genesis import dev_accounts
+from planted_state import chain_with
 from runtime.cryptography import ss58
 from runtime.encoding.types import GRAINS_PER_OGPU as OGPU
+from runtime.encoding.types import Signed
+from runtime.frame.runtime import Bound
 from runtime.interface.staking_api import PendingReward
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import STAKING_REWARDS
 from runtime.pallets.staking.stakers import Why
-from wallet.commands import earning
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.commands import earning, making
 from wallet.commands.earning import CLAIMS_PER_BATCH
 from wallet.commands.validators_table import OUTLOOKS
+from wallet.trial import TrialError
 from wallet_runner import answer, chain, said, wallet
 
 ALICE, BOB = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Bob"))
@@ -252,3 +260,43 @@ def test_many_rewards_are_claimed_in_two_goes(staked: tuple[Path, str], monkeypa
     assert "left_for_a_second_time" not in json.loads(
         wallet(folder, url, "rewards", "//Bob", "--claim", "--dry-run").stdout
     )
+
+
+def ripe(bound: Bound) -> None:
+    """Alice earned 3 oGPU, and 5 oGPU of Bob's may be withdrawn."""
+    bob, stake = dev_accounts.stash("Bob"), bound[TrustStake]
+    for call in (
+        TrustStake.bond(value=60 * OGPU),
+        TrustStake.unbond(value=5 * OGPU),
+        Balances.transfer_keep_alive(dest=STAKING_REWARDS, value=3 * OGPU),
+    ):
+        bound.dispatch(call, Signed(bob))
+    stake.unlocking[bob] = tuple(replace(chunk, until_epoch=0, answers=()) for chunk in stake.unlocking[bob])
+    stake.earned[dev_accounts.stash("Alice")] = 3 * OGPU
+
+
+def test_what_was_paid_is_shown_at_the_end_whatever_was_shown_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before_the_era_ended(*_: Any) -> tuple[PendingReward, ...]:
+        return (PendingReward(dev_accounts.stash("Alice"), OGPU),)
+
+    monkeypatch.setattr(earning, "_unpaid", before_the_era_ended)
+    with chain_with(tmp_path, ripe) as url:
+        assert answer(wallet(tmp_path, url, "rewards", "//Alice", "--claim", "--yes"))["claimed"]["ogpu"] == "3"
+        planned = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run"))
+        done = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes"))
+        assert (planned["frees"]["ogpu"], done["freed"]["ogpu"]) == ("5", "5")
+        assert planned["fee"] == planned["total"] == done["fee"]
+
+
+def test_a_fee_that_could_not_be_tried_is_called_the_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def untried(*_: object) -> None:
+        raise TrialError("the node has no state")
+
+    monkeypatch.setattr(making, "attempt", untried)
+    with chain_with(tmp_path, ripe) as url:
+        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run")
+        done = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes"))
+        assert int(answer(result)["fee"]["grains"]) > int(done["fee"]["grains"])
+        assert any("the most" in note for note in said(result, "note"))
