@@ -6,7 +6,6 @@ In reading order:
 * `turns`: the order of callers, by the time that each used
 * `known_callers`: the callers behind connections
 * `places`: eviction when a server is full
-* `chunks`: bodies in pieces of a few bytes
 * `door`: the connections of a server
 * `server`: aiohttp behind a door
 """

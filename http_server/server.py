@@ -19,7 +19,6 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from http_server.chunks import ChunkBudget, TinyChunksError
 from http_server.door import ConnectionDoor, DoorLimits
 from http_server.turns import Caller, Turns
 
@@ -32,6 +31,33 @@ UNREAD_BYTES_MAX = 64 * 1024 * 1024
 LOG_SECONDS = 10.0
 OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _LOG = logging.getLogger(__name__)
+
+
+# Limits of HTTP chunks: a chunk of one byte takes as long to parse as one of a kilobyte.
+#
+# Pure. Always: a body beyond its first `FREE_CHUNKS` has at least `CHUNK_BYTES_MIN` bytes in a chunk on average.
+FREE_CHUNKS = 64
+CHUNK_BYTES_MIN = 128
+
+
+class TinyChunksError(Exception):
+    """A body came in chunks that are too small."""
+
+
+class ChunkBudget:
+    """The chunks of one body."""
+
+    def __init__(self) -> None:
+        """Start a body."""
+        self._chunks = 0
+        self._size = 0
+
+    def take(self, size: int, *, is_end: bool) -> None:
+        """Count `size` more bytes, and with `is_end` one more chunk.  Raises `TinyChunksError`."""
+        self._size += size
+        self._chunks += is_end
+        if self._chunks > FREE_CHUNKS and self._size < CHUNK_BYTES_MIN * self._chunks:
+            raise TinyChunksError
 
 
 class HttpServer:

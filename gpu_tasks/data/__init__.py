@@ -11,7 +11,6 @@ In reading order:
 * `endpoint`: where a blob store answers, and where nobody may be sent
 * `name_lookup`: names to addresses, in threads that nobody waits for
 * `side_by_side`: trying several at once, with one deadline
-* `slow_stores`: which stores were slow of late
 * `transfer_rates`: how fast blobs came and went lately
 * `inventory`: what a provider says that its machine has, and that it bids for
 * `presence`: the proof that a daemon of a provider key runs

@@ -25,7 +25,6 @@ from gpu_tasks.data.name_lookup import NameResolver
 from gpu_tasks.data.presence import PRESENCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
-from gpu_tasks.data.slow_stores import SlowStores
 from gpu_tasks.data.transfer_rates import TransferRates
 from wallet.output import harmless
 
@@ -54,6 +53,34 @@ TUNNEL_PATH = "/tunnel/{task}"
 PRESENCE_PATH = "/daemon/{nonce}"
 
 T = TypeVar("T")
+
+
+SLOW_FOR_SECONDS = 600.0
+STORES_KEPT = 4_096
+
+
+class SlowStores:
+    """Times are seconds of a clock that only goes forward."""
+
+    def __init__(self) -> None:
+        """None was slow."""
+        self._until: dict[str, float] = {}
+
+    def note_slow(self, endpoint: str, now: float) -> None:
+        """It kept somebody waiting."""
+        self._until.pop(endpoint, None)
+        self._until[endpoint] = now + SLOW_FOR_SECONDS
+        while len(self._until) > STORES_KEPT:
+            del self._until[next(iter(self._until))]
+
+    def note_quick(self, endpoint: str) -> None:
+        """It answered in time."""
+        self._until.pop(endpoint, None)
+
+    def last(self, endpoints: Iterable[str], now: float) -> list[str]:
+        """The endpoints in their order, once each, but for the slow ones, which come last."""
+        known = list(dict.fromkeys(endpoints))
+        return sorted(known, key=lambda endpoint: self._until.get(endpoint, 0.0) > now)
 
 
 class BlobError(Exception):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from http_server.chunks import ChunkBudget, TinyChunksError
+from http_server.server import ChunkBudget, TinyChunksError
 
 FREE_CHUNKS, CHUNK_BYTES_MIN = 64, 128
 

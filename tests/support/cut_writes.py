@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN
-from gpu_tasks.provider.duties.kept_rows import KeptRows
+from gpu_tasks.provider.duties.roll_calls import KeptRows
 from gpu_tasks.provider.execution.chain_worker import ChainRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook
 from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause

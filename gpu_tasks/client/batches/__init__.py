@@ -5,7 +5,6 @@ Functions of bytes and texts: no chain and no network. In reading order:
 * `lines`: what a line of a file becomes, and how large files and lines may be
 * `json_lines`: a line as a JSON object, with nothing in it read in two ways
 * `prompt_text`: files of prompts as bytes: encoding, lines, JSON that is no prompt
-* `chat`: messages of a chat as a prompt
 * `line_forms`: from a line in one of three forms to a request or to the reason why it is none
 * `reading`: a file as a stream of lines
 * `splitting`: which lines go into which unit

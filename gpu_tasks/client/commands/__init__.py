@@ -27,7 +27,6 @@ In reading order:
 * `converting`: others' files as task files
 * `entering`: a shell, files, ports and secrets of a container
 * `hearing_tasks`: what providers tell of tasks while they work
-* `live_tasks`: what `describe` shows of what providers tell now
 * `telling_events`: the market's events as they become final
 * `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
 * `services`: what is sold and who offers it, a service of one's own and its end

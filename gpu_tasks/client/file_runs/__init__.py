@@ -2,11 +2,8 @@
 
 In reading order:
 
-* `requests`: its requests: where each stands, what it weighs, and what it says when that is needed
 * `plan`: a file before anything is posted: read, split into units, and what its record already says of it
 * `stopping`: a run that is to end before all is answered
-* `fetching`: the outcomes of its units: whom to ask now, several side by side, and what is asked for once
-* `standing`: why nothing more is done yet: what its units race, wait or are judged for
 * `looking_back`: answers that were written, and whose result was found wrong since
 * `answers`: the answers of its units, as they end: fetched, checked against what was paid, and written down at once
 """

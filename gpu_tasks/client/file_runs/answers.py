@@ -7,20 +7,21 @@ is stopped what waits is taken back, and each line says why it has no answer.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gpu_tasks.batches.outcomes import Completed
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
-from gpu_tasks.client.file_runs.fetching import FETCHED_AT_ONCE, PaidOutcomes
 from gpu_tasks.client.file_runs.plan import FilePlan
-from gpu_tasks.client.file_runs.standing import standing_of, stopped_standing
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
+from gpu_tasks.client.results import ResultError, outcomes_served, salt_of
+from gpu_tasks.client.waiting import AWAITS_DRAW, look, reason_queued
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -32,6 +33,105 @@ from wallet.keypair import Keypair
 
 FORGOTTEN = "the chain has forgotten this unit: its answers were not fetched in time"
 REFUTED = "an audit found its result wrong, and the price came back"
+
+
+# The outcomes that units of a file were paid for: whom to ask now, and what is asked for once.
+#
+# Always: a unit that nobody serves is asked for more and more seldom, whatever the others are at, and is left for the
+# next run after `TRIES`; of its input, which a try needs to check what is served, only the salt is kept.
+FETCHED_AT_ONCE = 8
+"""Units: a store that drips holds the others up no more."""
+INPUTS_AT_ONCE = 2
+"""Of these: one of 16 MiB takes 64 MiB while it is read."""
+TRIES = 6
+"""How often an output is asked for, before it is left for the next run: over 31 final blocks."""
+
+
+# Why of a file nothing more is done yet: how many of its units race, are opened, are judged, or wait, and for what.
+#
+# Always: of one final block.
+async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: int, final: bytes) -> str:
+    """A sentence about the units of a file that are open, and how many are still to be posted."""
+    said = [*_at_work(units)]
+    if not_posted:
+        said.append(f"{not_posted:,} not posted yet")
+    queued = [unit for unit in units if unit.state is UnitState.QUEUED]
+    view = await look(client, queued[:1], final)  # of one: the others ask the same of the same market
+    if view is not None:
+        why = reason_queued(queued[0], view)
+        said.append(f"{len(queued):,} waiting for a draw{'' if why == AWAITS_DRAW else f' ({why})'}")
+    return f"units: {', '.join(said)}" if said else ""
+
+
+def stopped_standing(said: str) -> str:
+    """The same of a run that was stopped: why it has not ended by that."""
+    return f"what waits is taken back; what is worked on cannot be, is paid, and is waited for; {said}" if said else ""
+
+
+def _at_work(units: Sequence[Unit]) -> list[str]:
+    racing = [unit for unit in units if unit.state is UnitState.RACING]
+    opening = [unit for unit in racing if unit.round is not None and unit.round.closed_at]
+    computed = [unit for unit in racing if unit not in opening]
+    judged = sum(unit.state is UnitState.JUDGING for unit in units)
+    said = []
+    if computed:
+        devices = len({racer.device for unit in computed for racer in unit.racers})
+        said.append(f"{len(computed):,} racing on {devices:,} {'device' if devices == 1 else 'devices'}")
+    if opening:
+        said.append(f"{len(opening):,} being opened and settled")
+    if judged:
+        said.append(f"{judged:,} before judges")
+    return said
+
+
+@dataclass(slots=True)
+class _Trying:
+    """One unit: how often it was not served, and the look at the chain from which on it is asked for again."""
+
+    failed: int = 0
+    next_look: int = 0
+    salt: bytes | None = None
+
+
+class PaidOutcomes:
+    """Fetches the outcomes of one file's units, by their places."""
+
+    def __init__(self, client: ChainClient, key: Keypair) -> None:
+        self._client, self._key = client, key
+        self._trying: dict[int, _Trying] = {}
+        self._inputs = asyncio.Semaphore(INPUTS_AT_ONCE)
+        self._look = 0
+
+    @property
+    def given_up(self) -> set[int]:
+        """The units that were asked for often enough, in this run."""
+        return {place for place, trying in self._trying.items() if trying.failed >= TRIES}
+
+    def begin_look(self) -> None:
+        """One more look at the chain, as blocks become final: by these it is counted how long a unit waits."""
+        self._look += 1
+
+    def is_due(self, place: int) -> bool:
+        """Whether a unit is asked for now."""
+        trying = self._trying.get(place, _Trying())
+        return trying.failed < TRIES and self._look >= trying.next_look
+
+    async def of(
+        self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
+    ) -> tuple[BatchOutcome, ...] | None:
+        """What a unit was paid for; None where nobody serves it now, or its input: then it waits twice as long."""
+        trying = self._trying.setdefault(place, _Trying())
+        try:
+            if trying.salt is None:
+                async with self._inputs:
+                    trying.salt = await salt_of(blobs, self._key, unit, providers)
+            found = await outcomes_served(self._client, blobs, self._key, unit_id, unit, trying.salt, providers)
+        except ResultError:
+            trying.next_look = self._look + 2**trying.failed
+            trying.failed += 1
+            return None
+        del self._trying[place]
+        return found
 
 
 @dataclass(slots=True)

@@ -12,18 +12,17 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.batches.work import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.batches.line_forms import LineTerms
-from gpu_tasks.client.batches.lines import BatchLine, FileForm
-from gpu_tasks.client.batches.reading import digest_of
+from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
+from gpu_tasks.client.batches.reading import BatchReader, RawPlace, digest_of, read_again
 from gpu_tasks.client.batches.record import BatchRecord, RunPlan, journal_of
 from gpu_tasks.client.batches.runs import INPUT, WINDOW
-from gpu_tasks.client.batches.splitting import UnitRoom, split
+from gpu_tasks.client.batches.splitting import LineLoad, UnitRoom, load_of, split
 from gpu_tasks.client.class_choice import USUAL
-from gpu_tasks.client.file_runs.requests import FileRequests
 from gpu_tasks.client.posting import PostError, Prompt, Wish
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.services import LEASE_SLACK, UNIT_LEASE_MAX, ServiceTerms
@@ -39,6 +38,49 @@ WORKLOAD, MODEL, TOKENS_MAX, INPUT_SHARE = "workload", "model", "tokens_max", "i
 
 CHANGED = "the file changed while it was read: leave it as it is until its answers are written"
 Sold = tuple[WorkloadForm, ServiceTerms]
+
+
+# The requests of a file: where each stands and what it weighs is kept, what it says is read when it is needed.
+#
+# Always: memory grows with the number of lines, by a few hundred bytes each, and not with what is in them; what is read
+# once more is what was read at first, or the file is refused as changed.
+@dataclass(frozen=True, slots=True)
+class FileRequests:
+    """All lines of a file."""
+
+    stream: BinaryIO
+    form: FileForm
+    endpoint: str | None
+    digest: bytes
+    loads: tuple[LineLoad, ...]
+    """Of the lines that ask something, in their order."""
+    refused: tuple[LineError, ...]
+    _places: tuple[RawPlace, ...]
+
+    @classmethod
+    def read(cls, stream: BinaryIO, terms: LineTerms, form: FileForm | None) -> Self:
+        """The whole file, from its beginning; BatchFileError."""
+        stream.seek(0)
+        reader = BatchReader(stream, terms, form)
+        loads, places, refused = [], [], []
+        for line in reader:
+            if isinstance(line, BatchLine):
+                loads.append(load_of(line.number, terms.request(line), terms.form))
+                places.append(reader.place)
+            else:
+                refused.append(line)
+        return cls(stream, reader.form, reader.endpoint, reader.digest, tuple(loads), tuple(refused), tuple(places))
+
+    def lines(self, first: int, count: int, terms: LineTerms) -> list[BatchLine]:
+        """So many lines from a place on, refused ones not counted; BatchFileError where the file was changed."""
+        found: list[BatchLine] = []
+        for place in self._places[first : first + count]:
+            match read_again(self.stream, place, self.form, self.endpoint, terms):
+                case BatchLine() as line:
+                    found.append(line)
+                case _:
+                    raise AssertionError("the same bytes ask the same")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

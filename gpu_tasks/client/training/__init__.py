@@ -16,7 +16,6 @@ In reading order:
 * `awarded_states`: who won an earlier auction, read in the state of the block of its award
 * `happened`: what the blocks of a task's life tell that its record does not
 * `shifts`: who worked on a task, who took over, from which checkpoint, and why
-* `time_payments`: what who sold time had of it
 * `task_payments`: what each party was paid, lost, and has back
 * `task_story`: these two, read for one task
 * `requeueing`: a program that its time limit cut off, submitted again

@@ -7,11 +7,7 @@ In reading order:
 * `demand`: what is asked for in services, and whether a provider may be drawn
 * `port`: what a daemon needs of a chain
 * `roll_calls`: the newest roll call, and whose rows are to be looked at
-* `offences`: double proposals that a node saw
 * `seldom`: warnings, once in a while
-* `heads`: when to look at the chain
-* `devices`: the own devices, proved one by one
-* `known_providers`: all providers, proved now and then
 * `task_records`: tasks and bids by name
 * `live`: that, behind a node's JSON-RPC
 """

@@ -9,15 +9,18 @@ by `views`, to the same chain or not at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
-from typing import TypeVar
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
-from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Provider
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.market.leaf_checks_api import CheckStatus
@@ -27,16 +30,17 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.demand import Demand, demand
-from gpu_tasks.provider.chain.devices import OwnDevices
-from gpu_tasks.provider.chain.heads import Bell
-from gpu_tasks.provider.chain.known_providers import KnownProviders
-from gpu_tasks.provider.chain.offences import offences
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.seldom import Seldom, warn
 from gpu_tasks.provider.chain.side_pay import SidePayment
+from runtime.blocks.evidence import EVIDENCE
+from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
+from runtime.pallets.staking.offences import proven
+from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.client import ChainClient
 from wallet.errors import WalletError, in_words
 from wallet.keypair import Keypair
 from wallet.proved.pins import ChainChangedError
@@ -60,6 +64,147 @@ ODD_ANSWERS = (
 """What comes of reading an answer that is none."""
 
 T = TypeVar("T")
+
+
+# A provider's own devices, proved one by one: the market's whole table would grow with everybody else's.
+#
+# Always: which there are is a hint of the node, beside those that were seen before; what each is, is proved where the
+# client proves what it reads. A node can keep a new device from its owner for a while, and say nothing false of one.
+NAMES_MAX = 4 * DEVICES_PER_PROVIDER_MAX
+"""How many devices are asked after at most: a node may name any number that are no one's."""
+
+
+# When to look at the chain: whenever the node tells of a block, and every few seconds whether it does or not.
+#
+# Always: what a node tells is only a bell; which block is final, and what holds there, is asked and proved afterwards.
+# A node that tells of nothing is asked all the same.
+LOOK_SECONDS = 3.0
+
+
+PROVIDERS_KEPT_BLOCKS = 16
+"""So long a proved list of all providers is used again."""
+
+
+EVIDENCE_MAX = 128
+"""So much of one answer is looked at."""
+
+
+async def offences(client: ChainClient) -> list[SeenOffence]:
+    """Those that are offences: a report of what is none would cost its fee, for each name that a node makes up."""
+    found = await client.rpc.call("ogpu_inspect", "offences")
+    if not found:
+        return []
+    validators = await _validators(client)
+    seen = []
+    for shown in found[:EVIDENCE_MAX]:
+        try:
+            evidence = EVIDENCE.decode(bytes.fromhex(shown["evidence"][2:]))
+        except DecodeError:
+            continue
+        proof = proven(evidence, client.genesis_hash, validators)
+        if proof is not None:
+            seen.append(SeenOffence(proof.offender, evidence))
+    return seen
+
+
+async def _validators(client: ChainClient) -> Callable[[int], Seats]:
+    """Who sat in an epoch about which evidence counts."""
+    at = await client.finalized()
+    starts = await client.read(TrustStake.set_starts, at=at)
+    elected_to = await client.read(TrustStake.elected_to, at=at)
+    sets = await client.read_many(TrustStake.sets, starts, at=at)
+
+    def validators(epoch: int) -> Seats:
+        place = bisect_right(starts, epoch)
+        seats: Seats = sets[place - 1] if place and epoch <= elected_to else ()
+        return seats
+
+    return validators
+
+
+class KnownProviders:
+    """The newest list."""
+
+    def __init__(self) -> None:
+        """None was read."""
+        self._read: tuple[int, dict[bytes, Provider]] | None = None
+
+    async def read(self, client: ChainClient) -> dict[bytes, Provider]:
+        """All of them, by stash."""
+        at = await client.finalized()
+        height = await client.height(at)
+        if self._read is None or height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
+            self._read = height, await market_reads.providers(client, at)
+        return self._read[1]
+
+
+class Bell:
+    """Use `async with Bell(heads) as bell`; rings once for all blocks that were told of meanwhile."""
+
+    def __init__(self, heads: AsyncIterator[RpcJson]) -> None:
+        """Over a subscription, which it ends."""
+        self._heads = heads
+        self._rung = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Listen; the first ring is at once."""
+        self._rung.set()
+        self._listening = asyncio.create_task(self._listen())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Listen no more."""
+        assert self._listening is not None  # entered
+        self._listening.cancel()
+        await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def ring(self, patience_seconds: float = LOOK_SECONDS) -> None:
+        """Wait for the next block that is told of, or until it is time; whatever ended the subscription is raised."""
+        assert self._listening is not None  # entered
+        try:
+            async with asyncio.timeout(patience_seconds):
+                await self._rung.wait()
+        except TimeoutError:
+            return
+        if self._listening.done():
+            self._listening.result()
+        self._rung.clear()
+
+    async def _listen(self) -> None:
+        try:
+            async for _ in self._heads:
+                self._rung.set()
+            raise NodeUnreachableError("the node ended its subscription")
+        finally:
+            self._rung.set()
+
+
+class OwnDevices:
+    """The devices of one provider."""
+
+    def __init__(self, stash: bytes) -> None:
+        """None is known yet."""
+        self._stash = stash
+        self._known: dict[bytes, None] = {}
+
+    def heard_of(self, device: bytes) -> None:
+        """A device that may be one: a race names it."""
+        if len(self._known) < NAMES_MAX:
+            self._known[device] = None
+
+    async def read(self, client: ChainClient) -> list[DeviceStatus]:
+        """How they stand, by ascending id."""
+        at = await client.finalized()
+        hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
+        names = sorted({*self._known, *(status.id for status in hinted[:DEVICES_PER_PROVIDER_MAX])})
+        stored = await client.read_many(Devices.devices, names, at=at)
+        found = ((name, device) for name, device in zip(names, stored, strict=True) if device is not None)
+        own = {name: device for name, device in found if device.owner == self._stash}
+        self._known = dict.fromkeys(own)  # what is not, or is another's, was a lie or has been unregistered
+        return list(await market_reads.with_offers(client, own, at))
 
 
 class LiveChain:

@@ -6,8 +6,6 @@ In reading order:
 * `races`: what chain and journal ask for next in a race; pure
 * `cases`: the same for a seat in a case; pure
 * `appealing`: which verdicts have to be appealed; pure
-* `roll_steps`: what chain and disk ask for at a roll call; pure
-* `kept_rows`: the hashes of a chain's rows on disk
 * `keyed_tasks`: long work beside the loop
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result

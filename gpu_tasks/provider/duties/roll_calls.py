@@ -9,29 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, Enrolment, ShownRow, drawn_rows
+from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, CapacityProof, Enrolment, ShownRow, drawn_rows
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallView, View
 from gpu_tasks.provider.chain.roll_calls import challenge_of
-from gpu_tasks.provider.duties.kept_rows import DIGEST_BYTES, KeptRows
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.roll_steps import RollStep, can_inspect, can_wait, is_called, next_step
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
-from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
+from gpu_tasks.provider.execution.chain_worker import ROWS, ChainRows, ChainWork
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workshop import JUDGES_BENCH
 from gpu_tasks.provider.telemetry import Detail
-from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
+from gpu_tasks.workloads.matmul_chain.challenge import CHALLENGE, ChainChallenge
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.merkle import merkle_paths
+from runtime.encoding.codec import DecodeError
+from wallet.private_file import own_opener, sync_folder
 
 IDLE_LOOK_BLOCKS = 12
 """So often is looked where no device is enrolled, and no roll call goes on."""
@@ -40,6 +44,118 @@ WARM_BLOCKS = 30
 INSPECT_EVERY_BLOCKS = 5
 EARLIER_BLOCKS = 2
 """So long may what an earlier process sent be under way: a second copy would cost its fee, and do nothing."""
+
+
+# The hashes of a chain's rows on disk, and which steps were sent: until others can not ask for them any more.
+#
+# Always: a file is whole or is none, and lies on the disk before the commit leaves; what it holds follows from its
+# challenge, so a file that is lost or damaged costs computing it again, and nothing else. A step is noted before it is
+# sent, so who comes after a `kill -9` knows that it may be under way.
+DIGEST_BYTES = 32
+
+
+class RollStep(Enum):
+    """What to do next about a roll call."""
+
+    NOTHING = auto()
+    COMPUTE = auto()
+    COMMIT = auto()
+    SHOW = auto()
+    OBJECT = auto()
+    """As an inspector of another's device."""
+
+
+def is_called(called: RollCall | None, enrolled: Enrolment | None) -> bool:
+    """Whether a device has to answer the newest roll call."""
+    return called is not None and enrolled is not None and enrolled.since < called.at
+
+
+def next_step(called: RollCall, proof: CapacityProof | None, kept_root: bytes | None, newest: int) -> RollStep:
+    """What a device that is called does while the newest block is `newest`: what is sent now comes after it.
+
+    Rows that were lost are computed again, and shown if they have the root that was committed.
+    """
+    if proof is None:
+        if newest >= called.at + times.COMMITS_TO:
+            return RollStep.NOTHING
+        if kept_root is None:
+            return RollStep.COMPUTE
+        return RollStep.COMMIT if times.can_commit(called, newest + 1) else RollStep.NOTHING
+    is_due = not proof.is_open and newest >= times.rows_at(called) and times.can_open(called, newest + 1)
+    if not is_due:
+        return RollStep.NOTHING
+    if kept_root is None:
+        return RollStep.COMPUTE
+    return RollStep.SHOW if kept_root == proof.root else RollStep.NOTHING
+
+
+def can_wait(called: RollCall, step: RollStep, newest: int) -> bool:
+    """Whether the chain would still take a step that is sent a block later."""
+    if step is RollStep.COMMIT:
+        return times.can_commit(called, newest + 2)
+    if step is RollStep.SHOW:
+        return times.can_open(called, newest + 2)
+    return times.can_object(called, newest + 2)
+
+
+def can_inspect(called: RollCall | None, newest: int) -> bool:
+    """Whether inspectors of the newest roll call are drawn, and may still object."""
+    return (
+        called is not None and newest >= times.inspectors_at(called) and times.can_object(called, newest + 1)
+    )  # an objection of now comes after the newest block
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """A folder with one file for each challenge."""
+
+    folder: Path
+
+    def load(self, challenge: ChainChallenge) -> ChainRows | None:
+        """What was kept of a challenge; None if nothing, or nothing that is whole."""
+        try:
+            data = self._path(challenge).read_bytes()
+        except OSError:
+            return None
+        body = data[DIGEST_BYTES:]
+        if blake2_256(body) != data[:DIGEST_BYTES]:
+            return None
+        try:
+            found: ChainRows = ROWS.decode(body)
+        except DecodeError:
+            return None
+        return found if len(found.digests) == DIGEST_BYTES * challenge.shape.rows else None
+
+    def keep(self, challenge: ChainChallenge, rows: ChainRows) -> None:
+        """Write it down, and have it on the disk; OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path, body = self._path(challenge), ROWS.encode(rows)
+        draft = path.with_suffix(".draft")
+        with open(draft, "wb", opener=own_opener) as file:
+            file.write(blake2_256(body) + body)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        sync_folder(self.folder)
+
+    def note_sent(self, challenge: ChainChallenge, step: str) -> None:
+        """A step about a challenge is sent next; OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path(challenge, step).touch(mode=0o600)
+        sync_folder(self.folder)
+
+    def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
+        """Whether a step about it was sent, by this process or an earlier one."""
+        return self._path(challenge, step).exists()
+
+    def forget_all(self) -> None:
+        """Remove everything: no roll call goes on. OSError."""
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                path.unlink(missing_ok=True)
+
+    def _path(self, challenge: ChainChallenge, what: str = "rows") -> Path:
+        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{what}"
 
 
 class RollCallDuty:

@@ -6,7 +6,6 @@ In reading order:
 * `means`: what this provider lets programs use, and where its container engine keeps what it needs
 * `asking`: from a task on the chain to the request that its hash names
 * `image_parts`: the archive of an image, fetched part by part
-* `fitting`: a request as a container of this machine, within what the provider lets it use
 * `entering`: what is done in a container that runs
 * `log_lines`: what a program writes, on its way to its customer
 * `house`: the programs of one daemon: made ready, begun, stopped, removed

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import io
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -19,19 +19,28 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.containers.image_rules import check_allowed
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, ContainerUse, RunningContainer
-from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ContainerSpec
+from gpu_tasks.provider.execution.containers.spec import (
+    MIB,
+    ContainerLimits,
+    ContainerPolicy,
+    ContainerSpec,
+    ImageArchive,
+    ImageByDigest,
+    NetworkAccess,
+    check_spec,
+)
 from gpu_tasks.provider.execution.gpu import Hardware, Meter, meter_for
 from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.asking import AskedProgram, open_program
 from gpu_tasks.provider.programs.entering import EntersContainers
-from gpu_tasks.provider.programs.fitting import seconds_of, spec_of
-from gpu_tasks.provider.programs.image_parts import ImageSpool
+from gpu_tasks.provider.programs.image_parts import ImageSpool, check_asked
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
-from gpu_tasks.tasks.container_request import AskedImage, RegistryImage
+from gpu_tasks.tasks.container_request import AskedImage, ContainerNetwork, ContainerRequest, RegistryImage
 
 READY_MAX = 64
 """Programs that are ready and not begun: bids that may win."""
@@ -40,6 +49,75 @@ KEPT_MAX = 8
 
 NO_SPOOL = Path("/nonexistent")
 """Of who brings no image."""
+
+
+# A request as a container of this machine, within what the provider lets it use.
+#
+# Always: a limit that a customer asks for is never raised, and one that the provider has is never passed over; what
+# does not fit is refused before anything is bid.
+SLACK_SECONDS = 120
+"""Beyond the time that was bought: blocks may come slowly, and the chain ends it, not this limit."""
+OUTPUT_BYTES_MAX = MIB
+"""What is sealed is one blob, the archive's headers included."""
+SLOWEST_BLOCK_SLOTS = 10
+"""A chain on which nobody has anything to say has a block in every tenth slot."""
+_NETWORKS = {ContainerNetwork.NONE: NetworkAccess.NONE, ContainerNetwork.OUTBOUND: NetworkAccess.OUTBOUND}
+
+
+def seconds_of(blocks: int, slot_ms: int) -> int:
+    """How long a container may run that was bought for so many blocks."""
+    return blocks * slot_ms * SLOWEST_BLOCK_SLOTS // 1_000 + SLACK_SECONDS
+
+
+def spec_of(
+    request: ContainerRequest,
+    policy: ContainerPolicy,
+    container_id: str,
+    gpus: Sequence[str],
+    seconds: int,
+    archive: Path,
+) -> ContainerSpec:
+    """The container; UnfitProgramError where this provider runs no such thing.
+
+    `archive` is where its image lies when it is loaded, if it comes as one.
+    """
+    if request.gpus > len(gpus):
+        raise UnfitProgramError(f"it wants {request.gpus} GPUs, and the device has {len(gpus)}")
+    asked = request.limits
+    if asked.output_bytes > OUTPUT_BYTES_MAX:
+        raise UnfitProgramError(f"it wants {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}")
+    spec = ContainerSpec(
+        container_id=container_id,
+        image=_image(request.image, archive),
+        command=request.command,
+        environment={each.name: each.value for each in request.environment},
+        inputs={each.name: each.content for each in request.inputs},
+        secrets=dict.fromkeys(request.secrets, b""),  # their values come later, and never lie on a disk
+        gpus=tuple(gpus[: request.gpus]),
+        network=_NETWORKS[request.network],
+        limits=ContainerLimits(
+            cpu_thousandths=asked.cpu_thousandths,
+            memory_bytes=asked.memory_bytes,
+            processes=asked.processes,
+            wall_seconds=seconds,
+            log_bytes=asked.log_bytes,
+            workspace_bytes=asked.workspace_bytes,
+            output_bytes=OUTPUT_BYTES_MAX,
+        ),
+    )
+    try:
+        check_spec(spec, policy)
+        check_allowed(spec.image, policy)
+    except ContainerRefusedError as error:
+        raise UnfitProgramError(str(error)) from None
+    return spec
+
+
+def _image(image: AskedImage, archive: Path) -> ImageByDigest | ImageArchive:
+    if isinstance(image, RegistryImage):
+        return ImageByDigest(image.repository, image.sha256.hex())
+    check_asked(image)
+    return ImageArchive(archive, image.sha256.hex())
 
 
 class ProgramEngine(Protocol):

@@ -10,13 +10,10 @@ In reading order:
 * `time_terms`: the same of time; pure
 * `replica_places`: the places and offers of what several compute; pure
 * `places`: what chain and journal ask for next; pure
-* `replica_calls`: the calls of a replica; pure
-* `task_earnings`: what a task paid; pure
 * `run_folder`: states on the disk
 * `task_inputs`: from a task to its request
 * `checkpoint_blobs`: runs in the stores
 * `selling_time`: programs of customers, made ready, metered, ended
-* `task_usage`: what computing it consumed; pure
 * `task_runs`: the run of a task, step by step
 * `task_book`: the tasks that this daemon has to do with
 * `state_answers`: states for judges

@@ -18,12 +18,12 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError
+from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError, LaterState
+from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.run_folder import RunFolder
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
-from gpu_tasks.provider.tasks.task_usage import NOTHING_USED, together, used
 from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -31,6 +31,34 @@ CHUNK_US = 3_000_000
 """What one request to the worker takes, about."""
 MEASURED_US = 300_000
 """A measurement takes so long, or the whole run."""
+
+
+NOTHING_USED = Usage(0, 0, 0, 0, 0, 0)
+
+
+def used(steps: int, wall_us: int, later: LaterState, reading: Reading) -> Usage:
+    """What so many steps took: a unit of work is a step, and a GPU works for as long as it is waited for."""
+    wall_ms = wall_us // 1_000
+    return Usage(
+        work_units=steps,
+        gpu_ms=wall_ms if reading.is_gpu else 0,
+        energy_mj=reading.energy_mj,
+        cpu_ms=later.cpu_ms,
+        wall_ms=wall_ms,
+        memory_peak_bytes=max(reading.memory_peak_bytes, later.memory_peak_bytes),
+    )
+
+
+def together(first: Usage, second: Usage) -> Usage:
+    """What two pieces of work took, one after the other: the greater peak of memory, the sum of everything else."""
+    return Usage(
+        first.work_units + second.work_units,
+        first.gpu_ms + second.gpu_ms,
+        first.energy_mj + second.energy_mj,
+        first.cpu_ms + second.cpu_ms,
+        first.wall_ms + second.wall_ms,
+        max(first.memory_peak_bytes, second.memory_peak_bytes),
+    )
 
 
 @dataclass

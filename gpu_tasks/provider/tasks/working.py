@@ -8,17 +8,20 @@ commitment; nothing is signed for another task than was bid for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import root_of, state_index
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.orders import is_replicated, runs_program
+from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time, is_replicated, runs_program
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case
+from gpu_tasks.market.training.tasks import Milestone, Slot, Task, TaskResult, TaskState, kept_step, slot_case
+from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
@@ -53,11 +56,10 @@ from gpu_tasks.provider.tasks.places import (
     why_over,
     why_waiting,
 )
-from gpu_tasks.provider.tasks.replica_calls import REPLICA_STEPS, replica_call
+from gpu_tasks.provider.tasks.replica_places import bound_result
 from gpu_tasks.provider.tasks.selling_time import TimeDuty
 from gpu_tasks.provider.tasks.task_attesting import attested
 from gpu_tasks.provider.tasks.task_book import TaskBook
-from gpu_tasks.provider.tasks.task_earnings import earned
 from gpu_tasks.provider.tasks.task_inputs import name_of
 from gpu_tasks.provider.tasks.task_runs import TaskRun, check_state
 from gpu_tasks.provider.telemetry import Detail
@@ -85,6 +87,69 @@ AUCTIONS_APART = 1_024
 WORKED_STATES = (
     TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
 )  # fmt: skip
+
+
+REPLICA_STEPS = (TaskStep.VOLUNTEER, TaskStep.FINISH, TaskStep.OPEN)
+"""That of a replica are other calls than those of who states a result at once."""
+
+
+# What a task paid: the row of the money table that its slot ended by, reckoned from the record that the chain keeps.
+#
+# Always: a pure function; what a court took, and what both signed for another end, no record of the task holds: neither
+# is in it.
+def earned(task: Task | None, stash: bytes, device: bytes) -> int:
+    """Grains that came to the provider of a slot, after fees; none where the chain does not know it any more."""
+    place = None if task is None else own_place(task, stash, device)
+    if task is None or place is None:
+        return 0
+    slot, rules, terms = task.slots[place], task.rules, task.terms
+    is_over = task.state is TaskState.ENDED
+    outcome = slot.outcome
+    if outcome is None and is_over:
+        outcome = task.outcome  # what was stopped ended alike for all
+    if outcome is None:
+        return 0
+    until = slot.finished_at or (task.deadline - task.windows.keep if is_over else 0)
+    held = {
+        TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, terms.price_max),
+        TaskPurse.COLLATERAL: slot.collateral,
+    }
+    if is_by_time(task.order):
+        flows = (*interval_flows(task, slot), *end_flows(task, slot, outcome, held))
+    else:
+        flows = money.settle(outcome, _at_end(task, slot, held, until))
+    return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
+
+
+def _at_end(task: Task, slot: Slot, held: Mapping[TaskPurse, int], until: int) -> TaskMoney:
+    return TaskMoney(
+        rules=task.rules,
+        terms=task.terms,
+        held=held,
+        price=slot.price,
+        collateral=slot.collateral,
+        promised=slot.promised,
+        added=slot.added,
+        stated=kept_step(task),
+        elapsed=until - task.started_at if task.started_at else 0,
+        milestones=task.milestones,
+        done=task.owed,
+    )
+
+
+def replica_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep) -> Call:
+    """The call of one of `REPLICA_STEPS`."""
+    task_id = key[0]
+    if step is TaskStep.VOLUNTEER:
+        return TrainingMarket.volunteer(task=task_id, device=entry.device)
+    result, salt = entry.result, entry.result_salt
+    assert result is not None, "`next_step` asks for no result before there is one"
+    assert salt is not None, "its salt was written before it"
+    if step is TaskStep.OPEN:
+        return TrainingMarket.open_result(task=task_id, place=place, result=result, salt=salt)
+    bound = bound_result(genesis, key, place, task.slots[place], entry)
+    return TrainingMarket.finish(task=task_id, place=place, result=bound)
 
 
 class WorkDuty:

@@ -6,7 +6,5 @@ In reading order:
 * `copying`: archives from a customer, unpacked within limits
 * `serving`: one stream of a tunnel, from its wish to its end
 * `tunnel_door`: handshakes, and how many tunnels there are
-* `ports`: connections to ports of a container, from within its network
-* `waiting_room`: a program that waits for its customer's secrets
 * `program_access`: the containers of the daemon's programs
 """

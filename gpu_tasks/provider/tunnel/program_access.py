@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import errno
+import os
+import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from gpu_tasks.provider.execution.containers.inside import Shell
 from gpu_tasks.provider.execution.containers.outputs import OutputLimits
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.running import RunningContainer
+from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.entering import EntersContainers
 from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.refusals import ProgramError
 from gpu_tasks.provider.tunnel.access import AccessError, OpenContainer, Talk
 from gpu_tasks.provider.tunnel.copying import target_of
-from gpu_tasks.provider.tunnel.ports import open_port
-from gpu_tasks.provider.tunnel.waiting_room import WaitingRoom
 from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 
 FILES_OUT_MAX = 10_000
@@ -25,6 +30,108 @@ PROGRAMS_OF_ROOM_MAX = 8
 """That customers run beside the container's own, at once."""
 CONNECTING_MAX = 8
 """Connections to ports of a container that are being made, each in a thread."""
+
+
+# Connections to ports of a container, from within its own network: it needs no network of the machine's for that.
+#
+# Linux, network_namespaces(7): a socket belongs to the network that its thread was in when it was made. So a thread of
+# its own enters the container's network, connects, and ends; the socket goes on in the event loop.
+CONNECT_SECONDS = 5.0
+_NEW_NETWORK = 0x4000_0000
+"""CLONE_NEWNET of sched.h."""
+
+
+WAITS = "its program waits for secrets: `ogpu secrets` hands them over"
+
+
+class WaitingRoom:
+    """Implements `ContainerAccess`."""
+
+    def __init__(self, programs: ProgramHouse, key: TaskKey) -> None:
+        """`key` names the program."""
+        self._programs = programs
+        self._key = key
+
+    async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> NoReturn:
+        """See `ContainerAccess`."""
+        raise AccessError(WAITS)
+
+    async def reach(self, port: int) -> NoReturn:
+        """See `ContainerAccess`."""
+        raise AccessError(WAITS)
+
+    async def copy_in(self, path: str, folder: Path) -> None:
+        """See `ContainerAccess`."""
+        raise AccessError(WAITS)
+
+    async def copy_out(self, path: str, sink: BinaryIO) -> None:
+        """See `ContainerAccess`."""
+        raise AccessError(WAITS)
+
+    def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
+        """See `ContainerAccess`."""
+        try:
+            self._programs.give_secrets(self._key, secrets)
+        except ProgramError as error:
+            raise AccessError(str(error)) from None
+
+
+async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to 127.0.0.1 of the network that a process is in; ContainerError with the reason."""
+    try:
+        made = await _connected_elsewhere(process, port)
+    except PermissionError:
+        why = "this daemon may not enter networks of containers"
+        raise ContainerError("reach a port", why, "run it as root, or with CAP_SYS_ADMIN") from None
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, "")
+        why = f"nothing listens on port {port}" if error.errno == errno.ECONNREFUSED else f"{error.strerror} {name}"
+        raise ContainerError("reach a port", why, "start the service, on 127.0.0.1 or all addresses") from None
+    made.setblocking(False)
+    return await asyncio.open_connection(sock=made)
+
+
+async def _connected_elsewhere(process: int, port: int) -> socket.socket:
+    """OSError. No thread of the daemon's waits: a service that answers nobody would hold them all up."""
+    loop = asyncio.get_running_loop()
+    connected: asyncio.Future[socket.socket] = loop.create_future()
+
+    def tell(found: socket.socket | OSError) -> None:
+        if isinstance(found, OSError):
+            if not connected.done():
+                connected.set_exception(found)
+        elif connected.done():  # nobody waits for it any more
+            found.close()
+        else:
+            connected.set_result(found)
+
+    def connect() -> None:
+        found: socket.socket | OSError
+        try:
+            enter_network(process)
+            found = socket.create_connection(("127.0.0.1", port), CONNECT_SECONDS)
+        except OSError as error:
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=connect, name="container port", daemon=True).start()  # it never comes back from there
+    return await connected
+
+
+def enter_network(process: int) -> None:
+    """Have this thread in the network of a process that has one of its own; OSError."""
+    network = Path("/proc") / str(process) / "ns" / "net"
+    if network.readlink() == Path("/proc/self/ns/net").readlink():  # no container of ours has the machine's own
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(descriptor, _NEW_NETWORK) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)
 
 
 class ProgramDoors:

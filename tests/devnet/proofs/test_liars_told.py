@@ -12,7 +12,7 @@ from devnet.proofs.liars.catalogue import LIES, PROOF_WORDS
 from devnet.proofs.liars.lie import NodeLie, Noticed, Program
 from devnet.proofs.liars.node_proxy import NodeProxy
 from genesis import dev_accounts
-from gpu_tasks.provider.chain import heads, live
+from gpu_tasks.provider.chain import live
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.keys import provider_key
@@ -55,7 +55,7 @@ class Following:
 @pytest.mark.parametrize("lie", [lie for lie in FOR_PROVIDERS if lie.name not in LIVE_ONLY], ids=lambda lie: lie.name)
 def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.01,))
-    monkeypatch.setattr(heads, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(live, "ANSWER_SECONDS", (0.5,))
     told: list[str] = []
 

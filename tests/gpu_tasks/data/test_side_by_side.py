@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.data.blob_client import SLOW_FOR_SECONDS, STORES_KEPT, SlowStores
 from gpu_tasks.data.side_by_side import AT_ONCE_MAX, all_side_by_side, side_by_side
-from gpu_tasks.data.slow_stores import SLOW_FOR_SECONDS, STORES_KEPT, SlowStores
 
 
 class Scene:

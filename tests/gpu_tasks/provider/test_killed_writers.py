@@ -9,7 +9,7 @@ import pytest
 
 import cut_writes
 from cut_writes import BOOK, CHALLENGE, LATER, ONE, OTHER, ROWS
-from gpu_tasks.provider.duties.kept_rows import KeptRows
+from gpu_tasks.provider.duties.roll_calls import KeptRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook, read_book
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 

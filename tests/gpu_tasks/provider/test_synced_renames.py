@@ -9,7 +9,7 @@ import pytest
 
 from cut_writes import BOOK, CHALLENGE, ONE, ROWS
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.provider.duties.kept_rows import KeptRows
+from gpu_tasks.provider.duties.roll_calls import KeptRows
 from gpu_tasks.provider.execution.containers.images import ImageBook
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import Journal

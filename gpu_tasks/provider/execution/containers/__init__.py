@@ -19,7 +19,6 @@ In reading order:
 * `images`: images brought to the engine, and how long they stay
 * `workspaces`: volumes with a size
 * `networks`: the way out, and what is closed
-* `cleaning`: what a killed daemon left
 * `ability`: what this machine can do, and why not
 * `parts`: the parts of one container, made and removed
 * `running`: a container that runs or has run

@@ -22,10 +22,9 @@ from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.runs import state_of
 from gpu_tasks.client.batches.sums import UnitSums
 from gpu_tasks.client.batches.writing import LineWriter
+from gpu_tasks.client.file_runs import answers
 from gpu_tasks.client.file_runs import answers as answering
-from gpu_tasks.client.file_runs import fetching
-from gpu_tasks.client.file_runs.answers import FileAnswers
-from gpu_tasks.client.file_runs.fetching import FETCHED_AT_ONCE, INPUTS_AT_ONCE, TRIES, PaidOutcomes
+from gpu_tasks.client.file_runs.answers import FETCHED_AT_ONCE, INPUTS_AT_ONCE, TRIES, FileAnswers, PaidOutcomes
 from gpu_tasks.client.file_runs.stopping import TRIES_MAX, RunStop
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
@@ -63,8 +62,8 @@ class Ends:
             for place, unit in enumerate(UNITS[:posted]):
                 record.note_posted(place, unit.hex(), UnitSums(10, 1, 3))
         monkeypatch.setattr(answering, "moments", self._moments)
-        monkeypatch.setattr(fetching, "salt_of", self._salt)
-        monkeypatch.setattr(fetching, "outcomes_served", self._paid)
+        monkeypatch.setattr(answers, "salt_of", self._salt)
+        monkeypatch.setattr(answers, "outcomes_served", self._paid)
         monkeypatch.setattr(market_reads, "providers", self._providers)
         monkeypatch.setattr(answering, "paid_and_returned", lambda _: (5, 2))
         monkeypatch.setattr(answering, "standing_of", self._standing)
@@ -243,8 +242,8 @@ def test_who_does_not_answer_holds_nobody_up_and_so_many_are_asked_at_once(monke
         assert outcomes.is_due(0)
         return found
 
-    monkeypatch.setattr(fetching, "salt_of", salt_of)
-    monkeypatch.setattr(fetching, "outcomes_served", served)
+    monkeypatch.setattr(answers, "salt_of", salt_of)
+    monkeypatch.setattr(answers, "outcomes_served", served)
     found = asyncio.run(main())
     assert list(found)[-1] == 0
     assert [place for place, outcomes in found.items() if outcomes is None] == [7]
@@ -271,7 +270,7 @@ def test_a_disk_that_is_full_ends_the_run_whatever_else_is_fetched(
     def full(*_: object) -> None:
         raise result_files.ResultFilesError("no room")
 
-    monkeypatch.setattr(fetching, "outcomes_served", paid)
+    monkeypatch.setattr(answers, "outcomes_served", paid)
     monkeypatch.setattr(result_files, "_add", full)
     with pytest.raises(result_files.ResultFilesError, match="no room"):
         ends.follow()

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.client.batches import lines
-from gpu_tasks.client.batches.chat import MESSAGES_MAX
-from gpu_tasks.client.batches.line_forms import LineTerms
+from gpu_tasks.client.batches.line_forms import MESSAGES_MAX, LineTerms
 from gpu_tasks.client.batches.lines import BatchFileError, BatchLine, FileForm, LineError
 from gpu_tasks.client.batches.reading import BatchReader
 from gpu_tasks.client.posting import PostError, read_prompts

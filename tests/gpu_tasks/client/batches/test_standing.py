@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.file_runs import standing
-from gpu_tasks.client.file_runs.standing import standing_of
+from gpu_tasks.client.file_runs import answers
+from gpu_tasks.client.file_runs.answers import standing_of
 from gpu_tasks.client.waiting import AWAITS_DRAW
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
@@ -31,8 +31,8 @@ def said(monkeypatch: pytest.MonkeyPatch, units: list[Unit], not_posted: int = 0
         assert all(unit.state is UnitState.QUEUED for unit in queued)
         return queued or None
 
-    monkeypatch.setattr(standing, "look", look)
-    monkeypatch.setattr(standing, "reason_queued", lambda *_: why)
+    monkeypatch.setattr(answers, "look", look)
+    monkeypatch.setattr(answers, "reason_queued", lambda *_: why)
     client: Any = None
     return asyncio.run(standing_of(client, units, not_posted, bytes(32)))
 

@@ -14,8 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from genesis import dev_accounts
-from gpu_tasks.provider.chain.devices import OwnDevices
-from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.live import LiveChain, OwnDevices
 from gpu_tasks.provider.chain.port import ChainError, SeenOffence
 from gpu_tasks.provider.keys import provider_key
 from played_node import PlayedNode, served

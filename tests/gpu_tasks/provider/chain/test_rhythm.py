@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gpu_tasks.provider.chain.heads import Bell
+from gpu_tasks.provider.chain.live import Bell
 from gpu_tasks.provider.chain.seldom import AGAIN_SECONDS, KINDS_MAX, Seldom
 from wallet.rpc import NodeUnreachableError, RpcJson
 

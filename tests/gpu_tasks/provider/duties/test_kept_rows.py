@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cut_writes import CHALLENGE, ROWS
-from gpu_tasks.provider.duties.kept_rows import KeptRows
+from gpu_tasks.provider.duties.roll_calls import KeptRows
 
 
 @pytest.mark.parametrize("place", [0, 31, 32, 64, 5_000, -1])

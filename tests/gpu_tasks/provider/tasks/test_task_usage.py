@@ -5,7 +5,7 @@ import pytest
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.provider.execution.executor import LaterState
 from gpu_tasks.provider.execution.gpu import Reading
-from gpu_tasks.provider.tasks.task_usage import NOTHING_USED, together, used
+from gpu_tasks.provider.tasks.task_runs import NOTHING_USED, together, used
 
 LATER = LaterState(b"", 9, cpu_ms=40, memory_peak_bytes=700)
 

@@ -19,7 +19,7 @@ from gpu_tasks.client.tunnel.copying import copy_in, copy_out
 from gpu_tasks.client.tunnel.forwarding import forward
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.tunnel import ports, tunnel_door
+from gpu_tasks.provider.tunnel import program_access, tunnel_door
 from gpu_tasks.provider.tunnel.program_access import PROGRAMS_OF_ROOM_MAX
 from gpu_tasks.provider.tunnel.serving import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
@@ -134,7 +134,7 @@ async def answered(server: asyncio.Server, said: bytes) -> bytes:
 
 
 def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "enter_network", lambda _process: None)
+    monkeypatch.setattr(program_access, "enter_network", lambda _process: None)
     (served, port), (quiet, silent) = taken_port(), taken_port()
 
     async def scene(entered: Entered) -> None:
@@ -167,15 +167,15 @@ def test_a_port_of_the_machine_is_not_reached_as_one_of_a_container() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         with pytest.raises(ContainerError, match="may not enter"):
-            asyncio.run(ports.open_port(os.getpid(), port))
+            asyncio.run(program_access.open_port(os.getpid(), port))
 
 
 def test_ports_that_answer_nobody_hold_no_thread_of_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
-    monkeypatch.setattr(ports, "enter_network", lambda _process: going.wait(20))
+    monkeypatch.setattr(program_access, "enter_network", lambda _process: going.wait(20))
 
     async def scene() -> None:
-        waiting = [asyncio.create_task(ports.open_port(1, 9)) for _ in range(64)]
+        waiting = [asyncio.create_task(program_access.open_port(1, 9)) for _ in range(64)]
         await asyncio.sleep(0)
         await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)
         going.set()
