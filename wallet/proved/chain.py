@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from consensus.handoffs import seats_of
 from consensus.parameters import Parameters
 from genesis.chain import GENESIS_KEYS
-from runtime.blocks.block import Header, block_id, extrinsics_root
-from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import ApplyExtrinsic
+from runtime.blocks.block import Header, block_id
 from runtime.frame.api import Apis
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import BLOCK_HASH_COUNT, EventRecord, System
+from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
 from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, hands_on_to, trust_root
+from wallet.proved.freshness import doubt_of_age
+from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
 from wallet.proved.refutation import NodeRefutedError, RefutedError, about, require
 from wallet.proved.sets import KnownSets
@@ -33,63 +31,6 @@ from wallet.rpc import RpcError
 
 WALK_TOLD_FROM = 256
 """Headers to follow at once from which on a person is told: an epoch of a live chain has 1,800."""
-
-
-STALE_SLOTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Inclusion:
-    """An extrinsic in a final block, and what happened there because of it."""
-
-    block: bytes
-    number: int
-    index: int
-    events: tuple[Any, ...]
-
-
-def require_whole(header: Header, extrinsics: tuple[bytes, ...]) -> None:
-    """RefutedError unless the header commits to these extrinsics, and no others."""
-    require(extrinsics_root(extrinsics) == header.extrinsics_root, "the extrinsics are not those of the block's header")
-
-
-def place_in(header: Header, extrinsics: tuple[bytes, ...], extrinsic_hash: bytes) -> int:
-    """The place of an extrinsic among those that the header commits to; RefutedError if it is not there."""
-    require_whole(header, extrinsics)
-    hashes = [blake2_256(raw) for raw in extrinsics]
-    if extrinsic_hash not in hashes:
-        raise RefutedError(f"the extrinsic 0x{extrinsic_hash.hex()} is not in that block")
-    return hashes.index(extrinsic_hash)
-
-
-def events_of(records: tuple[EventRecord, ...], place: int) -> tuple[Any, ...]:
-    """What happened in a block because of the extrinsic at a place."""
-    phase = ApplyExtrinsic(place)
-    return tuple(record.event for record in records if record.phase == phase)
-
-
-def doubt_of_age(block: FinalHeader, parameters: Parameters, now_ms: int) -> str | None:
-    """A sentence if the block after `block` is `STALE_SLOTS` overdue, or if `block` is of the future; else None.
-
-    A chain without work makes a block in every `heartbeat_slots` only.
-    """
-    if block.header.number == 0:
-        return "no block is final yet: what is shown is how the chain began"
-    behind_ms = now_ms - block.slot * parameters.slot_ms
-    if behind_ms < -parameters.skew_ms:
-        return (
-            f"final block {block.header.number} is {_seconds(-behind_ms)} in the future: this machine's clock is late"
-        )
-    if behind_ms <= (STALE_SLOTS + parameters.heartbeat_slots) * parameters.slot_ms:
-        return None
-    return (
-        f"final block {block.header.number} is {_seconds(behind_ms)} old: what it shows may have changed since "
-        "(the node is behind, or the chain finalises nothing)"
-    )
-
-
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds // 1000:,} s"
 
 
 def system_clock_ms() -> int:
