@@ -17,7 +17,7 @@ from http_server.turns import Turns
 from node.rpc import connection as connection_module
 from node.rpc import jsonrpc
 from node.rpc.callers import Callers, RpcCaller
-from node.rpc.connection import ClientConnection, SharedLimits
+from node.rpc.connection import SILENT_SECONDS, ClientConnection, SharedLimits
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.registry import Registry, method, subscription
@@ -370,15 +370,20 @@ def test_a_websocket_that_nobody_uses_yields_to_a_new_one(monkeypatch: pytest.Mo
     serve(body, max_connections=2)
 
 
-def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("silent_for", [0, 2 * SILENT_SECONDS])
+def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(
+    monkeypatch: pytest.MonkeyPatch, silent_for: float
+) -> None:
     monkeypatch.setattr("node.rpc.connection.UNUSED_SECONDS", 0.0)
 
-    async def body(_server: Server, _calls: Calls, at: str) -> None:
+    async def body(server: Server, _calls: Calls, at: str) -> None:
         async with aiohttp.ClientSession() as session:
             used = await session.ws_connect(f"http://{at}/")
             await used.send_json(call("note", "x"))
             await used.receive_json()
             unused = await session.ws_connect(f"http://{at}/")
+            for connection in server.connections:
+                connection.heard_at -= silent_for
             async with session.ws_connect(f"http://{at}/") as new:
                 await new.send_json(call("note", "x"))
                 await new.receive_json()

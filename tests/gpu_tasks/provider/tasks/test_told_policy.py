@@ -4,6 +4,10 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from gpu_tasks.data.inventory import (
     CONTAINER_KIND,
@@ -14,6 +18,9 @@ from gpu_tasks.data.inventory import (
     image_mark,
     read_inventory,
 )
+from gpu_tasks.data.transfer_rates import TransferRates
+from gpu_tasks.provider import told_inventory
+from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import set_draining, write_policy
@@ -22,6 +29,7 @@ from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from provider_chain import Village
 from runtime.encoding.codec import codec
 from scripts.chains.market_chain import GENESIS_HASH
+from wallet.keypair import Keypair
 
 IMAGE = "ghcr.io/acme/lora"
 MEANS = ProgramMeans(images=(IMAGE,), memory_bytes=5 << 30)
@@ -43,6 +51,35 @@ def test_each_field_is_published_as_itself_and_within_the_claim_s_bounds() -> No
         "",
     )
     assert codec(ClaimedPolicy).decode(codec(ClaimedPolicy).encode(most)) == most
+
+
+def test_the_machine_is_read_once_a_minute_and_when_the_policy_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks costs a signature and a look at the drivers otherwise."""
+    read: list[ClaimedPolicy] = []
+    now, policy = [0.0], [ClaimedPolicy((CONTAINER_KIND,))]
+
+    def inventory_of(*told: Any) -> Any:
+        read.append(told[-1])
+        return inventory(*told)
+
+    inventory = told_inventory.inventory_of
+    monkeypatch.setattr(told_inventory, "inventory_of", inventory_of)
+    monkeypatch.setattr(told_inventory, "time", SimpleNamespace(monotonic=lambda: now[0], time_ns=time.time_ns))
+    identity = Identity.of(bytes(32), Keypair.from_seed("ed25519", bytes(32)), GENESIS_HASH)
+    told = told_inventory.ToldInventory(identity, [], tmp_path, TransferRates(), lambda: policy[0])
+
+    async def main() -> None:
+        first = await told.told()
+        assert await told.told() == first
+        policy[0] = ClaimedPolicy()
+        assert await told.told() != first
+        now[0] = told_inventory.KEPT_SECONDS
+        await told.told()
+
+    asyncio.run(main())
+    assert [claimed.kinds for claimed in read] == [(CONTAINER_KIND,), (), ()]
 
 
 def test_a_daemon_tells_what_it_bids_for_and_what_it_runs_programs_by_since_its_start(tmp_path: Path) -> None:
