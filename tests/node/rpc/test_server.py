@@ -388,6 +388,8 @@ def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(
                 await new.send_json(call("note", "x"))
                 await new.receive_json()
                 assert (await unused.receive()).type in {aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSE}
+                for connection in server.connections:
+                    connection.heard_at += silent_for
                 with pytest.raises(aiohttp.WSServerHandshakeError):
                     await session.ws_connect(f"http://{at}/")
                 await used.send_json(call("note", "still here"))

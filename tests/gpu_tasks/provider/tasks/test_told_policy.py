@@ -27,6 +27,7 @@ from gpu_tasks.provider.tasks.policy_file import set_draining, write_policy
 from gpu_tasks.provider.tasks.told_policy import claimed_policy
 from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from provider_chain import Village
+from runtime.cryptography.signatures import Scheme
 from runtime.encoding.codec import codec
 from scripts.chains.market_chain import GENESIS_HASH
 from wallet.keypair import Keypair
@@ -67,7 +68,7 @@ def test_the_machine_is_read_once_a_minute_and_when_the_policy_changes(
     inventory = told_inventory.inventory_of
     monkeypatch.setattr(told_inventory, "inventory_of", inventory_of)
     monkeypatch.setattr(told_inventory, "time", SimpleNamespace(monotonic=lambda: now[0], time_ns=time.time_ns))
-    identity = Identity.of(bytes(32), Keypair.from_seed("ed25519", bytes(32)), GENESIS_HASH)
+    identity = Identity.of(bytes(32), Keypair.from_seed(Scheme.ED25519, bytes(32)), GENESIS_HASH)
     told = told_inventory.ToldInventory(identity, [], tmp_path, TransferRates(), lambda: policy[0])
 
     async def main() -> None:
