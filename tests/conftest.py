@@ -78,3 +78,9 @@ def keyring_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
     monkeypatch.setenv("OGPU_POSTINGS", str(home / "postings"))
     monkeypatch.setenv("OGPU_PROVIDER_BASE", str(home / "provider"))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def tables_of_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes of xdist say that they have 80 columns."""
+    monkeypatch.delenv("COLUMNS", raising=False)
