@@ -88,8 +88,8 @@ simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions 
 twins: ## TWINS=100000 scenarios of bare finality gadgets in which one key of four has two; FIRST=n, another shard; out/twins.json
 	@$(PY) -m devnet.simulation.twins --count $(TWINS) --first $(FIRST)
 
-mutants: ## bugs planted on purpose in copies of the tree, each of which its tests must find; ONLY=name,name chooses
-	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name))
+mutants: $(if $(RANDOM),.venv-mutants/stamp) ## planted bugs, each of which its tests must find; ONLY=name,name; or RANDOM=50 SEED=3 ROOMS="consensus runtime"
+	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name)) $(if $(RANDOM),--random $(RANDOM) --seed $(SEED) --rooms $(ROOMS))
 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay
@@ -175,6 +175,7 @@ lock: ## solve the dependencies anew into locks/ (needs uv on the path)
 	@$(LOCK) --upgrade --group build -o locks/build.lock
 	@$(LOCK) --upgrade --group clients -o locks/clients.lock
 	@$(LOCK) --upgrade --group peers -o locks/peers.lock
+	@$(LOCK) --upgrade --group mutants -o locks/mutants.lock
 
 package: ## wheel and source archive in dist/; the wheel proves itself in an empty environment
 	@PY=$(PY) sh scripts/check_package.sh
@@ -196,6 +197,11 @@ clean: ## remove what can be made again, environments apart
 	@touch $@
 
 # Not required: what does not install is left out, said so, and tried again the next time.
+.venv-mutants/stamp: locks/mutants.lock
+	@$(PY) -m venv --clear .venv-mutants
+	@.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/mutants.lock
+	@touch $@
+
 .venv-peers/stamp: locks/peers.lock
 	@$(PY) -m venv --clear .venv-peers
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/peers.lock \

@@ -1,11 +1,13 @@
-"""`python -m scripts.mutants [--only NAME] [--json]`: plant each listed bug in a copy of the tree; tests must find it.
+"""`python -m scripts.mutants [--only NAME] [--random N]`: plant bugs in copies of the tree; tests must find each.
 
-Writes out/mutants.json. Exits with 1 when a mutant survives, does not apply or does not run, or when a named test fails
-without any.
+Without `--random`, the bugs are those of `bugs/`. Writes out/mutants.json. Exits with 1 when a listed mutant survives,
+does not apply or does not run, or when a named test fails without any. Drawn mutants that survive are shown alone: they
+may be equivalent to the code.
 """
 
 import argparse
 import json
+import secrets
 import signal
 import sys
 import time
@@ -17,12 +19,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scripts.mutants.campaign import Campaign, open_campaign
+from scripts.mutants.drawn import draw
 from scripts.mutants.planted import Mutant, MutantError, choose, read_list, require_applicable
 from scripts.mutants.trial import TrialOutcome, Verdict
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 2
 GOOD = {Verdict.KILLED, Verdict.HUNG}
+PURE = ["runtime", "consensus", "genesis", "gpu_tasks/batches", "gpu_tasks/traces", "gpu_tasks/market"]
 
 
 def main() -> int:
@@ -32,7 +36,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
     try:
-        mutants = choose(read_list(), arguments.only)
+        mutants = _mutants(arguments)
         require_applicable(mutants, ROOT)
         with open_campaign(ROOT, arguments.processes) as campaign:
             problems = _unsound(campaign, mutants)
@@ -54,12 +58,24 @@ def main() -> int:
     for problem in problems:
         print(f"mutants: {problem}", file=sys.stderr)
     print(_summary(report), file=sys.stderr if arguments.json else sys.stdout)
-    return 1 if problems else 0
+    is_listed = not arguments.random
+    return 1 if problems and (is_listed or not trials) else 0
+
+
+def _mutants(arguments: argparse.Namespace) -> list[Mutant]:
+    """The listed mutants, or some that are drawn."""
+    if not arguments.random:
+        return choose(read_list(), arguments.only)
+    print(f"mutants: drawn with seed {arguments.seed}", file=sys.stderr)
+    return draw(ROOT, arguments.rooms or PURE, arguments.random, arguments.seed)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutants", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a mutant or a room, repeatable")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="draw N mutants instead of the listed ones")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="which are drawn")
+    parser.add_argument("--rooms", nargs="*", metavar="FOLDER", help="where they are drawn; the pure rooms by default")
     parser.add_argument("--json", action="store_true", help="print what out/mutants.json holds")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many are tried at a time")
     return parser.parse_args()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutants import campaign, trial
+from scripts.mutants import campaign, drawn, trial
 from scripts.mutants.campaign import Campaign, open_campaign
 from scripts.mutants.planted import Mutant, MutantError, choose, read_list, require_applicable
 from scripts.mutants.trial import Verdict
@@ -158,3 +159,34 @@ def test_an_interruption_ends_what_runs_and_removes_the_copies(
         monkeypatch.setattr(ThreadPoolExecutor, "map", mapped)
         opened.try_all([mutant("long", "True")], lambda *_: None)
     assert list((tmp_path / "copies").iterdir()) == []
+
+
+def test_the_tests_of_a_module_begin_with_its_mirror() -> None:
+    tests = drawn.tests_of(ROOT, "consensus/certificates.py")
+    assert tests[0] == "tests/consensus/test_certificates.py"
+    assert 1 < len(tests) == len({*tests}) <= drawn.TESTS_MAX
+
+
+def test_drawn_mutants_are_planted_by_their_whole_text(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "room").mkdir()
+    (tree / "room" / "small.py").write_text(SOUND)
+    (tree / "tests" / "room").mkdir(parents=True)
+    (tree / "tests" / "room" / "test_small.py").write_text(TESTS)
+    with pytest.raises(MutantError):
+        drawn.draw(tree, ["room"], 1, 3)  # no environment of Cosmic Ray
+    words = tree / "operators.py"
+    words.write_text(
+        "import json, sys; asked = json.load(sys.stdin); file = asked['files'][0]; text = open(file).read();"
+        "print(json.dumps([dict(file=file, line=asked['seed'], operator='O', text=text.replace('>', '>='))]))"
+    )
+    monkeypatch.setattr(drawn, "PYTHON", Path(sys.executable))
+    monkeypatch.setattr(drawn, "OPERATORS", words)
+    (found,) = drawn.draw(tree, ["room"], 1, 3)
+    assert (found.name, found.file, found.tests) == (
+        "room/small.py:3 O",
+        "room/small.py",
+        ("tests/room/test_small.py",),
+    )
+    assert ">=" in found.applied(SOUND)
+    with pytest.raises(MutantError):
+        drawn.draw(tree, ["tests"], 1, 3)  # nothing there has tests

@@ -1,0 +1,62 @@
+"""Mutants drawn by a seed: Cosmic Ray's operators change the files of some rooms.
+
+A drawn mutant's tests are the file that mirrors its module, then others that import it. A survivor may be equivalent
+to the code: somebody has to look.
+"""
+
+import json
+import subprocess
+from difflib import unified_diff
+from pathlib import Path
+
+from scripts.mutants.planted import Mutant, MutantError
+
+PYTHON = Path(".venv-mutants/bin/python")
+OPERATORS = Path(__file__).parent / "operators.py"
+TESTS_MAX = 6
+"""Test files of one mutant: a trial is short."""
+
+
+def draw(root: Path, rooms: list[str], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants of the rooms, folders of the tree at `root`.  Raises `MutantError`."""
+    tests = {file: found for file in _modules(root, rooms) if (found := tests_of(root, file))}
+    if not tests:
+        raise MutantError(f"no tested module lies in {', '.join(rooms)}")
+    asked = json.dumps({"files": sorted(tests), "count": count, "seed": seed})
+    try:
+        done = subprocess.run(
+            [root / PYTHON, OPERATORS], cwd=root, input=asked, capture_output=True, text=True, check=True
+        )
+    except FileNotFoundError:
+        raise MutantError(f"{PYTHON} is not there: run `make mutants RANDOM={count}`") from None
+    except subprocess.CalledProcessError as error:
+        raise MutantError(error.stderr) from error
+    return [_mutant(root, place, tests[place["file"]]) for place in json.loads(done.stdout)]
+
+
+def tests_of(root: Path, file: str) -> tuple[str, ...]:
+    """Return the test files of a module: its mirror first, then those that import it, at most `TESTS_MAX`."""
+    path = Path(file)
+    mirror = Path("tests", path.parent, f"test_{path.name}")
+    module = ".".join(path.with_suffix("").parts)
+    words = (f"from {module} import ", f"from {'.'.join(path.parent.parts)} import {path.stem}\n")
+    importers = (
+        test.relative_to(root)
+        for test in sorted((root / "tests").rglob("test_*.py"))
+        if any(word in test.read_text(encoding="utf-8") for word in words)
+    )
+    found = [mirror] * (root / mirror).exists() + [test for test in importers if test != mirror]
+    return tuple(map(str, found[:TESTS_MAX]))
+
+
+def _modules(root: Path, rooms: list[str]) -> list[str]:
+    paths = (path for room in rooms for path in sorted((root / room).rglob("*.py")))
+    return [str(path.relative_to(root)) for path in paths if path.name != "__init__.py"]
+
+
+def _mutant(root: Path, place: dict[str, str], tests: tuple[str, ...]) -> Mutant:
+    file, line, operator = place["file"], place["line"], place["operator"]
+    sound = (root / file).read_text(encoding="utf-8")
+    diff = unified_diff(sound.splitlines(), place["text"].splitlines(), lineterm="", n=0)
+    harm = " ".join(text for text in diff if text[:1] in "+-" and text[:3] not in {"+++", "---"})
+    return Mutant(f"{file}:{line} {operator}", file.split("/")[0], file, sound, place["text"], harm, tests)
