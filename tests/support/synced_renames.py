@@ -39,7 +39,7 @@ class Renames:
 
 @contextmanager
 def watched_renames() -> Iterator[Renames]:
-    """Note every rename by `pathlib`, and every sync by `os.fsync`."""
+    """Note every rename and hard link by `pathlib`, and every sync by `os.fsync`."""
     renames = Renames()
     sync = os.fsync
 
@@ -51,6 +51,13 @@ def watched_renames() -> Iterator[Renames]:
         patch.setattr(os, "fsync", synced)
         for name in ("rename", "replace"):
             patch.setattr(Path, name, _noting(renames, getattr(Path, name)))
+        link = Path.hardlink_to
+
+        def linked(name: Path, source: Any) -> None:
+            renames.note_rename(Path(source), name)
+            link(name, source)
+
+        patch.setattr(Path, "hardlink_to", linked)
         yield renames
 
 

@@ -165,6 +165,9 @@ def test_the_end_of_a_line_is_no_part_of_a_password(tmp_path: Path, form: str) -
     password = private(tmp_path / "password", "")
     password.write_bytes(FORMS[form])
     assert read_passwords(password)[0] == "secret"
+    password.write_bytes(FORMS[form].replace(b"secret", b"secret \t"))
+    assert read_passwords(password)[0] == "secret \t", "blanks are typed"
+    password.write_bytes(FORMS[form])
     assert run(tmp_path, password, "import", "carol", typed="//Alice\n").exit_code == 0
     assert Keyring(tmp_path / "keys").unlock("carol", "secret").account == keypair_from_suri("//Alice").account
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,10 @@ def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [private_file.replace, private_file.write_new])
+def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, write: Callable[[Path, bytes], None]) -> None:
     with watched_renames() as renames:
-        private_file.replace(tmp_path / "file", b"secret")
+        write(tmp_path / "file", b"secret")
     assert len(renames.done) == 1
     assert renames.unsynced == []
     assert renames.unsynced_folders == []

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from consensus.fetches import REJECTED_MAX, Fetches
-from consensus.parameters import DEVNET, full_poll_thresholds
+from consensus.parameters import DEVNET, full_poll_thresholds, sampled_thresholds
 from consensus.polling import sampling
 from consensus.polling.polls import RTT_WEIGHT, Polls
 from consensus_parts import members
@@ -45,6 +45,8 @@ def test_stake_smaller_than_the_sample_is_asked_whole() -> None:
     of = members(4)
     assert sampling.draw(parameters, of, Random(2).randrange) == {member.session: 1 for member in of.members}
     assert sampling.compute_thresholds(parameters, of) == full_poll_thresholds(4)
+    rich = members(4, weights=(1_000,) * 4)
+    assert sampling.compute_thresholds(parameters, rich) == sampled_thresholds(parameters.sample_units)
 
 
 def test_poll_ends_when_all_have_answered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import subprocess
@@ -152,6 +153,27 @@ def test_at_a_terminal_an_interrupt_asks_whether_to_end_the_task(
         (task,) = bought(url)
         is_ended = said == "y\n"
         assert task.outcome is (TaskOutcome.CANCELLED_BEFORE_AWARD if is_ended else None)
+
+
+def test_an_end_is_not_noted_of_a_task_that_another_process_bought_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_disk() -> tuple[Path, dict[str, Any]]:
+        (path,) = (tmp_path / "postings").glob("*.json")
+        (part,) = json.loads(path.read_text())
+        return path, part
+
+    async def follow(*_: Any, **__: Any) -> Task:
+        path, part = on_disk()
+        path.write_text(json.dumps([part | {"units": ["ab" * 32], "told": "", "extrinsic": "cd"}]))
+        return a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
+
+    monkeypatch.setattr(submitting, "follow_task", follow)
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, *SUBMIT, "--watch")
+    assert done.exit_code == 0, done.output
+    _, part = on_disk()
+    assert (part["units"], part["told"], part["extrinsic"]) == (["ab" * 32], "", "cd")
 
 
 def test_an_array_that_is_interrupted_names_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

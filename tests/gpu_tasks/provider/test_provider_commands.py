@@ -393,3 +393,4 @@ def test_register_funds_the_key_of_a_stash_that_validates_already(eve: Operator)
     assert key.answer(*join)["calls"] == "none was missing", "the key has its balance"
     key.answer("pause")
     key.answer("resume")
+    assert key.answer(*join)["calls"] == "none was missing", "a key that paid some fees needs no more"

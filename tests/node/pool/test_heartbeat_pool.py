@@ -15,7 +15,7 @@ from node.peers.peers import PENALTIES_MAX, Peers
 from node.pool import heartbeat_pool, judged_state, spreading
 from node.pool.heartbeat_pool import AHEAD_MAX, HEARTBEAT, HeartbeatPool
 from node.pool.manners import REFUSED_BURST_SECONDS
-from node.pool.refusal import PoolRefusalError
+from node.pool.refusal import ForgedError, PoolRefusalError
 from node.pool.spreading import FAILED_CHECKS_MAX, FAILED_CHECKS_REMEMBERED, LOOKS_MAX, FailedChecks
 from played_transport import PlayedTransport
 from runtime.cryptography.signatures import verify_ed25519
@@ -435,6 +435,10 @@ def test_failed_checks_are_remembered_within_bounds() -> None:
     for number in range(FAILED_CHECKS_REMEMBERED + 50):
         failed.note("peer", number.to_bytes(32, "big"))
     assert len(failed) == FAILED_CHECKS_REMEMBERED
+    for _ in range(FAILED_CHECKS_MAX):
+        failed.note("flooder", bytes(32))
+    with pytest.raises(ForgedError):
+        failed.refuse_more("flooder", bytes(32), -1)
 
 
 def test_a_count_of_failed_checks_that_grows_is_not_forgotten_before_older_ones() -> None:

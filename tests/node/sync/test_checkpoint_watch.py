@@ -205,3 +205,12 @@ def test_a_bounded_number_of_silent_peers_is_remembered(stage: Stage) -> None:
     watch.look(10**9)
     assert len(watch._silent) == SILENT_KEPT_MAX
     assert b"0" not in watch._silent
+
+
+def test_a_peer_that_stands_at_its_height_is_asked_for_it(stage: Stage) -> None:
+    blocks = stage.branch(3)
+    trust(stage, 3, WRONG)
+    claim(stage, blocks[:2], OTHER)
+    assert asked(stage) == 0
+    claim(stage, blocks)
+    assert asked(stage) == 1

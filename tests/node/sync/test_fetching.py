@@ -82,6 +82,9 @@ def test_one_question_has_one_answer(stage: Stage) -> None:
     first, second = stage.branch(2)
     stage.sync.fetch(first.facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode((as_bytes(first),)), PEER)
+    assert (stage.sync.has_work, stage.sync.is_late) == (True, False), "what is caught up keeps no vote waiting"
     stage.import_all()
     stage.sync.on_answer(BLOCKS.encode((as_bytes(second),)), PEER)
     assert not stage.sync.has_work
+    stage.announce(as_bytes(second))
+    assert stage.sync.is_late

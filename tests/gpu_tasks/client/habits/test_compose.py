@@ -88,6 +88,7 @@ def generic(kind: str) -> str:
         ("entrypoint: []", "name", "web", ["entrypoint"]),
         ("deploy: {restart_policy: {condition: on-failure}}", "name", "web", ["deploy.restart_policy"]),
         ("deploy: {restart_policy: {condition: none}}", "name", "web", []),
+        ("deploy: {restart_policy: {delay: 5s}}", "name", "web", ["deploy.restart_policy"]),
         ("privileged: false", "name", "web", []),
         ("extends: {file: a, service: b}", "name", "web", ["extends"]),
         ("ports: [{target: 53, protocol: udp}, {target: 54, protocol: tcp}]", "ports", (54,), ["port 53/udp"]),

@@ -8,7 +8,7 @@ from gpu_tasks.client.habits.foreign import looks_secret
 @pytest.mark.parametrize(
     "name",
     ["HF_TOKEN", "DB_PASSWORD", "PGPASSWORD", "dbPassword", "OPENAI_API_KEY", "apikey", "SECRET_KEY_BASE", "RPC_PASS",
-     "MYSQL_PWD", "WALLET_MNEMONIC", "AUTHTOKEN", "AWS_SECRET_ACCESS_KEY"],
+     "MYSQL_PWD", "WALLET_MNEMONIC", "sshKey", "AUTHTOKEN", "AWS_SECRET_ACCESS_KEY"],
 )  # fmt: skip
 def test_a_secret_is_known_by_its_name(name: str) -> None:
     assert looks_secret(name, "hunter2")
