@@ -88,8 +88,8 @@ simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions 
 twins: ## TWINS=100000 scenarios of bare finality gadgets in which one key of four has two; FIRST=n, another shard; out/twins.json
 	@$(PY) -m devnet.simulation.twins --count $(TWINS) --first $(FIRST)
 
-mutants: $(if $(RANDOM),.venv-mutants/stamp) ## planted bugs, each of which its tests must find; ONLY=name,name; or RANDOM=50 SEED=3 ROOMS="consensus runtime"
-	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name)) $(if $(RANDOM),--random $(RANDOM) --seed $(SEED) --rooms $(ROOMS))
+mutants: $(if $(RANDOM),.venv-mutants/stamp) ## planted bugs, each of which its tests must find; ONLY=name,name; or RANDOM=50 SEED=3 SINCE=main ROOMS="consensus runtime"
+	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name)) $(if $(RANDOM),--random $(RANDOM) --seed $(SEED) $(if $(SINCE),--since $(SINCE)) --rooms $(ROOMS))
 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m scripts.replay

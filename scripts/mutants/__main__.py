@@ -67,7 +67,7 @@ def _mutants(arguments: argparse.Namespace) -> list[Mutant]:
     if not arguments.random:
         return choose(read_list(), arguments.only)
     print(f"mutants: drawn with seed {arguments.seed}", file=sys.stderr)
-    return draw(ROOT, arguments.rooms or PURE, arguments.random, arguments.seed)
+    return draw(ROOT, arguments.rooms or PURE, arguments.random, arguments.seed, arguments.since)
 
 
 def _arguments() -> argparse.Namespace:
@@ -76,6 +76,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--random", type=int, default=0, metavar="N", help="draw N mutants instead of the listed ones")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="which are drawn")
     parser.add_argument("--rooms", nargs="*", metavar="FOLDER", help="where they are drawn; the pure rooms by default")
+    parser.add_argument("--since", default="", metavar="COMMIT", help="draw on lines that changed after it alone")
     parser.add_argument("--json", action="store_true", help="print what out/mutants.json holds")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many are tried at a time")
     return parser.parse_args()

@@ -5,6 +5,7 @@ to the code: somebody has to look.
 """
 
 import json
+import re
 import subprocess
 from difflib import unified_diff
 from pathlib import Path
@@ -15,14 +16,20 @@ PYTHON = Path(".venv-mutants/bin/python")
 OPERATORS = Path(__file__).parent / "operators.py"
 TESTS_MAX = 6
 """Test files of one mutant: a trial is short."""
+HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
-def draw(root: Path, rooms: list[str], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants of the rooms, folders of the tree at `root`.  Raises `MutantError`."""
-    tests = {file: found for file in _modules(root, rooms) if (found := tests_of(root, file))}
+def draw(root: Path, rooms: list[str], count: int, seed: int, since: str = "") -> list[Mutant]:
+    """Draw mutants of the rooms, folders of the tree at `root`.
+
+    With `since`, a commit, only lines that changed after it are planted in.  Raises `MutantError`.
+    """
+    lines = {file: changed_lines(root, file, since) if since else None for file in _modules(root, rooms)}
+    changed = {file: found for file, found in lines.items() if found is None or found}
+    tests = {file: found for file in changed if (found := tests_of(root, file))}
     if not tests:
-        raise MutantError(f"no tested module lies in {', '.join(rooms)}")
-    asked = json.dumps({"files": sorted(tests), "count": count, "seed": seed})
+        raise MutantError(f"no tested module lies in {', '.join(rooms)}, or none has changed")
+    asked = json.dumps({"files": {file: changed[file] for file in sorted(tests)}, "count": count, "seed": seed})
     try:
         done = subprocess.run(
             [root / PYTHON, OPERATORS], cwd=root, input=asked, capture_output=True, text=True, check=True
@@ -32,6 +39,17 @@ def draw(root: Path, rooms: list[str], count: int, seed: int) -> list[Mutant]:
     except subprocess.CalledProcessError as error:
         raise MutantError(error.stderr) from error
     return [_mutant(root, place, tests[place["file"]]) for place in json.loads(done.stdout)]
+
+
+def changed_lines(root: Path, file: str, since: str) -> list[int]:
+    """Return the numbers of the lines of a file that changed after a commit.  Raises `MutantError`."""
+    asked = ["git", "diff", "--unified=0", since, "--", file]
+    try:
+        diff = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=True).stdout
+    except subprocess.CalledProcessError as error:
+        raise MutantError(error.stderr) from error
+    hunks = ((int(first), int(count or 1)) for first, count in HUNK.findall(diff))
+    return [line for first, count in hunks for line in range(first, first + count)]
 
 
 def tests_of(root: Path, file: str) -> tuple[str, ...]:

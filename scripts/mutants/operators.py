@@ -1,8 +1,8 @@
 """Change Python as Cosmic Ray's operators do; runs in an environment of its own (`.venv-mutants`).
 
-Reads JSON from standard input, `{"files": [...], "count": N, "seed": S}`, and writes a list of
-`{"file", "line", "operator", "text"}`: N places drawn by the seed, each with the whole text of its changed file. An
-operator is drawn first, then one of its places: else comparisons would crowd out all others.
+Reads JSON from standard input, `{"files": {file: lines or null}, "count": N, "seed": S}`, and writes a list of
+`{"file", "line", "operator", "text"}`: N places on these lines (null: any), drawn by the seed, each with the whole text
+of its changed file. An operator is drawn first, then one of its places: else comparisons would crowd out all others.
 """
 
 import json
@@ -33,9 +33,10 @@ def main() -> None:
     asked = json.load(sys.stdin)
     chance = random.Random(asked["seed"])
     by_operator: dict[str, list[Place]] = defaultdict(list)
-    for file in asked["files"]:
+    for file, lines in asked["files"].items():
         for place in places_in(file):
-            by_operator[place[1]].append(place)
+            if lines is None or place[3] in lines:
+                by_operator[place[1]].append(place)
     drawn: list[Place] = []
     while by_operator and len(drawn) < asked["count"]:
         name = chance.choice(sorted(by_operator))

@@ -176,7 +176,7 @@ def test_drawn_mutants_are_planted_by_their_whole_text(tree: Path, monkeypatch: 
         drawn.draw(tree, ["room"], 1, 3)  # no environment of Cosmic Ray
     words = tree / "operators.py"
     words.write_text(
-        "import json, sys; asked = json.load(sys.stdin); file = asked['files'][0]; text = open(file).read();"
+        "import json, sys; asked = json.load(sys.stdin); file = next(iter(asked['files'])); text = open(file).read();"
         "print(json.dumps([dict(file=file, line=asked['seed'], operator='O', text=text.replace('>', '>='))]))"
     )
     monkeypatch.setattr(drawn, "PYTHON", Path(sys.executable))
@@ -190,3 +190,15 @@ def test_drawn_mutants_are_planted_by_their_whole_text(tree: Path, monkeypatch: 
     assert ">=" in found.applied(SOUND)
     with pytest.raises(MutantError):
         drawn.draw(tree, ["tests"], 1, 3)  # nothing there has tests
+
+
+def test_lines_that_changed_after_a_commit_are_known(tree: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a"]
+    for words in (["add", "."], ["commit", "--quiet", "-m", "first"]):
+        subprocess.run([*git, *words], cwd=tree, check=True)
+    lines = (tree / "small.py").read_text().splitlines()
+    (tree / "small.py").write_text("\n".join(["first", *lines[:-1], "last", "more"]) + "\n")
+    assert drawn.changed_lines(tree, "small.py", "HEAD") == [1, len(lines) + 1, len(lines) + 2]
+    assert drawn.changed_lines(tree, "test_small.py", "HEAD") == []
+    with pytest.raises(MutantError):
+        drawn.changed_lines(tree, "small.py", "nothing")
