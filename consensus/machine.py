@@ -65,10 +65,10 @@ class Twins:
             self._known = {key: ids for key, ids in self._known.items() if key[1] > final_slot}
 
 
-# What an earlier life of this validator signed, sent again once this life knows what it was about.
+# Votes that this validator signed before a restart, sent again once their blocks are here.
 #
 # Always: a recorded vote is asked for again at most once, only in its own epoch, only while its round is not final, and
-# only when the block that it names is here: what was voted for and lost is nobody's to vouch for.
+# only when the block that it names is here: no validator vouches for a lost block.
 class Recall:
     """The votes of a sign-state that wait for their block."""
 
@@ -139,7 +139,7 @@ def choose_reference(
     return CertifiedRef(final.ballot.height, final.ballot.block, final)
 
 
-# What one peer may cause in a second before it is told off or ignored.
+# The work that one peer may cause in a second; beyond it, the peer is penalised or ignored.
 #
 # Always: counts are of the running second alone, and of peers that are connected.
 class Allowance:

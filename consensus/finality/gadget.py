@@ -34,7 +34,7 @@ GAPS_REPEATED_MAX = 16
 def choose_checkpoint(
     chain: Topological, parent: tuple[int, bytes], boundary: int, *, has_waited: bool
 ) -> bytes | None:
-    """What to propose on a parent checkpoint (height, block), up to the height of the epoch's end.
+    """Return the block to propose on a parent checkpoint (height, block), up to the height of the epoch's end.
 
     The accepted block; after a wait the preferred one; else the parent's own checkpoint again while
     that is not final, because nothing above it may be proposed.
@@ -128,7 +128,7 @@ class RoundClock:
         return min([self._repeat_at_ms, *(end for end in ends if end > now_ms)])
 
 
-# What is still said of the epoch before: heard for evidence alone.
+# Late messages of the epoch before: read for evidence alone.
 #
 # A vote that excludes an earlier one often comes late, and whoever offends does it best where sets change: before this,
 # all that an ended epoch's members said after its end was dropped unread.

@@ -74,7 +74,7 @@ class BallotBox:
         return make_certificate(ballot, self._members, signatures)
 
     def votes(self, round_: int) -> list[SignedBallot]:
-        """What everybody cast in a round."""
+        """Return every vote of a round."""
         return [vote for kind in BallotKind for vote in self._first.get((round_, kind), {}).values()]
 
     def prune(self, below: int) -> None:

@@ -54,7 +54,7 @@ class AuditedSlot:
     """What that locked: it pays the judges of a right result."""
     is_challenge: bool = False
     pot_max: int = 0
-    """What the audit pot gives at most."""
+    """Return the most that the audit pot gives to a case."""
     has_court: bool = False
     lost: int | None = None
     """What a lie has cost; None: none was found."""

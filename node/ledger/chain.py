@@ -49,7 +49,7 @@ _LOG = logging.getLogger(__name__)
 STORED_PROOF = codec(Annotated[tuple[Annotated[bytes, Bounded(MAX_PROOF_BYTES)], ...], Bounded(MAX_PROOF_NODES)])
 
 
-# What each epoch's last block hands on to the next epoch, kept by the database for ever.
+# The handoff of each epoch's last block, which the database keeps for ever.
 #
 # Always: a handoff is written in the batch that makes its block final, so a database that is past a boundary has it;
 # whoever knows the set of an epoch can follow it (`consensus.handoffs.follow`), and needs nothing else.

@@ -59,7 +59,7 @@ Foresee: TypeAlias = Callable[[Iterable[bytes]], "Foreseen | None"]
 """Told of the extrinsics of a block that will be executed soon: their signatures can be checked meanwhile."""
 
 
-# What a block is worth before its body is looked at: its header first, then a body that can be its own.
+# A block is judged before its body is decoded: first its header, then the length of its body.
 #
 # Always: nothing of a body is decoded before its header was found right; how many extrinsics it has is judged by its
 # length, before any of them is cut out; a header whose parent is not here counts only with its proposer's seal.

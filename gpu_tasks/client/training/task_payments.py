@@ -39,7 +39,7 @@ JUDGES = "what its judges were paid, and by whom"
 OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
 
 
-# What who sold time had of it: reckoned out of the record, or read off the events of its blocks.
+# The pay for sold time, computed from the record or read from the events of its blocks.
 #
 # Always: None where neither tells it all; intervals of the record are claimed for whom they can only be.
 Purses = Mapping[TaskPurse, int]

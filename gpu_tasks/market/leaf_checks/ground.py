@@ -37,7 +37,7 @@ BATCH_MIN = 2
 
 
 class LeafNumbers(Pallet):
-    """From which size on batches are checked by their leaves, and the windows of a check."""
+    """The least size of a batch that is checked by its leaves, and the windows of a check."""
 
     check_from: Parameter[U32] = Parameter(
         16, unit="requests", least=0, greatest=REQUESTS_MAX,

@@ -27,7 +27,7 @@ DISPUTE_WINDOW_MAX = 7_200
 
 
 class DisputeNumbers(Pallet):
-    """How long the sides of a dispute have."""
+    """The windows of a dispute."""
 
     show_blocks: Parameter[BlockNumber] = Parameter(
         100, unit="blocks", least=4, greatest=DISPUTE_WINDOW_MAX,

@@ -51,7 +51,7 @@ def claim_commitment(
 
 
 def claim_bond(task: Task) -> int:
-    """What a fraud proof costs if it is wrong: the judges that it calls."""
+    """Return the bond of a fraud proof: the fees of the judges that it calls."""
     return FIRST_JUDGES * money.fee_of_judge(task.rules, task.terms.price_max)
 
 

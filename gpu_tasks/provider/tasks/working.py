@@ -93,7 +93,7 @@ REPLICA_STEPS = (TaskStep.VOLUNTEER, TaskStep.FINISH, TaskStep.OPEN)
 """That of a replica are other calls than those of who states a result at once."""
 
 
-# What a task paid: the row of the money table that its slot ended by, reckoned from the record that the chain keeps.
+# A task's pay: the row of the money table by which its slot ended, computed from the chain's record.
 #
 # Always: a pure function; what a court took, and what both signed for another end, no record of the task holds: neither
 # is in it.

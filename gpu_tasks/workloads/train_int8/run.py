@@ -26,7 +26,7 @@ _DOMAIN = b"ogpu/train-int8/1/"
 _VARIANCE_OF_VECTORS, _VARIANCE_OF_HIDDEN = 1, 2  # the latter times the inputs: half of what a ReLU sees is lost
 
 
-# How good a model is: thousandths of a bit that a byte of held-out text costs it, a whole number.
+# A model's quality: thousandths of a bit for each byte of held-out text, a whole number.
 #
 # A byte costs log2(total of powers) - log2(its power), each with 16 binary places, found by squaring: no float, and no
 # table that a library could have otherwise.

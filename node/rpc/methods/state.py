@@ -35,7 +35,7 @@ MAX_CALL_KEYS = 5_000
 """
 
 
-# What one subscription to storage keeps, and tells.
+# The state and the reports of one subscription to storage.
 #
 # Always: for each block it reports once the keys that the block wrote, equal values included, and the keys whose values
 # differ from the last report. It keeps only a number of a reported value, however long the value is. No turn reads more
