@@ -166,7 +166,7 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
         for pallet in bound.pallets:
             for name in pallet.items:
                 if name not in pallet.parameters:
-                    _read_all(getattr(pallet, name))
+                    _read_all(pallet.bound_item(name))
         runtime.parameters.check(bound.parameters.changed())
         held = recount(bound)
     except (DecodeError, StateCorrupted, SupplyBroken, ValueError) as error:

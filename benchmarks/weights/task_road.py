@@ -252,7 +252,7 @@ class Tasks:
         self.world.block(*(made(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early))
         for task_id in tasks:
             self.until(task_id, TaskState.ENDED)
-        while self.world.now()[TrainingMarket].clearing_place[tasks[0]]:
+        while self.world.now()[TrainingMarket].clearing.places[tasks[0]]:
             self.world.block()
         self.world.blocks(BIDS_MAX // DEVICES_EACH + 2)
 

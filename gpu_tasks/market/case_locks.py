@@ -28,7 +28,7 @@ TASK_RECORD = LockTerms("a deposit for the record of your task, which is the cas
 def _unit_deposit(bound: Bound, held: HeldMoney) -> tuple[Lock, ...]:
     """Back when the record goes: the agenda knows the block once nobody stands for the unit any more."""
     market = bound[InferenceMarket]
-    unit, height = market.units[held.hold.case], market.expiring_place[held.hold.case]
+    unit, height = market.units[held.hold.case], market.expiring.places[held.hold.case]
     if unit is None or not height:
         keeps = (
             "" if unit is None else f", {unit.rules.keep_blocks:,} blocks after nobody stands for its result any more"

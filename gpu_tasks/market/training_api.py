@@ -152,7 +152,7 @@ class TrainingApi(RuntimeApi, version=1):
             id=task_id,
             task=task,
             until=task.deadline,
-            awaits=market.final_place[task_id],
+            awaits=market.finals.places[task_id],
             countable=agreed.number if agreed is not None and is_countable else 0,
             cases=tuple((place, case) for place, case in cases if market.task_of_case[case] is not None),
         )

@@ -1,6 +1,6 @@
 """What a pallet has to come back to: items that wait for a height, and the work that a block may spend on them.
 
-A pallet declares a schedule's storage and makes a `Schedule` of it; the hook takes what is due, within a `Budget`.
+A pallet declares a `ScheduleItem`; its hook takes what is due, within a `Budget`.
 
 Always: an item waits at one height of a schedule at most, and is dropped when its case ends, so what is over costs no
 block anything; what a block has no room for stays where it is, in order, so a backlog of any length costs no block more
@@ -8,11 +8,11 @@ than any other. Cursors only rise, and nothing is ever put behind one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from copy import copy
+from typing import Any, Generic, Self, TypeVar, get_args
 
 from runtime.encoding.types import BlockNumber, Weight
-from runtime.frame.storage import StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.storage import Hasher, StorageDoubleMap, StorageItem, StorageMap, StorageValue
 from runtime.frame.weights import work
 
 K = TypeVar("K")
@@ -22,14 +22,51 @@ NOTHING = Weight(0, 0)
 TAKE_WEIGHT = work(reads=1, writes=2)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule(Generic[K]):
-    """What waits for which height, and up to which height all of it has been taken."""
+class ScheduleItem(Generic[K]):
+    """Items that wait for heights, as one declaration of three storage items.
 
-    waiting: StorageDoubleMap[BlockNumber, K, bool]
-    places: StorageMap[K, BlockNumber]
-    """Where each item waits; 0 if it does not."""
-    cursor: StorageValue[BlockNumber]
+        heights: ScheduleItem[TaskId] = ScheduleItem("height", doc="Tasks to look at in a block.")
+
+    declares the double map `Heights`, the map `HeightPlace` and the value `HeightCursor` of a pallet.
+    """
+
+    def __init__(self, singular: str = "", *, doc: str, hasher: Hasher = Hasher.BLAKE2_128_CONCAT) -> None:
+        """`singular` is used in the names of places and cursor instead of the attribute; `hasher` is the items'."""
+        self.singular = singular
+        self.attribute = ""
+        hashers = (Hasher.TWOX_64_CONCAT, hasher)
+        self.waiting: StorageDoubleMap[BlockNumber, K, bool] = StorageDoubleMap(default=False, hashers=hashers, doc=doc)
+        self.places: StorageMap[K, BlockNumber] = StorageMap(default=0, doc=f"Where each waits; 0: nowhere. {doc}")
+        self.cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc=f"Done up to this height. {doc}")
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        for name, item in self.parts.items():
+            item.__set_name__(owner, name)
+
+    def __get__(self, pallet: Any, owner: type) -> Self:
+        """The declaration on the class; on an instance the schedule over its state, made once."""
+        if pallet is None:
+            return self
+        bound = copy(self)
+        waiting, places, cursor = (pallet.bound_item(name) for name in self.parts)
+        bound.waiting, bound.places, bound.cursor = waiting, places, cursor
+        pallet.__dict__[self.attribute] = bound
+        return bound
+
+    @property
+    def parts(self) -> dict[str, StorageItem]:
+        """The three storage items by attribute, in the order of their declaration."""
+        stem = self.singular or self.attribute
+        return {self.attribute: self.waiting, f"{stem}_place": self.places, f"{stem}_cursor": self.cursor}
+
+    def annotations(self, annotation: Any) -> dict[str, Any]:
+        """The annotations of the three items, from the schedule's own."""
+        (key,) = get_args(annotation)
+        waiting: Any = StorageDoubleMap
+        places: Any = StorageMap
+        kinds = waiting[BlockNumber, key, bool], places[key, BlockNumber], StorageValue[BlockNumber]
+        return dict(zip(self.parts, kinds, strict=True))
 
     def put(self, height: int, item: K) -> None:
         """Have the item taken at `height`, which has not been reached, and nowhere else."""

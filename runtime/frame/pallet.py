@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, o
 
 from runtime.encoding.codec import variant
 from runtime.encoding.types import CallFilter, Origin, PalletOrigin, Root, Signed, Unsigned, Weight
+from runtime.frame.agenda import ScheduleItem
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
@@ -64,6 +65,7 @@ __all__ = [
     "Parameter",
     "PostDispatch",
     "Root",
+    "ScheduleItem",
     "Signed",
     "StorageDoubleMap",
     "StorageMap",
@@ -139,6 +141,7 @@ class Pallet:
     """The form of what it stores (`runtime.frame.storage_version`); 0 is the first."""
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
     items: ClassVar[dict[str, StorageItem]] = {}
+    schedules: ClassVar[dict[str, ScheduleItem[Any]]] = {}
     constants: ClassVar[dict[str, Constant[Any]]] = {}
     parameters: ClassVar[dict[str, Parameter[Any]]] = {}
 
@@ -153,7 +156,8 @@ class Pallet:
         cls.methods = tuple(value for value in vars(cls).values() if isinstance(value, CallMethod))
         cls.constants = cls._declared(Constant)
         cls.parameters = cls._declared(Parameter)
-        cls.items = cls._declared(StorageItem) | {name: each.item for name, each in cls.parameters.items()}
+        cls.schedules = cls._declared(ScheduleItem)
+        cls.items = cls._storage() | {name: each.item for name, each in cls.parameters.items()}
         if index is None:
             if cls.methods or cls.events or cls.errors or cls.hold_reasons or cls.origins:
                 raise TypeError(
@@ -175,6 +179,18 @@ class Pallet:
         for owner in reversed(cls.__mro__):
             declared.update({name: value for name, value in vars(owner).items() if isinstance(value, kind)})
         return declared
+
+    @classmethod
+    def _storage(cls) -> dict[str, StorageItem]:
+        """The storage items by attribute, those of schedules among them, in the order of declaration."""
+        items: dict[str, StorageItem] = {}
+        for owner in reversed(cls.__mro__):
+            for name, value in vars(owner).items():
+                if isinstance(value, StorageItem):
+                    items[name] = value
+                elif isinstance(value, ScheduleItem):
+                    items.update(value.parts)
+        return items
 
     @classmethod
     def _number_declarations(cls) -> None:
@@ -211,6 +227,8 @@ class Pallet:
         hints: dict[str, Any] = {}
         for owner in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
             hints.update(get_annotations(owner, eval_str=True))
+        for name in cls.schedules.keys() & hints.keys():
+            hints.update(cls.schedules[name].annotations(hints[name]))
         return hints
 
     def __init__(self, context: ExecutionContext, items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
@@ -241,6 +259,10 @@ class Pallet:
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Write the state of block 0 from this pallet's part of the chain specification (JSON values)."""
+
+    def bound_item(self, attribute: str) -> StorageItem:
+        """A new binding of a storage item to this execution's state."""
+        return self.compiled_items[attribute].bound(self.overlay)
 
     def emit(self, happened: Any) -> None:
         """Put an event of this pallet into the block."""

@@ -82,10 +82,14 @@ class StorageItem:
         """The declaration on the class; on an instance the item bound to its state, made once."""
         if pallet is None:
             return self
-        bound = copy(pallet.compiled_items[self.attribute])
-        bound.prepare(pallet.overlay)
-        pallet.__dict__[self.attribute] = bound
+        bound = pallet.__dict__[self.attribute] = pallet.bound_item(self.attribute)
         return bound  # type: ignore[no-any-return]
+
+    def bound(self, overlay: Overlay) -> Self:
+        """A copy of a compiled item that reads and writes through `overlay`."""
+        made = copy(self)
+        made.prepare(overlay)
+        return made
 
     def prepare(self, overlay: Overlay) -> None:
         """Read and write through `overlay` from now on."""

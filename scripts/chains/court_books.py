@@ -24,10 +24,10 @@ def court_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
         members |= {(judge, case_id) for bench in case.benches for judge in bench.members}
         if case.appeal:
             expected[case.appeal.appellant, Hold(APPEAL_BOND, case_id)] += case.appeal.bond
-        is_awaited = courts.height_place[case_id] or courts.final_place[case_id] or case_id in due
+        is_awaited = courts.heights.places[case_id] or courts.finals.places[case_id] or case_id in due
         assert is_awaited, "every case ends by itself"
         assert courts.prices[case_id] == case.terms.price
     assert seated == members
-    waiting = {case_id for case_id, _ in (*courts.height_place.items(), *courts.final_place.items())}
+    waiting = {case_id for case_id, _ in (*courts.heights.places.items(), *courts.finals.places.items())}
     assert waiting | due == {case_id for case_id, _ in courts.cases.items()} == set(courts.prices.keys())
     return expected

@@ -28,18 +28,18 @@ def leaf_holds(bound: Bound) -> Counter[tuple[bytes, Hold]]:
         owed |= {(who, unit): duty for who, duty in _owes(check).items()}
         assert (check.case is not None) == (check.stage in JUDGED)
         awaits_finality, is_shown_now = (
-            bool(room.final_place[unit]),
+            bool(room.finals.places[unit]),
             check.stage is LeafStage.SHOWING and not check.shown,
         )
         assert awaits_finality == (check.stage is LeafStage.AWAITED) or (awaits_finality and is_shown_now)
-        is_due = bool(room.height_place[unit]) or (awaits_finality and is_shown_now)
+        is_due = bool(room.heights.places[unit]) or (awaits_finality and is_shown_now)
         assert is_due == (check.stage not in (*JUDGED, LeafStage.AWAITED))
         record = bound[InferenceMarket].units[unit]
         assert record is not None
         assert record.is_watched
         assert record.leaf_audit_ppm
     assert owed == dict(room.duties.items())
-    waiting = {unit for unit, _ in (*room.height_place.items(), *room.final_place.items())}
+    waiting = {unit for unit, _ in (*room.heights.places.items(), *room.finals.places.items())}
     assert waiting <= {unit for unit, _ in room.checks.items()}
     return expected
 
@@ -68,14 +68,14 @@ def units_compared(bound: Bound) -> set[bytes]:
         assert len(dispute.sides) > 1
         is_judged = dispute.stage is DisputeStage.JUDGED
         is_due = not is_judged or dispute.found is not None
-        assert is_due == bool(dispute.deadline) == bool(room.height_place[unit] or room.final_place[unit])
+        assert is_due == bool(dispute.deadline) == bool(room.heights.places[unit] or room.finals.places[unit])
         compared |= {unit} if is_due else set()
         silent = [side for side in dispute.sides if not side.has_shown]
         owed |= {(who, unit) for side in silent for who in side.accounts}
     assert owed == {keys for keys, _ in room.duties.items()}
     shown = {unit for (unit, _), _ in (*room.subtrees.items(), *room.leaves.items())}
     assert shown <= {unit for unit, _ in room.disputes.items()}
-    assert {unit for unit, _ in (*room.height_place.items(), *room.final_place.items())} == compared
+    assert {unit for unit, _ in (*room.heights.places.items(), *room.finals.places.items())} == compared
     return compared
 
 

@@ -126,11 +126,11 @@ def _work(market: TrainingMarket, task_id: bytes, task: Task, books: TaskBooks) 
 
 
 def _agenda(market: TrainingMarket, task_id: bytes, task: Task) -> None:
-    waits = [market.height_place[task_id], market.final_place[task_id], task.cases]
+    waits = [market.heights.places[task_id], market.finals.places[task_id], task.cases]
     assert any(waits), "every task waits for something"
     assert bool(waits[0]) == bool(task.deadline)
-    if market.height_place[task_id]:
-        assert market.height_place[task_id] == task.deadline + 1
+    if market.heights.places[task_id]:
+        assert market.heights.places[task_id] == task.deadline + 1
     if not is_open(task):
-        assert not market.final_place[task_id]
+        assert not market.finals.places[task_id]
         assert not task.cases

@@ -20,7 +20,7 @@ from runtime.frame.storage import StorageItem, StorageValue
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
 from scripts.economy.entries import ENTRIES, Grains
 from scripts.economy.pairs import BooksBroken, Pair, told
-from scripts.economy.timetable import SCHEDULES, Listed, Timetable
+from scripts.economy.timetable import Schedule, Timetable
 
 Keys = tuple[Any, ...]
 
@@ -108,7 +108,7 @@ class Books:
         self._listen(LeafDisputes.disputes, lambda keys, dispute, sign: table.dispute(keys[0], dispute, sign))
         self._listen(Courts.cases, lambda keys, _, sign: table.case(keys[0], sign))
         self._listen(Courts.due, lambda keys, _, sign: table.is_due(case_of(keys[0]), sign))
-        for schedule in SCHEDULES:
+        for schedule in (each for pallet in self.runtime.pallets for each in pallet.schedules.values()):
             self._listen(schedule.cursor, partial(_reach, table, schedule))
             self._listen(schedule.waiting, partial(_wait, table, schedule))
             self._listen(schedule.places, partial(_place, table, schedule))
@@ -130,14 +130,14 @@ def keys_of(item: StorageItem, storage_key: bytes) -> Keys:
     return tuple(keys)
 
 
-def _wait(table: Timetable, schedule: Listed, keys: Keys, is_there: bool, sign: int) -> None:
+def _wait(table: Timetable, schedule: Schedule, keys: Keys, is_there: bool, sign: int) -> None:
     if is_there:
         table.wait(schedule, keys, sign)
 
 
-def _place(table: Timetable, schedule: Listed, keys: Keys, height: int, sign: int) -> None:
+def _place(table: Timetable, schedule: Schedule, keys: Keys, height: int, sign: int) -> None:
     table.place(schedule, keys[0], height, sign)
 
 
-def _reach(table: Timetable, schedule: Listed, _: Keys, height: int, sign: int) -> None:
+def _reach(table: Timetable, schedule: Schedule, _: Keys, height: int, sign: int) -> None:
     table.reach(schedule, height, sign)

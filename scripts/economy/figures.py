@@ -14,7 +14,6 @@ from scripts.economy.entries import unknown
 from scripts.economy.hearings import CONVICTED, EXPECTED, EXPELLED, RARE
 from scripts.economy.hooks import HOOKS_MAX
 from scripts.economy.task_ends import unseen
-from scripts.economy.timetable import unlisted
 
 LIVELY_FROM_STEPS = 50_000
 """A shorter run is asked for its books alone."""
@@ -63,10 +62,7 @@ VAIN_MAX = 2
 
 def blind_spots(runtime: Runtime) -> list[str]:
     """What the books do not know of this chain."""
-    return [
-        *(f"the books know no case that holds {reason}" for reason in unknown(runtime)),
-        *(f"the books know no schedule of {cursor}" for cursor in unlisted(runtime)),
-    ]
+    return [f"the books know no case that holds {reason}" for reason in unknown(runtime)]
 
 
 def lacks(tally: Tally, runtime: Runtime) -> list[str]:

@@ -1,14 +1,9 @@
-"""What each schedule says to the books, and that every open unit is on one, and every ended one will be dropped.
+"""What each schedule says to the books, and that every open unit is on one, and every ended one will be dropped."""
 
-Always: every cursor that a pallet keeps belongs to a schedule here; `unlisted` names those that do not.
-"""
-
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpu_tasks.market.ages import unit_of
-from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
@@ -17,63 +12,20 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
-from runtime.frame.runtime import Runtime
-from runtime.frame.storage import StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.agenda import ScheduleItem
 from scripts.economy.pairs import BooksBroken, Pair, both_or_none, told
 
+Schedule = ScheduleItem[Any]
 
-class Listed(NamedTuple):
-    """The three items of a schedule, as a pallet declares them."""
-
-    waiting: StorageDoubleMap[Any, Any, bool]
-    places: StorageMap[Any, Any]
-    cursor: StorageValue[Any]
-
-
-DRAWS = Listed(InferenceMarket.draws, InferenceMarket.draw_place, InferenceMarket.draw_cursor)
-"""By age: its items are not the units themselves."""
-CALLS = (
-    Listed(InferenceMarket.agenda, InferenceMarket.agenda_place, InferenceMarket.agenda_cursor),
-    Listed(InferenceMarket.final_agenda, InferenceMarket.final_place, InferenceMarket.final_cursor),
-    DRAWS,
-    Listed(InferenceMarket.rising, InferenceMarket.rising_place, InferenceMarket.rising_cursor),
-)
+CALLS = (InferenceMarket.agenda, InferenceMarket.final_agenda, InferenceMarket.draws, InferenceMarket.rising)
 """What calls an open unit."""
-EXPIRING = Listed(InferenceMarket.expiring, InferenceMarket.expiring_place, InferenceMarket.expiring_cursor)
-COURTS = (
-    Listed(Courts.heights, Courts.height_place, Courts.height_cursor),
-    Listed(Courts.finals, Courts.final_place, Courts.final_cursor),
-)
-TASKS = (
-    Listed(TrainingMarket.heights, TrainingMarket.height_place, TrainingMarket.height_cursor),
-    Listed(TrainingMarket.finals, TrainingMarket.final_place, TrainingMarket.final_cursor),
-)
+COURTS = (Courts.heights, Courts.finals)
+TASKS = (TrainingMarket.heights, TrainingMarket.finals)
 """What looks at a task, open or ended."""
-CLEARING = Listed(TrainingMarket.clearing, TrainingMarket.clearing_place, TrainingMarket.clearing_cursor)
-STIRRED = Listed(Devices.stirred, Devices.stirred_place, Devices.stirred_cursor)
-RETURNING = Listed(Capacity.returning, Capacity.returning_place, Capacity.returning_cursor)
-CHECKS = (
-    Listed(LeafChecks.heights, LeafChecks.height_place, LeafChecks.height_cursor),
-    Listed(LeafChecks.finals, LeafChecks.final_place, LeafChecks.final_cursor),
-)
+CHECKS = (LeafChecks.heights, LeafChecks.finals)
 """What looks at a check of a batch."""
-DISPUTES = (
-    Listed(LeafDisputes.heights, LeafDisputes.height_place, LeafDisputes.height_cursor),
-    Listed(LeafDisputes.finals, LeafDisputes.final_place, LeafDisputes.final_cursor),
-)
+DISPUTES = (LeafDisputes.heights, LeafDisputes.finals)
 """What looks at a dispute about a batch."""
-SCHEDULES = (*CALLS, EXPIRING, *COURTS, *TASKS, *CHECKS, *DISPUTES, CLEARING, STIRRED, RETURNING)
-
-
-def unlisted(runtime: Runtime) -> list[str]:
-    """Cursors of schedules of which the books would know nothing."""
-    known = {schedule.cursor.prefix for schedule in SCHEDULES}
-    items = [(pallet, name, item) for pallet in runtime.pallets for name, item in runtime.items[pallet].items()]
-    return [
-        f"{pallet.__name__}.{name}"
-        for pallet, name, item in items
-        if name.endswith("_cursor") and item.prefix not in known
-    ]
 
 
 class Timetable:
@@ -101,7 +53,7 @@ class Timetable:
         units = self.called, self.drawn, self.dropped
         return self.waits, *units, self.judged, self.tended, self.checked, self.compared
 
-    def wait(self, schedule: Listed, keys: tuple[Any, ...], sign: int) -> None:
+    def wait(self, schedule: Schedule, keys: tuple[Any, ...], sign: int) -> None:
         """An item waits at a height, or no longer does; BooksBroken behind the cursor."""
         height, item = keys
         name = schedule.cursor.prefix
@@ -110,17 +62,17 @@ class Timetable:
         self._at[name, height] = self._at.get((name, height), 0) + sign
         self.waits.count((schedule.places.name, item, height), sign)
 
-    def place(self, schedule: Listed, item: bytes, height: int, sign: int) -> None:
+    def place(self, schedule: Schedule, item: bytes, height: int, sign: int) -> None:
         """An item has a place in a schedule, or no longer."""
         if not height:
             return
         self.waits.claim((schedule.places.name, item, height), sign)
-        if schedule is DRAWS:
+        if schedule is InferenceMarket.draws:  # by age: its items are not the units themselves
             self.called.count(unit_of(item), sign)
             self.drawn.count(unit_of(item), sign)
         elif schedule in CALLS:
             self.called.count(item, sign)
-        elif schedule is EXPIRING:
+        elif schedule is InferenceMarket.expiring:
             self.dropped.count(item, sign)
         elif schedule in COURTS:
             self.judged.count(item, sign)
@@ -131,7 +83,7 @@ class Timetable:
         elif schedule in DISPUTES:
             self.compared.count(item, sign)
 
-    def reach(self, schedule: Listed, height: int, sign: int) -> None:
+    def reach(self, schedule: Schedule, height: int, sign: int) -> None:
         """A cursor stands at a height; BooksBroken if it passed over somebody, or went back."""
         name = schedule.cursor.prefix
         if sign < 0:

@@ -158,8 +158,8 @@ def an_offer_uncounted(bound: Bound) -> None:
 
 
 def a_place_that_nobody_waits_at(bound: Bound) -> None:
-    unit_id, _ = first(bound[InferenceMarket].agenda_place.items())
-    bound[InferenceMarket].agenda_place[unit_id] += 1
+    unit_id, _ = first(bound[InferenceMarket].agenda.places.items())
+    bound[InferenceMarket].agenda.places[unit_id] += 1
 
 
 def a_unit_that_nothing_calls(bound: Bound) -> None:
@@ -169,12 +169,12 @@ def a_unit_that_nothing_calls(bound: Bound) -> None:
 
 def a_record_that_nothing_drops(bound: Bound) -> None:
     expiring = bound[InferenceMarket].state.agenda.expiring
-    expiring.drop(first(bound[InferenceMarket].expiring_place.keys()))
+    expiring.drop(first(bound[InferenceMarket].expiring.places.keys()))
 
 
 def a_cursor_that_passes_over_somebody(bound: Bound) -> None:
     market = bound[InferenceMarket]
-    market.agenda_cursor.set(max(height for (height, _), _ in market.agenda.items()))
+    market.agenda.cursor.set(max(height for (height, _), _ in market.agenda.waiting.items()))
 
 
 def task_on_sale(bound: Bound) -> bytes:
@@ -182,7 +182,7 @@ def task_on_sale(bound: Bound) -> bytes:
 
 
 def a_task_that_nothing_looks_at(bound: Bound) -> None:
-    bound[TrainingMarket].by_height.drop(task_on_sale(bound))
+    bound[TrainingMarket].heights.drop(task_on_sale(bound))
 
 
 def a_task_uncounted(bound: Bound) -> None:

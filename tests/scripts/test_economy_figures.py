@@ -8,8 +8,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, CaseAppealed, CaseEnded, CaseOpened, JudgeCharged
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.devices.events import ProviderUnregistered
-from runtime.encoding.types import BlockNumber, Signed
-from runtime.frame.pallet import HoldReason, Pallet, StorageValue, call, event
+from runtime.encoding.types import Signed
+from runtime.frame.pallet import HoldReason, Pallet, call, event
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
 from scripts.economy.figures import ALL_SEEN_FROM_STEPS, LIVELY_FROM_STEPS, Tally, blind_spots, lacks
@@ -22,7 +22,6 @@ ALICE = ACTORS[0].stash.account
 class Novelties(Pallet, index=99):
     """A pallet of which nobody has told the economy."""
 
-    lost_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Of a schedule.")
     hold_reasons = (HoldReason("Novelty", "Nobody knows."),)
 
     @call(index=0)
@@ -38,14 +37,14 @@ class Invented:
 Novelties.events = (Invented,)
 
 
-def test_the_books_know_every_reason_and_every_schedule_of_the_chain_and_its_courts() -> None:
+def test_the_books_know_every_reason_of_the_chain_and_its_courts() -> None:
     assert not blind_spots(runtime_of(load_spec("local")))
     assert not blind_spots(Runtime(tuple(dict.fromkeys((*PALLETS, Courts))), VERSION))
 
 
 def test_what_the_books_would_not_know_of_a_new_pallet_is_named() -> None:
     found = blind_spots(Runtime((*PALLETS, Novelties), VERSION))
-    assert [line.rpartition(" ")[2] for line in found] == ["Novelties.Novelty", "Novelties.lost_cursor"]
+    assert [line.rpartition(" ")[2] for line in found] == ["Novelties.Novelty"]
 
 
 def test_a_call_that_was_never_made_and_an_event_that_never_happened_are_named() -> None:

@@ -51,7 +51,7 @@ def secured(chain: MarketChain, who: Keys) -> int:
 
 def is_awaited(chain: MarketChain, unit_id: bytes) -> bool:
     """Whether the unit waits for a draw, of its race or of a place in it."""
-    return bool(chain.now()[InferenceMarket].draw_place[aged(chain.unit(unit_id).posted_at, unit_id)])
+    return bool(chain.now()[InferenceMarket].draws.places[aged(chain.unit(unit_id).posted_at, unit_id)])
 
 
 def closes_at(chain: MarketChain, unit_id: bytes) -> int:

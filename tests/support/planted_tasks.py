@@ -116,7 +116,7 @@ class PlantedTask:
         bound[Beacon].values[task.beacon_at] = b"z" * 32
         awarding.award(market, self.id, task)
         del bound[Beacon].values[task.beacon_at]
-        market.by_finality.drop(self.id)
+        market.finals.drop(self.id)
 
     def _start(self, bound: Bound) -> None:
         bound.dispatch(TrainingMarket.start(task=self.id, place=0), Signed(ALICE_KEY))

@@ -60,14 +60,14 @@ from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.merkle import is_member
 from runtime.encoding.codec import U32, U64, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber, Hash, Weight
-from runtime.frame.agenda import Budget, Schedule
+from runtime.frame.agenda import Budget
 from runtime.frame.measured import times as times_weight
 from runtime.frame.pallet import (
     FREE,
-    Hasher,
     Pallet,
     Parameter,
     PostDispatch,
+    ScheduleItem,
     Signed,
     StorageDoubleMap,
     StorageMap,
@@ -138,15 +138,9 @@ class Capacity(Pallet, index=16):
     )
     slot_before: StorageValue[U64] = StorageValue(default=0, doc="The slot of the block before the planned one.")
 
-    returning: StorageDoubleMap[BlockNumber, DeviceId, bool] = StorageDoubleMap(
-        default=False,
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
-        doc="Devices that may work again, by the block that tells the market.",
+    returning: ScheduleItem[DeviceId] = ScheduleItem(
+        doc="Devices that may work again, by the block that tells the market."
     )
-    returning_place: StorageMap[DeviceId, BlockNumber] = StorageMap(
-        default=0, doc="The block that tells the market of a device that may work again."
-    )
-    returning_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The market was told up to here.")
 
     events = (
         RollCalled, RowsDrawn, InspectorsDrawn, DeviceEnrolled, DeviceUnenrolled, CapacityCommitted, RowsOpened,
@@ -226,7 +220,7 @@ class Capacity(Pallet, index=16):
         self.proofs[device, called.number] = replace(proof, is_open=True)
         self.shown[device] = tuple(row.digest for row in rows)
         if self.roll_calls and not self.proven(device):
-            self._returning_devices().put(times.over_at(called), device)
+            self.returning.put(times.over_at(called), device)
         self.emit(RowsOpened(device, called.number))
 
     @call(index=4, weight=WEIGHTS["Capacity.object"])
@@ -321,12 +315,9 @@ class Capacity(Pallet, index=16):
     def _return_devices(self, now: int) -> Weight:
         """Tell the market of devices that may work again, within the budget; the rest waits for the next block."""
         budget = Budget(RETURN_BUDGET)
-        for device in self._returning_devices().take(now, budget, RETURN_WEIGHT):
+        for device in self.returning.take(now, budget, RETURN_WEIGHT):
             self.devices.stir(device)
         return budget.spent
-
-    def _returning_devices(self) -> Schedule[DeviceId]:
-        return Schedule(self.returning, self.returning_place, self.returning_cursor)
 
     def _begin(self, last: RollCall | None, now: int, seed: bytes) -> None:
         number = 1 if last is None else last.number + 1

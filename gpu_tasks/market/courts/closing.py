@@ -293,8 +293,8 @@ def _dissolve(courts: CourtsGround, case_id: bytes, case: CourtCase, seats: _Sea
         courts.lock.unlock(case.appeal.appellant, hold, courts.lock.locked(case.appeal.appellant, hold))
     courts.lock.end(Hold(JUDGE_SEAT, case_id))
     courts.lock.end(Hold(APPEAL_BOND, case_id))
-    courts.by_height.drop(case_id)
-    courts.by_finality.drop(case_id)
+    courts.heights.drop(case_id)
+    courts.finals.drop(case_id)
     del courts.prices[case_id]
     del courts.cases[case_id]
 

@@ -20,8 +20,7 @@ from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import Bounded
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
-from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -59,16 +58,8 @@ class CourtsGround(CourtNumbers):
     convictions: StorageMap[AccountId, Convictions] = StorageMap(
         default=(), doc="The blocks in which an account was last found to have lied."
     )
-    heights: StorageDoubleMap[BlockNumber, Hash, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Cases to look at in a block."
-    )
-    height_place: StorageMap[Hash, BlockNumber] = StorageMap(default=0, doc="The block that looks at a case.")
-    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
-    finals: StorageDoubleMap[BlockNumber, Hash, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Cases to look at once a height is final."
-    )
-    final_place: StorageMap[Hash, BlockNumber] = StorageMap(default=0, doc="The height whose finality a case awaits.")
-    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
+    heights: ScheduleItem[Hash] = ScheduleItem("height", doc="Cases to look at in a block.")
+    finals: ScheduleItem[Hash] = ScheduleItem("final", doc="Cases to look at once a height is final.")
 
     due: StorageMap[DueCase, bool] = StorageMap(
         default=False, hasher=Hasher.IDENTITY, doc="Cases that are due and were not looked at yet, the dearest first."
@@ -79,16 +70,6 @@ class CourtsGround(CourtNumbers):
     def tally(self) -> SeatTally:
         """How many in office this block has looked at, whether they may sit."""
         return SeatTally()
-
-    @property
-    def by_height(self) -> Schedule[bytes]:
-        """Cases that wait for a block."""
-        return Schedule(self.heights, self.height_place, self.height_cursor)
-
-    @property
-    def by_finality(self) -> Schedule[bytes]:
-        """Cases that wait for a height to be final."""
-        return Schedule(self.finals, self.final_place, self.final_cursor)
 
     def handler(self, index: int) -> CaseHandler:
         """The pallet that opened a case."""
@@ -130,7 +111,7 @@ class CourtsGround(CourtNumbers):
 
     def once_final(self, case_id: bytes, height: int) -> None:
         """Look at the case in the first block whose `final_ref` covers `height`."""
-        self.by_finality.put(height, case_id)
+        self.finals.put(height, case_id)
 
     def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:
         since = reads_since(self.devices, stash)

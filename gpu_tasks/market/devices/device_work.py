@@ -14,10 +14,9 @@ from gpu_tasks.market.devices.events import DeviceAssigned, DevicePaused, Device
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, QUEUE_MAX, Device
 from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.encoding.codec import Bounded
-from runtime.encoding.types import BlockNumber
-from runtime.frame.agenda import Budget, Schedule
+from runtime.frame.agenda import Budget
 from runtime.frame.measured import times
-from runtime.frame.pallet import Hasher, Hold, Pallet, StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.pallet import Hold, Pallet, ScheduleItem, StorageMap
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -36,28 +35,18 @@ class DeviceWork(Pallet):
     lock: TrustLock
 
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
-    stirred: StorageDoubleMap[BlockNumber, DeviceId, bool] = StorageDoubleMap(
-        default=False,
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
-        doc="Slots that were freed or changed, by the block that tells the market.",
+    stirred: ScheduleItem[DeviceId] = ScheduleItem(
+        doc="Slots that were freed or changed, by the block that tells the market: sleepers may be drawn then."
     )
-    stirred_place: StorageMap[DeviceId, BlockNumber] = StorageMap(
-        default=0, doc="The block that tells the market of a slot."
-    )
-    stirred_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The market was told up to here.")
     recalled: StorageMap[DeviceId, RecalledUnits] = StorageMap(
         default=(), doc="Units that waited behind one that their device failed: the market gives them to others."
     )
 
-    def stirred_slots(self) -> Schedule[DeviceId]:
-        """The slots that were freed or changed: units that sleep may be worth another draw."""
-        return Schedule(self.stirred, self.stirred_place, self.stirred_cursor)
-
     def stir(self, device: bytes) -> None:
         """Have the market told, in the next block, that a slot was freed or changed."""
         # told then, not now: a call that frees a slot shall not pay for looking who sleeps
-        if not self.stirred_place[device]:
-            self.stirred_slots().put(self.system.number.get() + 1, device)
+        if not self.stirred.places[device]:
+            self.stirred.put(self.system.number.get() + 1, device)
 
     def assign(self, device: bytes, task: UnitId) -> None:
         """Give a free device to a task, and to nothing else meanwhile."""

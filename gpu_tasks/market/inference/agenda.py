@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from gpu_tasks.market.ages import AgedUnit, aged, unit_of
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.weights import WEIGHTS
-from runtime.encoding.types import BlockNumber
-from runtime.frame.agenda import Budget, Schedule
-from runtime.frame.pallet import Hasher, Pallet, StorageDoubleMap, StorageMap, StorageValue
+from runtime.frame.agenda import Budget
+from runtime.frame.pallet import Hasher, Pallet, ScheduleItem
 from runtime.frame.weights import work
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
@@ -39,48 +38,26 @@ class AgendaGround(Pallet):
     system: System
     beacon: Beacon
 
-    agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Units to look at in a block."
-    )
-    agenda_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a unit.")
-    agenda_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The agenda is done up to here.")
-    final_agenda: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Units to look at once a height is final."
-    )
-    final_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The height whose finality a unit awaits.")
-    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="The final agenda is done up to here.")
-    draws: StorageDoubleMap[BlockNumber, AgedUnit, bool] = StorageDoubleMap(
-        default=False,
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
+    agenda: ScheduleItem[UnitId] = ScheduleItem(doc="Units to look at in a block.")
+    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Units to look at once a height is final.")
+    draws: ScheduleItem[AgedUnit] = ScheduleItem(
+        "draw",
         doc="Units to draw racers for once a height is final, those that were posted first before the others.",
+        hasher=Hasher.IDENTITY,
     )
-    draw_place: StorageMap[AgedUnit, BlockNumber] = StorageMap(default=0, doc="The height whose beacon draws a unit.")
-    draw_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Draws are done up to here.")
-    rising: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Sleeping units whose price meets an ask in a block."
-    )
-    rising_place: StorageMap[UnitId, BlockNumber] = StorageMap(
-        default=0, doc="The block in which a sleeping unit's price meets an ask."
-    )
-    rising_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Prices are watched up to here.")
-    expiring: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Ended units whose records are dropped in a block."
-    )
-    expiring_place: StorageMap[UnitId, BlockNumber] = StorageMap(
-        default=0, doc="The block that drops the record of an ended unit."
-    )
-    expiring_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Records are dropped up to here.")
+    rising: ScheduleItem[UnitId] = ScheduleItem(doc="Sleeping units whose price meets an ask in a block.")
+    expiring: ScheduleItem[UnitId] = ScheduleItem(doc="Ended units whose records are dropped in a block.")
 
     def all_agendas(self) -> "Agenda":
         """The agenda over this storage."""
         return Agenda(
             system=self.system,
             beacon=self.beacon,
-            by_height=Schedule(self.agenda, self.agenda_place, self.agenda_cursor),
-            by_finality=Schedule(self.final_agenda, self.final_place, self.final_cursor),
-            draws=Schedule(self.draws, self.draw_place, self.draw_cursor),
-            rising=Schedule(self.rising, self.rising_place, self.rising_cursor),
-            expiring=Schedule(self.expiring, self.expiring_place, self.expiring_cursor),
+            by_height=self.agenda,
+            by_finality=self.final_agenda,
+            draws=self.draws,
+            rising=self.rising,
+            expiring=self.expiring,
         )
 
 
@@ -90,11 +67,11 @@ class Agenda:
 
     system: System
     beacon: Beacon
-    by_height: Schedule[UnitId]
-    by_finality: Schedule[UnitId]
-    draws: Schedule[AgedUnit]
-    rising: Schedule[UnitId]
-    expiring: Schedule[UnitId]
+    by_height: ScheduleItem[UnitId]
+    by_finality: ScheduleItem[UnitId]
+    draws: ScheduleItem[AgedUnit]
+    rising: ScheduleItem[UnitId]
+    expiring: ScheduleItem[UnitId]
 
     def at_height(self, height: int, unit: bytes) -> None:
         """Call the unit in block `height`, which has not begun, and in none before."""

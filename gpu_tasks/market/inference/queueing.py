@@ -88,7 +88,7 @@ class Queueing:
     def stir(self, budget: Budget) -> None:
         """See which services have slots that were freed or changed since the block before."""
         changed: dict[int, int] = {}
-        for device_id in self.state.devices.stirred_slots().take(self.state.system.number.get(), budget, STIR_WEIGHT):
+        for device_id in self.state.devices.stirred.take(self.state.system.number.get(), budget, STIR_WEIGHT):
             device = self.state.devices.devices[device_id]
             if device is not None and self.state.capacity.can_work(device_id, device):
                 for service in self.state.catalogue.offered[device_id]:

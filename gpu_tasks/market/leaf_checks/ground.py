@@ -16,8 +16,7 @@ from gpu_tasks.market.leaf_checks.fees import auditor_seat
 from runtime.cryptography.draw import lottery
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, BlockNumber, Hash
-from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Hasher, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, known
+from runtime.frame.pallet import Hasher, Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -86,28 +85,8 @@ class LeafGround(LeafNumbers):
         doc="The batches of which a stash shows leaves now, computes them, or stands for what it said.",
     )
 
-    heights: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Checks to look at in a block."
-    )
-    height_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a check.")
-    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
-    finals: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Checks to look at once a height is final."
-    )
-    final_place: StorageMap[UnitId, BlockNumber] = StorageMap(
-        default=0, doc="The height whose finality a check awaits."
-    )
-    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
-
-    @property
-    def by_height(self) -> Schedule[UnitId]:
-        """Checks that wait for a block."""
-        return Schedule(self.heights, self.height_place, self.height_cursor)
-
-    @property
-    def by_finality(self) -> Schedule[UnitId]:
-        """Checks that wait for a height to be final."""
-        return Schedule(self.finals, self.final_place, self.final_cursor)
+    heights: ScheduleItem[UnitId] = ScheduleItem("height", doc="Checks to look at in a block.")
+    finals: ScheduleItem[UnitId] = ScheduleItem("final", doc="Checks to look at once a height is final.")
 
     @property
     def height(self) -> int:
@@ -131,15 +110,15 @@ class LeafGround(LeafNumbers):
 
     def awaits_finality(self, unit: bytes) -> bool:
         """Whether what it waits for is not final, as far as this block knows: a beacon, or which leaves are drawn."""
-        return bool(self.final_place[unit])
+        return bool(self.finals.places[unit])
 
     def put(self, unit: bytes, check: LeafCheck) -> None:
         """Write a check, and have it looked at in the block after its window."""
         self.checks[unit] = check
         if check.deadline:
-            self.by_height.put(check.deadline + 1, unit)
+            self.heights.put(check.deadline + 1, unit)
         else:
-            self.by_height.drop(unit)
+            self.heights.drop(unit)
 
     def call_auditors(self, unit: bytes, terms: CheckTerms, seed: bytes) -> tuple[tuple[bytes, ...], int]:
         """Who may be asked to audit, drawn by stake among those in office; and at how many it took a look.

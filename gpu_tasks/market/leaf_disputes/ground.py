@@ -12,8 +12,7 @@ from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, ShownNodes
 from gpu_tasks.market.leaf_disputes.events import UnknownDispute
 from runtime.encoding.types import AccountId, BlockNumber, Hash
-from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Hasher, Pallet, Parameter, StorageDoubleMap, StorageMap, StorageValue, known
+from runtime.frame.pallet import Hasher, Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
@@ -69,30 +68,8 @@ class DisputeGround(DisputeNumbers):
         default=False, doc="The disputes in which a stash, or another of its side, shows nodes now."
     )
 
-    heights: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False,
-        hashers=_HASHERS,
-        doc="Disputes to look at in a block.",
-    )
-    height_place: StorageMap[UnitId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a dispute.")
-    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
-    finals: StorageDoubleMap[BlockNumber, UnitId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Disputes whose windows begin once a height is final."
-    )
-    final_place: StorageMap[UnitId, BlockNumber] = StorageMap(
-        default=0, doc="The height in which a dispute asked for what its sides show, until that is final."
-    )
-    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
-
-    @property
-    def by_height(self) -> Schedule[UnitId]:
-        """Disputes that wait for a block."""
-        return Schedule(self.heights, self.height_place, self.height_cursor)
-
-    @property
-    def by_finality(self) -> Schedule[UnitId]:
-        """Disputes whose sides are asked for nodes by a block that is not final."""
-        return Schedule(self.finals, self.final_place, self.final_cursor)
+    heights: ScheduleItem[UnitId] = ScheduleItem("height", doc="Disputes to look at in a block.")
+    finals: ScheduleItem[UnitId] = ScheduleItem("final", doc="Disputes whose windows begin once a height is final.")
 
     @property
     def height(self) -> int:
@@ -108,7 +85,7 @@ class DisputeGround(DisputeNumbers):
 
     def awaits_finality(self, unit: bytes) -> bool:
         """Whether what is asked for is not final, as far as this block knows."""
-        return bool(self.final_place[unit])
+        return bool(self.finals.places[unit])
 
     def open_dispute(self, unit: bytes) -> LeafDispute:
         """A dispute that is not over; UnknownDispute if there is none."""
@@ -118,6 +95,6 @@ class DisputeGround(DisputeNumbers):
         """Write a dispute, and have it looked at in the block after its window."""
         self.disputes[unit] = dispute
         if dispute.deadline:
-            self.by_height.put(dispute.deadline + 1, unit)
+            self.heights.put(dispute.deadline + 1, unit)
         else:
-            self.by_height.drop(unit)
+            self.heights.drop(unit)

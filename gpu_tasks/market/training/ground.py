@@ -17,9 +17,8 @@ from gpu_tasks.market.training.numbers import TrainingNumbers
 from gpu_tasks.market.training.reputation import Patrons, TrackRecord
 from gpu_tasks.market.training.tasks import FraudClaim, Slot, Task, TaskState, is_open
 from runtime.encoding.codec import U32
-from runtime.encoding.types import AccountId, BlockNumber
-from runtime.frame.agenda import Schedule
-from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.encoding.types import AccountId
+from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap, StorageValue, ensure, known
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -54,13 +53,7 @@ class TrainingGround(TrainingNumbers):
     held_bids: StorageDoubleMap[AuctionId, DeviceId, bool] = StorageDoubleMap(
         default=False, doc="Bids that still hold their device and money, and have no slot."
     )
-    clearing: StorageDoubleMap[BlockNumber, TaskId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Tasks whose bids give back what they hold, a few in a block."
-    )
-    clearing_place: StorageMap[TaskId, BlockNumber] = StorageMap(
-        default=0, doc="The block that looks at the bids of a task whose auction is over."
-    )
-    clearing_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Bids are cleared up to here.")
+    clearing: ScheduleItem[TaskId] = ScheduleItem(doc="Tasks whose bids give back what they hold, a few in a block.")
     duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
         default=False, doc="The tasks of which a provider has a slot, or stands by, by stash."
     )
@@ -75,31 +68,10 @@ class TrainingGround(TrainingNumbers):
         default=Patrons(), doc="From whom a provider's settled value comes."
     )
 
-    heights: StorageDoubleMap[BlockNumber, TaskId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Tasks whose deadline is over in a block, or whose record is dropped."
+    heights: ScheduleItem[TaskId] = ScheduleItem(
+        "height", doc="Tasks whose deadline is over in a block, or whose record is dropped."
     )
-    height_place: StorageMap[TaskId, BlockNumber] = StorageMap(default=0, doc="The block that looks at a task.")
-    height_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Heights are done up to here.")
-    finals: StorageDoubleMap[BlockNumber, TaskId, bool] = StorageDoubleMap(
-        default=False, hashers=_HASHERS, doc="Tasks to look at once a height is final."
-    )
-    final_place: StorageMap[TaskId, BlockNumber] = StorageMap(default=0, doc="The height whose finality a task awaits.")
-    final_cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc="Final heights are done up to here.")
-
-    @property
-    def by_height(self) -> Schedule[TaskId]:
-        """Tasks that wait for a block."""
-        return Schedule(self.heights, self.height_place, self.height_cursor)
-
-    @property
-    def by_finality(self) -> Schedule[TaskId]:
-        """Tasks that wait for a height to be final."""
-        return Schedule(self.finals, self.final_place, self.final_cursor)
-
-    @property
-    def to_clear(self) -> Schedule[TaskId]:
-        """Tasks whose auction is over, and whose bids still hold something."""
-        return Schedule(self.clearing, self.clearing_place, self.clearing_cursor)
+    finals: ScheduleItem[TaskId] = ScheduleItem("final", doc="Tasks to look at once a height is final.")
 
     @property
     def height(self) -> int:
@@ -135,16 +107,16 @@ class TrainingGround(TrainingNumbers):
         """Write a task, and have it looked at in the block after its deadline."""
         self.tasks[task_id] = task
         if task.deadline:
-            self.by_height.put(task.deadline + 1, task_id)
+            self.heights.put(task.deadline + 1, task_id)
         else:
-            self.by_height.drop(task_id)
+            self.heights.drop(task_id)
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:
         """Have the task looked at once the beacon of two blocks from here is final."""
         height = self.height + BEACON_DELAY
         self.put(task_id, replace(task, deadline=0, beacon_at=height))
-        self.by_finality.put(height, task_id)
+        self.finals.put(height, task_id)
 
     def clear(self, task_id: bytes) -> None:
         """Have the bids of auctions that are over give back what they hold, from the next block on."""
-        self.to_clear.put(self.height + 1, task_id)
+        self.clearing.put(self.height + 1, task_id)

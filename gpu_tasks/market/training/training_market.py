@@ -275,11 +275,11 @@ class TrainingMarket(TrainingGround, index=15):
         """
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final, cleared = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET))
-        for task_id in self.by_height.take(self.height, reached):
+        for task_id in self.heights.take(self.height, reached):
             reached.spend(self._due(task_id))
-        for task_id in self.by_finality.take(self.beacon.final_height(), final):
+        for task_id in self.finals.take(self.beacon.final_height(), final):
             final.spend(self._awaited(task_id))
-        for task_id in self.to_clear.take(self.height, cleared):
+        for task_id in self.clearing.take(self.height, cleared):
             cleared.spend(times(ending.clear_bids(self, task_id), BID_WEIGHT))
         return reached.spent + final.spent + cleared.spent
 

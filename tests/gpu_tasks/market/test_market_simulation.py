@@ -122,7 +122,7 @@ def test_records_that_go_cost_no_block_more_than_they_may(monkeypatch: pytest.Mo
         ids = [unit_id_of(GENESIS_HASH, CUSTOMER.stash, start + place) for place in range(256)]
         chain.block(*[post] * 8, *(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
     in_a_block = EXPIRY_BUDGET.ref_time // EXPIRY_WEIGHT.ref_time + 1
-    prefix, left = chain.runtime.item(InferenceMarket.expiring).prefix, 5 * 256
+    prefix, left = chain.runtime.item(InferenceMarket.expiring.waiting).prefix, 5 * 256
     for _ in range(20):
         bound = chain.block()
         dropped = [key for key in bound.overlay.changes() if key.startswith(prefix)]

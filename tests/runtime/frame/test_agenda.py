@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.encoding.codec import U32
-from runtime.encoding.types import BlockNumber, RuntimeVersion, Weight
-from runtime.frame.agenda import HEIGHTS_PER_BLOCK_MAX, TAKE_WEIGHT, Budget, Schedule
-from runtime.frame.pallet import Pallet, StorageDoubleMap, StorageMap, StorageValue
+from runtime.encoding.types import RuntimeVersion, Weight
+from runtime.frame.agenda import HEIGHTS_PER_BLOCK_MAX, TAKE_WEIGHT, Budget, ScheduleItem
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
@@ -20,22 +20,41 @@ PLENTY = Weight(10**15, 0)
 class Diary(Pallet, index=203):
     """A pallet with one schedule."""
 
-    waiting: StorageDoubleMap[BlockNumber, U32, bool] = StorageDoubleMap(default=False)
-    places: StorageMap[U32, BlockNumber] = StorageMap(default=0)
-    cursor: StorageValue[BlockNumber] = StorageValue(default=0)
+    pages: ScheduleItem[U32] = ScheduleItem("page", doc="What the diary has to come back to.")
 
 
 RUNTIME = Runtime((System, Diary), RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1))
 
 
-def schedule() -> Schedule[int]:
-    diary = RUNTIME.at(Memory())[Diary]
-    return Schedule(diary.waiting, diary.places, diary.cursor)
+def schedule() -> ScheduleItem[int]:
+    return RUNTIME.at(Memory())[Diary].pages
 
 
-def taken(where: Schedule[int], limit: int, items: int) -> list[int]:
+def taken(where: ScheduleItem[int], limit: int, items: int) -> list[int]:
     """What is taken up to a height with a budget for so many items."""
     return list(where.take(limit, Budget(Weight(items * TAKE_WEIGHT.ref_time, 0))))
+
+
+def test_a_schedule_declares_its_three_items_in_order() -> None:
+    items = RUNTIME.items[Diary]
+    assert [(name, item.name) for name, item in items.items()] == [
+        ("pages", "Pages"), ("page_place", "PagePlace"), ("page_cursor", "PageCursor")
+    ]  # fmt: skip
+    assert len({item.prefix for item in items.values()}) == 3
+    first, second = (RUNTIME.at(Memory())[Diary] for _ in range(2))
+    first.pages.put(3, 30)
+    assert dict(first.pages.waiting.items()) == {(3, 30): True}
+    assert not list(second.pages.waiting.items()), "each execution has a state of its own"
+
+
+def test_a_schedule_whose_annotation_is_missing_is_refused() -> None:
+    class Bare(Pallet, index=204):
+        """It does not say what waits."""
+
+        pages = ScheduleItem[int](doc="Of something.")
+
+    with pytest.raises(TypeError, match="pages"):
+        Runtime((System, Bare), RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1))
 
 
 def test_what_is_put_is_taken_once_its_height_is_reached() -> None:
@@ -110,7 +129,7 @@ def test_empty_heights_are_passed_a_bounded_number_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("act", [lambda where: where.put(4, 1), lambda where: taken(where, 3, 1)])
-def test_behind_the_cursor_is_nothing(act: Callable[[Schedule[int]], object]) -> None:
+def test_behind_the_cursor_is_nothing(act: Callable[[ScheduleItem[int]], object]) -> None:
     where = schedule()
     where.cursor.set(4)
     with pytest.raises(AssertionError):

@@ -72,7 +72,7 @@ def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome
         del market.duties[task.standby.provider, task_id]
     end_claims(market, task_id, task)
     market.open_tasks.set(market.open_tasks.get() - 1)
-    market.by_finality.drop(task_id)
+    market.finals.drop(task_id)
     del market.on_sale[task_id]
     if has_bidding(task) or has_volunteers(task):
         market.clear(task_id)
@@ -164,7 +164,7 @@ def drop(market: TrainingGround, task_id: bytes, task: Task) -> int:
     hold = Hold(TASK_DEPOSIT, task_id)
     market.lock.unlock(task.customer, hold, task.deposit)
     market.lock.end(hold)
-    market.to_clear.drop(task_id)  # its last bids were set free before that look at them, and nobody looks any more
+    market.clearing.drop(task_id)  # its last bids were set free before that look at them, and nobody looks any more
     del market.tasks[task_id]
     return dropped
 

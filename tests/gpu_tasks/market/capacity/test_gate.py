@@ -115,7 +115,7 @@ def test_a_unit_that_sleeps_since_nobody_has_proven_anything_wakes_as_somebody_h
     assert chain.unit(unit).asleep_since
     chain.blocks(2 + DRAW_BLOCKS)
     assert [racer.owner for racer in chain.unit(unit).racers] == [chain.validators[2].stash]
-    assert not list(chain.now()[Capacity].returning.items())
+    assert not list(chain.now()[Capacity].returning.waiting.items())
 
 
 def test_who_has_proven_too_little_cannot_bid() -> None:

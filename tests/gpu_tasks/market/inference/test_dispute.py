@@ -293,7 +293,7 @@ def test_the_deposit_comes_back_with_the_record_at_every_end(
     assert not [happened for happened in chain.happened(Unlocked) if happened.reason is UNIT_DEPOSIT]
     ((unit_id, _),) = chain.now()[InferenceMarket].units.items()
     ended(chain, unit_id)
-    chain.blocks(chain.now()[InferenceMarket].expiring_place[unit_id] - chain.height)
+    chain.blocks(chain.now()[InferenceMarket].expiring.places[unit_id] - chain.height)
     assert [one.refund for one in chain.happened(ev.UnitRefunded)] == ([] if kind is None else [kind])
     assert len(chain.happened(ev.UnitSettled)) == (kind is None)
     returned = [one for one in chain.happened(Unlocked) if one.reason is UNIT_DEPOSIT]

@@ -137,7 +137,7 @@ def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], mo
     chain.blocks(24)
     offers_in_budget = budget.ref_time // SCAN_WEIGHT.ref_time + 50
     assert max(reads) <= IDLE_READS + offers_in_budget * (SCAN_READS + 3)
-    assert not list(chain.now()[InferenceMarket].draws.items()), "all had their turn"
+    assert not list(chain.now()[InferenceMarket].draws.waiting.items()), "all had their turn"
 
 
 @pytest.mark.usefixtures("_unaudited")
@@ -168,13 +168,13 @@ def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monk
     chain.blocks(2)
     (honest,) = chain.post(terms(OGPU, 1))
     chain.block(*[signed(MALLORY.stash, InferenceMarket.post(service=1, units=(terms(OGPU, 1),) * 32))] * 2)
-    while chain.now()[InferenceMarket].rising_cursor.get() < chain.height:
+    while chain.now()[InferenceMarket].rising.cursor.get() < chain.height:
         chain.block()
-    while chain.now()[InferenceMarket].rising_cursor.get() == chain.height:
+    while chain.now()[InferenceMarket].rising.cursor.get() == chain.height:
         chain.block()  # from here on, prices meet asks
     chain.block(*(signed(stash, Devices.resume(device=device)) for stash, device in spoils))
     chain.blocks(8)
-    assert list(chain.now()[InferenceMarket].rising.items()), "more prices wait for their turn"
+    assert list(chain.now()[InferenceMarket].rising.waiting.items()), "more prices wait for their turn"
     assert chain.unit(honest).state is UnitState.RACING
 
 
@@ -211,7 +211,7 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
         attack = [tolerant(signed(MALLORY.stash, junk[(turn + place) % len(junk)])) for place in range(len(junk))]
         honest = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU, 1),)))  # a higher tip
         bound = chain.block(honest, *attack, stir)
-        waiting = [height for (height, _), _ in bound[InferenceMarket].draws.items()]
+        waiting = [height for (height, _), _ in bound[InferenceMarket].draws.waiting.items()]
         assert min(waiting) >= chain.height - 1, "what was posted four blocks ago has been drawn"
         assert bound[InferenceMarket].admitted.get().weight.ref_time > unit * 2, "and the attacker has his part of it"
 
@@ -256,7 +256,9 @@ def test_d2_units_that_were_cancelled_delay_nobody() -> None:
         chain.block()
     assert chain.height <= posted_at + 5
     market = chain.now()[InferenceMarket]
-    left = [list(item.items()) for item in (market.agenda, market.final_agenda, market.draws, market.rising)]
+    left = [
+        list(schedule.waiting.items()) for schedule in (market.agenda, market.final_agenda, market.draws, market.rising)
+    ]
     assert {unit for queue in left for (_, unit), _ in queue} == {honest}
 
 

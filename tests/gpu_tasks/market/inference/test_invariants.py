@@ -190,7 +190,7 @@ def test_a_case_of_a_unit_that_is_gone_and_a_stranger_in_one_are_noticed() -> No
 
 def test_a_cursor_never_falls_back() -> None:
     bound, _ = queued()
-    bound[InferenceMarket].agenda_cursor.set(bound[System].number.get() + 1)
+    bound[InferenceMarket].agenda.cursor.set(bound[System].number.get() + 1)
     with pytest.raises(AssertionError, match="only rises"):
         bound[InferenceMarket].state.agenda.due(Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET))
 
@@ -202,8 +202,8 @@ def test_nothing_is_put_where_nobody_comes_by_again() -> None:
     for schedule in schedules:
         schedule.put(now + 1, unit.id)
     agenda.draw_at(now + 1, 1, unit.id)
-    for cursor in ("agenda_cursor", "final_cursor", "draw_cursor", "rising_cursor", "expiring_cursor"):
-        getattr(bound[InferenceMarket], cursor).set(now + 1)
+    for schedule in (*schedules, agenda.draws):
+        schedule.cursor.set(now + 1)
     for schedule in schedules:
         with pytest.raises(AssertionError, match="never taken"):
             schedule.put(now + 1, unit.id)
@@ -215,7 +215,7 @@ def test_who_left_the_queue_is_not_drawn() -> None:
     bound, unit, _ = racing()
     market = bound[InferenceMarket]
     market.state.agenda.draw_at(bound[System].number.get() + 1, unit.record.posted_at, unit.id)
-    market.draw_cursor.set(bound[System].number.get())
+    market.draws.cursor.set(bound[System].number.get())
     bound[Beacon].final.set(FinalBlock(bound[System].number.get() + 1, bytes(32)))
     with pytest.raises(AssertionError, match="neither drawn nor woken"):
         market.queueing.draw(Budget(HEIGHT_BUDGET))

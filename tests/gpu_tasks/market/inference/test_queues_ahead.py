@@ -253,7 +253,7 @@ def test_a_unit_whose_racers_all_wait_is_looked_at_when_it_has_waited_enough() -
     chain.blocks(2)
     current = chain.unit(third).round
     assert current is not None
-    assert chain.now()[InferenceMarket].agenda_place[third] == current.leased_from + 2 * LEASE + 1
+    assert chain.now()[InferenceMarket].agenda.places[third] == current.leased_from + 2 * LEASE + 1
 
 
 def test_nobody_waits_longer_than_two_leases_and_who_let_him_takes_none_ahead_any_more() -> None:

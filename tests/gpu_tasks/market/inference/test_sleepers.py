@@ -110,7 +110,7 @@ def test_a_price_that_meets_the_asks_wakes_a_unit_and_nothing_before(asks: tuple
     chain.blocks(BEACON_AND_FINALITY)
     assert asleep(chain, unit_id)
     met = posted_at + money.age_of_price(OGPU // 100, OGPU // 2, ask, 10)
-    assert dict(chain.now()[InferenceMarket].rising_place.items()) == {unit_id: met}
+    assert dict(chain.now()[InferenceMarket].rising.places.items()) == {unit_id: met}
     while asleep(chain, unit_id):
         chain.block()
     assert chain.height == met
@@ -126,7 +126,7 @@ def test_a_price_that_meets_no_ask_wakes_nobody() -> None:
     (unit_id,) = chain.post(terms(OGPU // 2, 1))
     chain.blocks(8)
     assert asleep(chain, unit_id)
-    assert not list(chain.now()[InferenceMarket].rising.items())
+    assert not list(chain.now()[InferenceMarket].rising.waiting.items())
 
 
 def test_units_that_nobody_can_serve_do_not_bar_those_behind_them() -> None:

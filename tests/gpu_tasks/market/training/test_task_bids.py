@@ -205,4 +205,4 @@ def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more
     assert chain.state() is TaskState.ENDED
     chain.chain.blocks(3)
     assert chain.market.tasks[chain.task] is None
-    assert not list(chain.market.clearing.items())
+    assert not list(chain.market.clearing.waiting.items())

@@ -74,7 +74,7 @@ def test_nothing_is_left_of_a_task_whose_record_is_dropped() -> None:
     market = chain.market
     for kept in (market.tasks, market.awards, market.bids, market.held_bids, market.duties, market.on_sale):
         assert not list(kept.items())
-    for pending in (market.by_height, market.by_finality, market.to_clear):
+    for pending in (market.heights, market.finals, market.clearing):
         assert not list(pending.places.items())
 
 
