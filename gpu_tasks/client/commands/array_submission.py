@@ -30,12 +30,12 @@ from gpu_tasks.client.training.requeueing import CUT_OFF, was_cut_off
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from wallet.amounts import format_amount
-from wallet.client import ChainClient, NotIncludedError
+from wallet.client import ChainClient
 from wallet.commands import making
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.output import Grains
-from wallet.rpc import RpcError
+from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.session import CallFailedError, explained, note
 
 NO_DEVICE = "nobody had a device free for it"
@@ -145,7 +145,7 @@ class ArraySubmission:
                 async with asyncio.TaskGroup() as group:
                     for index in self.asked.indices:
                         group.create_task(member(index))
-            except* (WalletError, RpcError, NotIncludedError) as errors:
+            except* (WalletError, NodeUnreachableError, RpcError) as errors:
                 raise errors.exceptions[0] from None  # the record has those that were submitted
             finally:
                 rows = [self.rows[index] for index in sorted(self.rows)]

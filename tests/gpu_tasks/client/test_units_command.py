@@ -25,9 +25,9 @@ from wallet_runner import answer, chain
 pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
 
-def posted(folder: Path, url: str) -> list[str]:
+def posted(folder: Path, url: str, *more: str) -> list[str]:
     (folder / "prompts").write_text("def f():\nimport os\n")
-    post = ["post", str(folder / "prompts"), *OF_BOB, "--racers", "3", "--anyway", "--yes"]
+    post = ["post", str(folder / "prompts"), *OF_BOB, "--racers", "3", "--anyway", "--yes", *more]
     return [row["unit"] for row in answer(ogpu(folder, url, *post))]
 
 
@@ -52,6 +52,13 @@ def test_open_and_ended_units_are_listed_with_their_cost(tmp_path: Path) -> None
         assert first[:10] in ogpu(tmp_path, url, "units", *OF_BOB, as_json=False).stdout.replace("\n", "")
 
 
+def test_a_unit_of_several_requests_says_how_many(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        (unit,) = posted(tmp_path, url, "--batch", "2")
+        (row,) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
+        assert (row["unit"], row["requests"]) == (unit, 2)
+
+
 def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +73,8 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
                 record.note_posted(0, (first, second)[number][2:], UnitSums(locked=9, prepaid=4))
                 record.note_written(0, 2, 0, record.ends, (3, 2))
                 runs.append(run_id(record.path))
+        with BatchRecord.open(tmp_path / "postings", b"begun, and not planned"):
+            pass
         (row, other) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
         assert (row["run"], other["run"]) == (runs[0], None)
 

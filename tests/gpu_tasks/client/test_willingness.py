@@ -45,7 +45,7 @@ from gpu_tasks.provider.tasks.told_policy import claimed_policy
 from gpu_tasks.provider.told_inventory import ToldInventory
 from gpu_tasks.tasks.container_order import prepare_container
 from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, plan_of
-from gpu_tasks.tasks.quantities import Rate, TimeSpan
+from gpu_tasks.tasks.quantities import PPM, Rate, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, ContainerSource, read_any_task
 from offered import name
 from played_node import DevChain
@@ -119,6 +119,7 @@ def test_a_provider_that_bids_for_the_kind_runs_it() -> None:
         (means(images=(f"{IMAGE}@sha256:{DIGEST}",)), "", ""),
         (means(images=(f"{IMAGE}@sha256:{'cd' * 32}",)), "", "another list of images"),
         (means(images=(), any_archive=True), "", "another list of images"),
+        (means(memory_bytes=512 << 20, disk_bytes=64 << 20, cpu_thousandths=1_000, processes=128), "", ""),
     ],
 )
 def test_a_program_that_its_policy_leaves_no_room_for(policy: ClaimedPolicy, more: str, why: str) -> None:
@@ -147,6 +148,18 @@ def test_network_price_and_gangs() -> None:
     assert (terms.slots > 1, terms.time_value > 0) == (True, True)
     assert unfit(told(), gang)
     assert unfit(told(replace(BIDS, gangs=True)), gang) == ""
+    valueless = replace(terms, time_value=0)
+    assert why_unfit(told(), gang, valueless, DEFAULT_RULES, SLOT_MS) == "", "its blocks have no value"
+
+
+def test_a_price_that_is_asked_may_be_the_greatest() -> None:
+    asked = job()
+    terms = asked.terms(DEFAULT_RULES, SLOT_MS)
+    policy = told(replace(BIDS, least_price=Rate(OGPU, TimeSpan(milliseconds=3_600_000))))
+    price = OGPU * PPM // (PPM - DEFAULT_RULES.settlement_fee) + 1
+    for most, is_dear in ((price, False), (price - 1, True)):
+        said = why_unfit(policy, asked, replace(terms, price_max=most), DEFAULT_RULES, SLOT_MS)
+        assert bool(said) is is_dear, said
 
 
 def test_an_archive_runs_where_any_does_or_its_id_is_listed() -> None:
@@ -175,6 +188,16 @@ def test_six_could_bid_of_which_four_say_so() -> None:
     assert said.sentence == "6 (4 say that they run this; 2 do not: no policy for train-int8)"
     assert said.answers[name(1)] == RUNS_IT
     assert (said.why_too_few(4), bool(said.why_too_few(5))) == ("", True)
+
+
+def test_of_many_reasons_the_commonest_are_shown_and_all_are_counted() -> None:
+    owners = range(1, asking.REASONS_SHOWN + 3)
+    reasons = {name(owner): f"reason {owner}" for owner in owners}
+    last = owners[-1]
+    said = willingness(planned(*owners, last, last), reasons, {})
+    assert next(iter(said.unwilling.items())) == (f"reason {last}", 3)
+    assert [f"reason {owner}" in said.said for owner in owners] == [owner in {1, 2, 3, last} for owner in owners]
+    assert "2 do not for other reasons" in said.said
 
 
 def test_who_does_not_answer_counts_neither_for_nor_against_it() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.plan import TaskPlan
 from planted_state import chain_with
 from planted_tasks import PlantedTask
+from runtime.pallets.system import System
 from scripts.chains.market_chain import OGPU, named_keys
 from task_chain import TaskChain, an_order, awarded, time_order
 from task_customer import ogpu
@@ -71,6 +74,8 @@ def test_a_price_is_scaled_to_the_size_of_the_task() -> None:
     assert prices_of(replace(task.order, blocks_max=3 * task.order.blocks_max), task) == (21 * OGPU,)
     traced = replace(task, order=replace(task.order, segments=20))
     assert prices_of(an_order(segments=5, blocks_max=9_999), traced) == (7 * OGPU // 4,)
+    odd, short = a_task(7 * OGPU + 1), replace(task.order, blocks_max=1)
+    assert prices_of(short, odd) == (-(-(7 * OGPU + 1) // odd.order.blocks_max),), "rounded up"
     rest = replace(task, milestones=task.order.milestones // 2)
     assert prices_of(task.order, rest) == (14 * OGPU,)
 
@@ -96,6 +101,7 @@ def test_small_tasks_do_not_outweigh_a_large_one() -> None:
     for small in (dear, cheap):
         assert recent_prices(large.order, [small] * 11 + [large], KINDS, HEIGHT).median == OGPU
     assert recent_prices(large.order, [dear] * 12 + [large], KINDS, HEIGHT).median != OGPU, "they are the most work"
+    assert recent_prices(large.order, [large, a_task(3 * OGPU)], KINDS, HEIGHT).median == OGPU, "the lower one of two"
 
 
 def test_what_is_expected_goes_by_the_median_its_premium_by_that_and_not_by_the_greatest_price() -> None:
@@ -160,3 +166,8 @@ def test_no_more_records_are_read_than_a_plan_needs(tmp_path: Path, monkeypatch:
     with chain_with(tmp_path, PlantedTask()) as url:
         dry = answer(ogpu(tmp_path, url, "submit", MINIMAL, "--key", "//Bob", "--dry-run", "--anyway"))
     assert (dry["recent_prices"], dry["expected"], dry["expected_from"]) == (0, None, OF_NOTHING)
+
+
+def test_a_chain_that_sells_no_tasks_has_no_prices() -> None:
+    client: Any = SimpleNamespace(runtime=SimpleNamespace(pallets=(System,)))
+    assert asyncio.run(clearing.recent_tasks(client, bytes(32))) == []
