@@ -1,5 +1,6 @@
 """Every form of a line, and everything that is refused."""
 
+import codecs
 import json
 from io import BytesIO
 from typing import Any
@@ -83,12 +84,13 @@ def messages(*given: Any) -> dict[str, Any]:
         (b"\n\n  \nOnce", FileForm.LINES),
         (b"[INST] Hi [/INST]", FileForm.LINES),
         (b"[1, 2 and 3]", FileForm.LINES),
+        (b"[" * 50_000, FileForm.LINES),
         (b"\xef\xbb\xbfOnce", FileForm.LINES),
         (b'{"prompt": "x"}', FileForm.OBJECTS),
         (b'\xef\xbb\xbf{"prompt": "x"}', FileForm.OBJECTS),
         (b'\n{"nothing": 1}', FileForm.OBJECTS),
         (json.dumps(OPENAI).encode(), FileForm.OPENAI),
-        (b'{"body": 1}', FileForm.OPENAI),
+        *[(f'{{"{name}": 1}}'.encode(), FileForm.OPENAI) for name in ("method", "url", "body")],
         (b"x" * (lines.LINE_BYTES_MAX + 1), FileForm.LINES),
     ],
 )
@@ -155,7 +157,16 @@ def test_other_encodings_are_refused_as_a_whole(encoding: str, form: FileForm | 
         read_prompts(data, is_told=form is not None)
 
 
-@pytest.mark.parametrize("later", ["\0", '{"prompt": "x"}', '{"custom_id": "a"}', ' {"messages": []} '])
+@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE])
+def test_utf_16_is_known_by_its_mark_where_no_byte_is_zero(mark: bytes) -> None:
+    with pytest.raises(BatchFileError):
+        read(mark + b"\x4e\x2d\x65\x87")
+
+
+@pytest.mark.parametrize(
+    "later",
+    ["\0", '{"prompt": "x"}', '{"custom_id": "a"}', ' {"messages": []} ', '{"body": 1}', '{"url": 1}', '{"method": 1}'],
+)
 def test_a_line_that_nobody_means_as_a_prompt_refuses_the_file(later: str) -> None:
     data = f"one\ntwo\n{later}\n".encode()
     with pytest.raises(BatchFileError):

@@ -52,6 +52,7 @@ def test_a_size_of_nothing_is_none() -> None:
     assert size_of("0", "x") == size_of("0.0G", "x") == ""
     assert size_of("1099511627776", "x") == "1048576Mi"
     assert size_of("512m", "x") == "512Mi"
+    assert size_of("1".rjust(20, "0"), "x") == "1Mi"
     with pytest.raises(ForeignFileError):
         size_of("512m", "x", is_decimal=True)
     for text in ("", "m", "1x", "1.G", "-1", "1e3", "1" * 21, "٣m"):

@@ -156,6 +156,13 @@ def test_more_time_than_a_task_can_buy_is_cut_and_said(tmp_path: Path) -> None:
         ("compose", "services:\n  a:\n    image: Acme@sha256:" + "ab" * 32, "compose.yaml:3: image"),
         ("sdl", SDL.replace("cpu: {units: 2}", "cpu: {units: 2}, memory: {size: 9Ti}"), "deploy.yaml:4: memory.size"),
         ("sdl", SDL.replace("cpu: {units: 2}", "cpu: {units: x}"), "deploy.yaml:4: cpu.units"),
+        ("sdl", SDL.replace("args: [serve]", "args: [" + "x" * 4_097 + "]"), "deploy.yaml:2: command"),
+        ("sdl", SDL.replace("args:", "env: [A=1, B=" + "x" * 4_097 + "], args:"), "deploy.yaml:2: env.B"),
+        ("sbatch", "#!/bin/sh\n\n#SBATCH --export=A=1,B=" + "x" * 4_097, "job.sh:3: --export.B"),
+        ("sbatch", "#!/bin/sh\n#SBATCH --mem-per-cpu=9000G\n", "job.sh:2: --mem-per-cpu"),
+        ("sbatch", "#!/bin/sh\n#SBATCH --mem-per-gpu=9000G\n", "job.sh:2: --mem-per-gpu"),
+        ("sbatch", "#!/bin/sh\n#SBATCH --tmp=9000T\n", "job.sh:2: --tmp"),
+        ("sbatch", "#!/bin/sh\n#SBATCH --gpus=1 --cpus-per-gpu=999\n", "job.sh:2: --cpus-per-gpu"),
         ("sbatch", "#!/bin/sh\n\n#SBATCH --mem=9000G\n", "job.sh:3: --mem"),
         ("sbatch", "#!/bin/sh\n#SBATCH --time=soon\n", "job.sh:2: --time"),
         ("sbatch", "#!/bin/sh\n#SBATCH -c 999\n", "job.sh:2: --cpus-per-task"),
@@ -175,6 +182,7 @@ def test_what_is_wrong_is_said_of_your_own_file(tmp_path: Path, kind: str, text:
         (["--disk", "x"], "--disk"),
         (["--processes", "-1"], "--processes"),
         (["--env", "1A=x"], "--env 1A"),
+        (["--env", f"{'A' * 30}={'x' * 4_097}"], f"--env {'A' * 30}"),
         (["--image", f"Acme@sha256:{'ab' * 32}"], "--image"),
     ],
 )
@@ -206,6 +214,8 @@ def test_an_image_may_be_an_archive(tmp_path: Path, kind: str, text: str) -> Non
         refused = convert(tmp_path, kind, text, *words)
         assert (refused.exit_code, "imagetools" in refused.stderr) == (2, False), refused.output
         assert "--archive" in refused.stderr
+    plain = convert(tmp_path, kind, text, *archive, "--image", image.removeprefix("sha256:"))
+    assert plain.stdout == target.read_text()
     other = convert(tmp_path, kind, text, *archive, "--image", f"sha256:{'cd' * 32}")
     assert other.exit_code == 2
     (tmp_path / "deeper").mkdir()
@@ -232,6 +242,41 @@ def test_variables_and_classes_are_said_beside_the_file(tmp_path: Path) -> None:
     assert 'network: "outbound"' in found.stdout
     assert "kind: Job" in found.stdout
     assert "write it as NAME=VALUE" in convert(tmp_path, "compose", COMPOSE, "--env", "A").stderr
+
+
+OTHER_SERVICE = {
+    "compose": COMPOSE + "  db: {image: b}\n",
+    "sdl": SDL.replace("services: {", "services: {db: {image: b}, "),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_SERVICE)
+def test_service_kind_and_network_are_the_options(tmp_path: Path, kind: str) -> None:
+    assert convert(tmp_path, kind, OTHER_SERVICE[kind]).exit_code == 2
+    found = convert(tmp_path, kind, OTHER_SERVICE[kind], "--service", "web", "--job", "--network", "outbound")
+    assert [word in found.stdout for word in ("kind: Job", 'network: "outbound"')] == [True, True], found.output
+    assert "network" in convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT, "--network", "outbound").stdout
+
+
+UNSET = {
+    "compose": COMPOSE.replace("command:", "environment: [MODE], command:"),
+    "sdl": SDL.replace("args:", "env: [MODE], args:"),
+    "sbatch": "#!/bin/sh\n#SBATCH --export=MODE\n",
+}
+
+
+@pytest.mark.parametrize("kind", UNSET)
+def test_a_variable_that_is_given_is_no_loss(tmp_path: Path, kind: str) -> None:
+    for words, is_lost in (((), True), (("--env", "MODE=1"), False)):
+        found = convert(tmp_path, kind, UNSET[kind], "--image", IMAGE, *words)
+        assert any(line.startswith("! ") and "MODE" in line for line in found.stderr.splitlines()) == is_lost
+
+
+def test_a_script_is_read_whole_up_to_its_own_limit(tmp_path: Path) -> None:
+    long = "#!/bin/sh\n" + f"{'#' * 99}\n" * 1_000 + "#SBATCH --time=7\n"
+    assert 'time: "7m"' in convert(tmp_path, "sbatch", long, *OF_SCRIPT).stdout
+    assert convert(tmp_path, "sbatch", "#" * (192 * 1024 + 1), *OF_SCRIPT).exit_code == 2
+    assert convert(tmp_path, "sbatch", "#" * (192 * 1024), *OF_SCRIPT).exit_code == 0
 
 
 @pytest.mark.parametrize("kind", ["compose", "sdl", "sbatch"])

@@ -24,6 +24,8 @@ TASK = "0x" + "ab" * 32
         ("-t 2:30:15", "time.milliseconds", 9_015_000, []),
         ("-t2:30:15", "time.milliseconds", 9_015_000, []),
         ("--time 0-12", "time.milliseconds", 12 * HOUR, []),
+        ("--time=21:00:00", "time.milliseconds", 21 * HOUR, []),
+        ("--time=21:00:01", "time.milliseconds", 21 * HOUR, ["--time=21:00:01"]),
         ("--gres=gpu", "gpus", 1, []),
         ("--gres=gpu:1", "gpus", 1, []),
         ("--gres=gpu:2", "gpus", 1, ["2 GPUs"]),
@@ -49,11 +51,13 @@ TASK = "0x" + "ab" * 32
         ("--mem-per-cpu=1G -c 4", "memory_bytes", 4 << 30, []),
         ("-c 4 --mem-per-cpu=1000K", "memory_bytes", 4 << 20, []),
         ("--mem-per-cpu=1G", "memory_bytes", 1 << 30, []),
+        ("--mem-per-cpu=1G -c 0", "memory_bytes", 1 << 30, []),
         ("--tmp=10G", "disk_bytes", 10 << 30, []),
         ("--output=slurm-%j.out -e err", "name", "job", []),
         ("--export=NONE", "environment", {}, []),
         ("--export=ALL", "environment", {}, ["--export=ALL"]),
         ("--export=A=1,B=2", "environment", {"A": "1", "B": "2"}, []),
+        ("--export=A=1\n#SBATCH --export=B=2", "environment", {"A": "1", "B": "2"}, []),
         ("--export=HOME,A=x=y", "environment", {"A": "x=y"}, ["--export=HOME"]),
         ("--chdir=/data", "name", "job", ["--chdir"]),
         ("-p gpu -A me --qos=high", "name", "job", []),
@@ -87,6 +91,8 @@ def test_an_option_becomes_what_it_means(options: str, name: str, value: object,
         ("--array '0-9;touch x'", ()),
         ("--array=0-63", ("--array 0-63",)),
         ("--array=0-168", ()),
+        ("--array=0-5:0", ()),
+        ("--array=9-0", ()),
         ("--array=0-630:10%3", ("--array 0-630:10%3 --watch",)),
         (f"-d afterok:{TASK}", (f"--after-ok {TASK}",)),
         (f"--dependency=afterany:{TASK}", (f"--after-any {TASK}",)),
@@ -117,7 +123,7 @@ def test_options_end_with_the_first_command() -> None:
     ("text", "lost"),
     [
         ("#SBATCH --time=10\n  # what the GPU needs\n#SBATCH --gres=gpu:1 --mem=16G\n", []),
-        ("#SBATCH--time=10\n#SBATCH--gres=gpu:1\n\n \t\n#SBATCH\t--mem=16G\n", []),
+        ("#SBATCH--time=10\n#SBATCH--gres=gpu:1\n\n \t\v\f\n#SBATCH\t--mem=16G\n", []),
         ("#SBATCH --time=10 --gres=gpu:1 --mem=16G\nset -e\n#SBATCH --mem=1G\n#SBATCH--time=9\n",
          ["#SBATCH --mem=1G", "#SBATCH--time=9"]),
         ("#SBATCH --time=10 --gres=gpu:1 --mem=16G\n  #SBATCH --mem=1G\n", ["#SBATCH --mem=1G"]),
@@ -151,6 +157,14 @@ def test_an_array_that_is_too_large_is_said_with_its_parts() -> None:
     assert "`--array 0-126:2`, `--array 128-254:2`" in loss.why
 
 
+@pytest.mark.parametrize(
+    ("last", "part", "is_all"), [(128, "128-128", True), (191, "128-191", True), (192, "128-191", False)]
+)
+def test_the_parts_of_an_array_are_all_of_it_or_are_said_to_go_on(last: int, part: str, is_all: bool) -> None:
+    (loss,) = sbatch(f"#SBATCH --array=0-{last}\n").foreign.carrying.losses
+    assert (f"`--array {part}`" in loss.why, "and so on" not in loss.why) == (True, is_all)
+
+
 def test_a_script_with_a_byte_order_mark_is_refused() -> None:
     """A shell does not read its first line, and Slurm refuses it."""
     with pytest.raises(ForeignFileError):
@@ -158,7 +172,7 @@ def test_a_script_with_a_byte_order_mark_is_refused() -> None:
 
 
 def test_secrets_in_a_script_are_said() -> None:
-    found = sbatch("#SBATCH --export=API_KEY=abc\nexport HF_TOKEN='hf_x'\nTOKEN=$HF_TOKEN\nSORT=1\n")
+    found = sbatch("#SBATCH --export=API_KEY=abc\nexport HF_TOKEN='hf_x'\nTOKEN=$HF_TOKEN\nSORT=1\nUSE_KEY='1'\n")
     assert found.lost == ["--export API_KEY", "HF_TOKEN as a secret"]
 
 

@@ -35,6 +35,7 @@ deployment: {{web: {{akash: {{profile: small, {count}}}}}}}
          ["port ", "port 65536", "port \uff18"]),
         ({"service": "expose: [{port: 80, to: [{service: db}]}]"}, "ports", (80,), ["port 80 to service db"]),
         ({"service": "expose: [{port: 80, to: [{global: false}]}]"}, "ports", (80,), []),
+        ({"service": "expose: [{port: 80, to: [{global: 'on'}]}]"}, "ports", (80,), ["port 80 to the world"]),
         ({"service": "expose: [{port: 80, to: [{global: true, ip: a}]}]"}, "ports", (80,),
          ["port 80 to the world", "port 80 to ip"]),
         ({"service": "env: [HF_TOKEN=hf_x]"}, "environment", {}, ["env HF_TOKEN"]),
@@ -49,6 +50,9 @@ deployment: {{web: {{akash: {{profile: small, {count}}}}}}}
         ({"resources": "storage: [{size: 1Gi}, {name: s, size: 1Gi, attributes: {class: ram}}]",
           "service": "params: {storage: {s: {mount: /cache}}}"}, "memory_bytes", 1 << 30,
          ["storage s of class ram", "storage s in /cache"]),
+        ({"resources": "storage: {size: 1Gi, attributes: {class: ram}}",
+          "service": "params: {storage: {default: {mount: /dev/shm}}}"}, "memory_bytes", 1 << 30,
+         ["storage default of class ram"]),
         ({"resources": "storage: [{name: d, size: 1Gi}]", "service": "params: {storage: {d: {mount: /dev/shm}}}"},
          "disk_bytes", 1 << 30, ["storage d in /dev/shm"]),
         ({"resources": "cpu: {units: 2, attributes: {arch: arm64}}"}, "cpu_thousandths", 2_000, ["cpu.attributes"]),
@@ -94,6 +98,11 @@ def test_the_profile_of_the_deployment_is_taken() -> None:
     text = file(resources="cpu: {units: 3}").replace("compute: {", "compute: {web: {resources: {cpu: {units: 9}}}, ")
     assert sdl(text).task.cpu_thousandths == 3_000
     assert sdl(text.partition("deployment:")[0]).task.cpu_thousandths == 9_000
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2"])
+def test_every_version_2_is_read(version: str) -> None:
+    assert sdl(file().replace("2.0", version)).task.name == "web"
 
 
 def test_others_beside_the_service_are_named() -> None:
