@@ -49,6 +49,24 @@ def test_providers_of_a_new_devnet_sell_every_workload(
     assert (len(patch["inferenceMarket"]["services"]) > 1) is providers
 
 
+def test_a_new_devnet_has_the_seats_and_epochs_that_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: [])
+    monkeypatch.setattr(commands, "_show", lambda _: None)
+    words = ["up", "--any-ports", "--detach", "-n", "3", "--seats", "2"]
+    for folder, more, parameters in (("usual", [], "devnet"), ("fast", ["--fast"], layout.FAST)):
+        assert CliRunner().invoke(ogpu_devnet, ["--folder", str(tmp_path / folder), *words, *more]).exit_code == 0
+        net = layout.load(tmp_path / folder)
+        spec = load_spec(net.chain_spec.read_bytes())
+        assert spec.patch is not None
+        assert (len(net.members), spec.patch["chainParameters"]["TrustStake.validator_seats"], spec.parameters) == (
+            3,
+            2,
+            parameters,
+        )
+
+
 @pytest.mark.parametrize(("name", "label"), [("bob", "Bob"), ("Alice", "Alice"), ("bob/Provider", "Bob/provider")])
 def test_a_node_and_the_provider_beside_it_have_names(net: Devnet, name: str, label: str) -> None:
     assert lifecycle.process_named(net, name).label == label

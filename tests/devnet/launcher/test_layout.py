@@ -66,6 +66,7 @@ def test_each_node_polls_the_devnets_sample_whenever_it_is_started(tmp_path: Pat
     assert [samples(loaded.node_command(member)) for member in loaded.members] == [["3"]] * 5
     everybody = layout.create(tmp_path / "other", 4, any_ports=True)
     assert samples(everybody.node_command(everybody.members[0])) == []
+    assert layout.create(tmp_path / "all", 4, any_ports=True, seats=3, sample=3).sample == 3
 
 
 @pytest.mark.parametrize(("validators", "seats", "sample"), [(4, None, 2), (4, None, 5), (5, 4, 5), (2, None, 3)])

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from devnet.launcher import layout, sales
+from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.presets import RATE_MAX, load_spec
 from gpu_tasks.provider.commands.containing import bidding_kinds, offers_containers
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import read_policy
 from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, form_of
+from runtime.cryptography import ss58
 from runtime.encoding.types import GRAINS_PER_OGPU as OGPU
 
 
@@ -34,6 +36,7 @@ def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
         assert form is not None
         ask, cost_max = SALE_TERMS.get(form.name, USUAL_TERMS)
         assert bytes.fromhex(service["model"][2:]) == form.model_id
+        assert (service["name"], service["owner"]) == (form.name, ss58.encode(dev_accounts.stash("Alice")))
         assert (service["price_min"], service["price_max"], service["tokens_max"]) == (ask, RATE_MAX, cost_max)
         assert (service["ramp"], service["lease"]) == (sales.RAMP_BLOCKS, sales.LEASE_BLOCKS)
         assert {offer["ask"] for offer in sold["offers"] if offer["service"] == number} == {ask}
