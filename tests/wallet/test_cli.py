@@ -15,6 +15,7 @@ from wallet.commands.options import AMOUNT
 from wallet.errors import WalletError
 from wallet.keyring import Keyring
 from wallet.output import Output
+from wallet.program_options import socket_url
 from wallet.rpc import RpcConnection
 from wallet.session import WalletSession
 from wallet_runner import answer, chain, said, wallet
@@ -166,6 +167,19 @@ def test_an_address_of_the_web_reaches_the_node_behind_it(tmp_path: Path) -> Non
                 assert connection.url == url
 
         asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("https://node:1", "wss://node:1"),
+        ("http://node", "ws://node"),
+        ("wss://node/x", "wss://node/x"),
+        ("node:9944", "ws://node:9944"),
+    ],
+)
+def test_an_address_becomes_one_of_web_sockets(given: str, url: str) -> None:
+    assert socket_url(given) == url
 
 
 def test_no_node_is_said_plainly(tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ def test_a11_the_last_grain_can_be_sent(tmp_path: Path) -> None:
         more = f"0.{10**8 - fee + 1:08}"
         last = ("--from", "//Nobody", "--allow-death", "--yes")
         assert wallet(tmp_path, url, "send", "//Bob", more, *last).exit_code == 1
+        tipped = ("send", "//Bob", rest, "--from", "//Nobody", "--allow-death", "--tip", "0.00000001", "--dry-run")
+        assert wallet(tmp_path, url, *tipped).exit_code == 1
         assert answer(wallet(tmp_path, url, "send", "//Bob", rest, *last))["success"]
 
 

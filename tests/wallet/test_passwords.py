@@ -78,6 +78,19 @@ def test_a_phrase_may_stand_on_several_lines(tmp_path: Path, typed: str, meant: 
         assert json.loads(result.stdout)["address"] == ss58.encode(keypair_from_suri(meant).account)
 
 
+@pytest.mark.parametrize("scheme", ["sr25519", "ed25519"])
+def test_a_key_is_of_the_scheme_that_is_named_and_its_phrase_as_long_as_asked(tmp_path: Path, scheme: str) -> None:
+    password = private(tmp_path / "password", "secret")
+    made = json.loads(run(tmp_path, password, "new", "carol", "--scheme", scheme, "--words", "24").stdout)
+    phrase = made["recovery_phrase"]
+    assert len(phrase.split()) == 24
+    address = ss58.encode(keypair_from_suri(phrase, Scheme[scheme.upper()]).account)
+    assert made["address"] == address
+    imported = run(tmp_path, password, "import", "dave", "--scheme", scheme, typed=phrase)
+    assert json.loads(imported.stdout)["address"] == address
+    assert Keyring(tmp_path / "keys").unlock("carol", "secret") == Keyring(tmp_path / "keys").unlock("dave", "secret")
+
+
 @pytest.mark.parametrize(("content", "said"), [(b"\xff", "is not UTF-8"), (b"x" * 2_000, "larger than")])
 def test_a_password_file_that_is_none_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     password = private(tmp_path / "password", "")

@@ -85,6 +85,14 @@ def test_only_a_folder_of_ours_is_closed(tmp_path: Path, before: int, is_closed:
     assert mode(folder) == (0o700 if is_closed else before)
 
 
+def test_another_users_folder_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o755)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert not private_file.close_folder(tmp_path)
+    assert mode(tmp_path) == 0o755
+
+
 def test_a_locked_file_is_one_holders_alone(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "a.lock"
     held = private_file.lock_file(path)

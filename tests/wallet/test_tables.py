@@ -93,6 +93,14 @@ def test_a_column_of_numbers_stands_at_the_right_and_no_column_is_wider_than_its
     assert table_lines(shown, 12) == [], "a word would be broken"
 
 
+def test_brackets_and_blanks_at_the_ends_of_lines_are_no_markup() -> None:
+    shown = FittedTable("[red]T", ("[b]n",), [(" [i]x [/i] \n  y",)])
+    assert table_lines(shown, 40) == ["┃ [b]n      ┃", "│ [i]x [/i] │", "│ y         │"]
+    assert drawn(shown, 40).startswith("[red]T")
+    assert [line.rstrip() for line in drawn(shown, 8).splitlines()] == ["[red]T", "", "[b]n", "  [i]x", "  [/i]", "  y"]
+    assert drawn(Record(("[b]n",), ("[i]x",)), 40).split() == ["[b]n", "[i]x"]
+
+
 def test_the_narrowest_columns_get_their_lines_whole_first() -> None:
     shown = FittedTable("T", ("why", "who"), [("aa " * 10, "bbb bbb bbb")])
     assert any("│ bbb bbb bbb │" in line for line in table_lines(shown, 30))

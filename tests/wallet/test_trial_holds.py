@@ -27,12 +27,12 @@ def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
     return {(who, str(entry.id)): entry.amount for who in accounts for entry in bound[Balances].holds[who]}
 
 
-def tried(chain: TaskChain, signer: bytes, call: Call, fee: int = 0) -> Trial:
+def tried(chain: TaskChain, signer: bytes, call: Call, fee: int = 0, tip: int = 0) -> Trial:
     """A dry run."""
     client = ChainClient(
         StateNode({chain.chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
     )
-    return asyncio.run(attempt(client, [call], signer, fee))
+    return asyncio.run(attempt(client, [call], signer, fee, tip))
 
 
 def made(chain: TaskChain, signer: bytes, call: Call) -> dict[tuple[bytes, str], int]:
@@ -114,13 +114,15 @@ def test_a_fee_is_taken_before_a_call_and_is_no_part_of_what_that_moves() -> Non
     chain, who, fee = TaskChain(), CUSTOMER.stash, OGPU
     call, before = TrainingMarket.submit(order=an_order()), chain.free(CUSTOMER.stash)
     cost = tried(chain, who, call).amount
-    assert tried(chain, who, call, fee).amount == cost > 0
+    assert tried(chain, who, call, fee).amount == tried(chain, who, call, fee, fee).amount == cost > 0
     chain.chain.block(signed(who, call))
     assert before - chain.free(who) == cost
     chain = TaskChain()
     with_balance(chain, who, free=cost + fee, frozen=2 * OGPU)
     assert tried(chain, who, call).amount == cost, "what is frozen moves nothing"
     assert tried(chain, who, call, fee).refusal is None
+    assert tried(chain, who, call, fee - 1, 1).refusal is None
+    assert tried(chain, who, call, fee, 1).refusal is not None
     with_balance(chain, who, free=cost + fee - 1, frozen=2 * OGPU)
     refusal = tried(chain, who, call, fee).refusal
     assert refusal is not None

@@ -141,6 +141,7 @@ def test_a_reader_that_leaves_before_the_last_flush_is_no_fault(
         (OSError(errno.EDQUOT, "quota"), EXIT_OUTPUT_LOST),
         (OSError(errno.EIO, "input/output"), EXIT_OUTPUT_LOST),
         (OSError(errno.EFBIG, "too large"), EXIT_OUTPUT_LOST),
+        (OSError(errno.EBADF, "closed"), EXIT_OUTPUT_LOST),
         (OSError(errno.EPIPE, "broken"), EXIT_PIPE_CLOSED),
         (ExceptionGroup("a", [ExceptionGroup("b", [OSError(errno.EACCES, "not yours", "key")])]), EXIT_UNUSABLE),
         (ExceptionGroup("a", [OSError(errno.EACCES, "not yours", "key"), ValueError("a bug")]), None),
