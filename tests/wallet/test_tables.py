@@ -97,7 +97,7 @@ def test_brackets_and_blanks_at_the_ends_of_lines_are_no_markup() -> None:
     shown = FittedTable("[red]T", ("[b]n",), [(" [i]x [/i] \n  y",)])
     assert table_lines(shown, 40) == ["┃ [b]n      ┃", "│ [i]x [/i] │", "│ y         │"]
     assert drawn(shown, 40).startswith("[red]T")
-    assert [line.rstrip() for line in drawn(shown, 8).splitlines()] == ["[red]T", "", "[b]n", "  [i]x", "  [/i]", "  y"]
+    assert [line.rstrip() for line in drawn(shown, 7).splitlines()] == ["[red]T", "", "[b]n", "  [i]x", "  [/i]", "  y"]
     assert drawn(Record(("[b]n",), ("[i]x",)), 40).split() == ["[b]n", "[i]x"]
 
 

@@ -123,6 +123,9 @@ def test_a_fee_is_taken_before_a_call_and_is_no_part_of_what_that_moves() -> Non
     assert tried(chain, who, call, fee).refusal is None
     assert tried(chain, who, call, fee - 1, 1).refusal is None
     assert tried(chain, who, call, fee, 1).refusal is not None
+    remark, spendable = System.remark(remark=b"x"), chain.chain.now()[Balances].spendable_balance(who)
+    assert tried(chain, who, remark, spendable).refusal is None
+    assert tried(chain, who, remark, spendable, 1).refusal is not None
     with_balance(chain, who, free=cost + fee - 1, frozen=2 * OGPU)
     refusal = tried(chain, who, call, fee).refusal
     assert refusal is not None
