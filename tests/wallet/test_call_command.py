@@ -115,6 +115,7 @@ def test_rounding_of_delegations_is_no_change_for_a_person() -> None:
     """A redelegation frees nothing, and burns the grain that no share of the pool owns."""
     dust, more = [HeldChange(STAKES, held_reason(), grains) for grains in (-1, -100_000_000)]
     assert making._held([dust], bytes(32), as_json=False) == ""
+    assert making._held([dust, more], bytes(32), as_json=False) == making._held([more], bytes(32), as_json=False)
     assert making._held([more], bytes(32), as_json=False).startswith("-1 oGPU of ")
     assert making._held([HeldChange(bytes(32), held_reason(), -1)], bytes(32), as_json=False)
     shown = [

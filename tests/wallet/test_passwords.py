@@ -19,7 +19,7 @@ from websockets.asyncio.server import ServerConnection
 from gpu_tasks.provider.keys import provider_key
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
-from wallet import password_file, rpc
+from wallet import asking, password_file, rpc
 from wallet.cli import main
 from wallet.errors import CannotUnlockError, KeyFileError, WalletError
 from wallet.keyfile import ScryptCost
@@ -76,6 +76,14 @@ def test_a_phrase_may_stand_on_several_lines(tmp_path: Path, typed: str, meant: 
         assert (result.exit_code, list(tmp_path.rglob("carol.json"))) == (2, [])
     else:
         assert json.loads(result.stdout)["address"] == ss58.encode(keypair_from_suri(meant).account)
+
+
+def test_a_new_password_is_typed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "has_terminal", lambda: True)
+    typed = "mistyped\nother\nsecret\nsecret\n"
+    made = CliRunner().invoke(main, ["--keyring", str(tmp_path / "keys"), "new", "carol"], input=typed)
+    assert made.exit_code == 0, made.output
+    assert Keyring(tmp_path / "keys").unlock("carol", "secret").account
 
 
 @pytest.mark.parametrize("scheme", ["sr25519", "ed25519"])

@@ -63,6 +63,13 @@ def test_the_table_and_the_json_show_stake_and_seats() -> None:
     assert (shown["stash"], shown["stake"], shown["is_jailed"], shown["queue"]) == ("5alice", 100, False, 0)
 
 
+def test_one_table_is_shown_where_its_columns_just_have_room() -> None:
+    text = shown_at(400, [ALICE])
+    width = max(len(line) for line in text.splitlines() if "Alice" in line)
+    assert shown_at(width, [ALICE]).count("Alice") == 1
+    assert shown_at(width - 1, [ALICE]).count("Alice") == 3
+
+
 def test_checks_and_disputes_are_shown_and_counted() -> None:
     busy = replace(
         ALICE, checks={"leaves": 11, "court": 2}, checks_ended={"passed": 400, "refuted": 51, "withheld": 6},

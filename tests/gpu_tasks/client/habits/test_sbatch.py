@@ -71,6 +71,7 @@ TASK = "0x" + "ab" * 32
         ("--time=10\n#SBATCH --time=60", "time.milliseconds", HOUR, []),
         ("--comment='a b' --time=60", "time.milliseconds", HOUR, []),
         ("--comment='a", "name", "job", ["#SBATCH --comment='a"]),
+        ("--comment='a\n#SBATCH --time=60", "time.milliseconds", HOUR, ["#SBATCH --comment='a"]),
         ("nonsense", "name", "job", ["nonsense"]),
     ],
 )
