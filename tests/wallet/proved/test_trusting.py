@@ -122,6 +122,23 @@ def test_a_development_chain_is_told_only_and_a_live_one_refused(
     absent(tmp_path, monkeypatch, back)
 
 
+def test_another_history_of_a_live_chain_is_not_taken_for_a_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+        await client.begin(Trust(tmp_path / "keys"), lambda _: None)
+        clock[0] -= 20 * DAY_MS
+        seen = read_seen(tmp_path / "keys", node.chain.genesis_hash)
+        assert seen is not None
+        other = replace(seen, block="0x" + "11" * 32)
+        (tmp_path / "keys" / SEEN_FILE).write_text(json.dumps(asdict(other)))
+        for is_live, known in ((True, other), (False, None)):
+            await check(client, tmp_path, is_live=is_live)
+            assert read_seen(tmp_path / "keys", node.chain.genesis_hash) == known
+
+    absent(tmp_path, monkeypatch, back)
+
+
 def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
         await client.begin(Trust(tmp_path / "keys"), lambda _: None)
