@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from node.process import BURST, LogLimit
+from node.process import BURST, CAUSES_MAX, LogLimit
 
 
 def log_forged(log: logging.Logger, number: int) -> None:
@@ -33,3 +33,14 @@ def test_what_the_node_does_by_itself_is_told_in_full() -> None:
     limit = LogLimit(lambda: 0.0)
     record = logging.LogRecord("node", logging.INFO, "figures.py", 1, "final #1", None, None)
     assert all(limit.filter(record) for _ in range(100))
+
+
+def test_the_newest_causes_are_remembered() -> None:
+    limit = LogLimit(lambda: 0.0)
+
+    def passed(line: int) -> int:
+        record = logging.LogRecord("flood", logging.INFO, "attacked.py", line, "forged", None, None)
+        return sum(bool(limit.filter(record)) for _ in range(2 * BURST))
+
+    assert [passed(line) for line in range(CAUSES_MAX + 1)] == [BURST] * (CAUSES_MAX + 1)
+    assert (passed(CAUSES_MAX), len(limit._causes)) == (0, CAUSES_MAX)

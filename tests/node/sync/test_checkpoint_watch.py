@@ -59,6 +59,7 @@ def test_peers_that_are_past_it_are_asked_for_it_once_each_and_the_silence_of_mo
         claim(stage, blocks, peer)
     stage.now_ms += PATIENCE_MS - 1
     claim(stage, blocks, names[0])
+    claim(stage, blocks, names[1])
     assert asked(stage) == SILENT_MIN
     stage.now_ms += 1
     stage.sync.retry_early()
@@ -156,6 +157,8 @@ def test_a_checkpoint_that_a_peer_has_is_left_in_peace_and_the_sync_goes_on(
     claim(stage, blocks)
     stage.sync.on_answer(encode_answer([as_bytes(blocks[2])]), PEER)
     assert not stage.sync.has_work, "it is no block of the tree yet"
+    claim(stage, blocks, OTHER)
+    assert len(stage.requests()) == 1, "the block is there: no other peer is asked"
     stay_silent(stage)
     assert told(caplog) == told(caplog, "WARNING") == []
     stage.sync.fetch(blocks[3].facts.id, PEER, 0)
@@ -214,3 +217,46 @@ def test_a_peer_that_stands_at_its_height_is_asked_for_it(stage: Stage) -> None:
     assert asked(stage) == 0
     claim(stage, blocks)
     assert asked(stage) == 1
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_the_same_question_of_the_sync_brings_the_block_into_the_tree(stage: Stage, *, is_asked: bool) -> None:
+    blocks = stage.branch(3)
+    trust(stage, 3, blocks[2].facts.id)
+    if is_asked:
+        claim(stage, blocks)
+        stage.sync.on_answer(encode_answer([as_bytes(blocks[2])]), PEER)
+    for block in blocks[:2]:
+        stage.announce(as_bytes(block))
+    stage.import_all()
+    stage.sync.fetch(blocks[2].facts.id, PEER, 2)
+    assert stage.requests()[-1] == GetBlocks(blocks[2].facts.id, 2)
+    stage.sync.on_answer(encode_answer([as_bytes(blocks[2])]), PEER)
+    stage.import_all()
+    assert blocks[2].facts.id in stage.chain
+
+
+def test_an_open_question_keeps_no_answer_to_another_one_from_the_tree(stage: Stage) -> None:
+    blocks = stage.branch(3)
+    trust(stage, 1, blocks[0].facts.id)
+    claim(stage, blocks)
+    stage.sync.fetch(blocks[2].facts.id, PEER, 0)
+    stage.sync.on_answer(encode_answer([as_bytes(block) for block in blocks]), PEER)
+    stage.import_all()
+    assert blocks[2].facts.id in stage.chain
+
+
+def test_a_checkpoint_that_is_final_here_is_asked_for_no_more(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    blocks = stage.branch(2)
+    trust(stage, 1, blocks[0].facts.id)
+    names = [b"peer%d" % number for number in range(SILENT_MIN)]
+    stage.transport.connected += [name.decode() for name in names]
+    for peer in names:
+        claim(stage, blocks, peer)
+    stage.announce(as_bytes(blocks[0]))
+    stage.import_all()
+    stage.chain.finalise((blocks[0].facts.id,), stage.maker.certify(blocks[0]))
+    claim(stage, blocks)
+    assert len(stage.requests()) == SILENT_MIN
+    stay_silent(stage)
+    assert told(caplog, "WARNING") == []
