@@ -139,6 +139,9 @@ def test_of_an_ended_epoch_only_what_may_still_prove_something_is_heard() -> Non
     assert edge.shell.machine._gadget.receive_vote(said(3, skip_ballot(0, far)).vote, b"\0")
     assert not edge.shell.machine._gadget.receive_vote(said(3, skip_ballot(0, far + 1)).vote, b"\0")
     assert not edge.shell.machine._gadget.receive_vote(said(3, skip_ballot(2, 1)).vote, b"\0")
+    for round_, is_heard in ((1, False), (2, True), (2, False), (far, True), (far + 1, False)):
+        (certificate,) = edge.certified(skip_ballot(0, round_), (1, 2, 3)).certificates
+        assert edge.shell.machine._gadget.receive_certificate(certificate) == is_heard
 
 
 def test_an_ended_epoch_makes_nothing_final_and_signs_nothing() -> None:

@@ -42,6 +42,15 @@ def test_a_caller_has_its_network(transport: PlayedPeer | None, network: str | N
     assert made == [network]
 
 
+def test_programs_on_this_machine_are_told_apart_by_their_ports() -> None:
+    known = KnownCallers(Caller)
+    first = known.of(PlayedPeer("127.0.0.1", 1))
+    assert known.of(PlayedPeer("127.0.0.1", 2)) is not first
+    assert known.of(PlayedPeer("::1", 1)) is not first
+    assert known.of(PlayedPeer("127.0.0.1", 1)) is first
+    assert known.of(PlayedPeer("192.0.2.1", 1)) is known.of(PlayedPeer("192.0.2.1", 2))
+
+
 def test_the_callers_that_came_last_are_remembered() -> None:
     known = KnownCallers(Caller)
     first, second = known.of(stranger(0)), known.of(stranger(1))

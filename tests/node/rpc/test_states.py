@@ -3,7 +3,7 @@
 import random
 
 from node.rpc.past_states import DEPTH_MAX, KEPT, PastStates
-from node.rpc.replica import JOINED, FinalState, UnsettledStates
+from node.rpc.replica import FinalState, UnsettledStates
 from runtime.state.overlay import Changes, StateReader
 
 KEYS = [bytes((first, second)) for first in range(4) for second in range(12)]
@@ -96,7 +96,7 @@ def test_states_above_a_final_block_that_stands_still() -> None:
     for block in (name(1), name(15), name(16), name(17), name(40), name(1199), b"b" + name(20), b"b" + name(59)):
         reader = unsettled.get(block)
         assert reader is not None
-        assert depth(reader) <= 1200 // JOINED + JOINED
+        assert depth(reader) <= 1200 // 16 + 16
         assert_reads(reader, states[block])
 
     for changes in unsettled.settle([name(height) for height in range(1, 31)]):

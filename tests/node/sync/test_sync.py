@@ -17,7 +17,7 @@ from node.peers.peers import PENALTIES_MAX
 from node.sync import sync
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, UNATTACHED_BURST, Sync
 from node.sync.waiting import Room
-from runtime.blocks.block import BLOCK, HEADER, Block, Header
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
 from runtime.encoding.scale import encode_compact
 from runtime.frame.errors import InvalidBlock
 from sync_stage import OTHER, PEER, Stage
@@ -137,6 +137,19 @@ def test_c1_a_proven_header_with_a_body_of_crumbs_is_refused_by_its_count(
     assert stage.import_all() == []
     assert tried == []
     assert stage.transport.banned == ["peer"]
+
+
+def test_a_body_of_as_many_extrinsics_as_its_length_can_hold_is_read(stage: Stage) -> None:
+    (block,) = stage.branch(1)
+
+    def read(count: int) -> int:
+        extrinsics = BLOCK.decode(heavy(block.header, count)).extrinsics
+        header = replace(block.header, extrinsics_root=extrinsics_root(extrinsics))
+        return len(sync.read_body(sync.read_waiting(heavy(header, count), PEER)).block.extrinsics)
+
+    assert read(256 + 5) == 256 + 5, "524 bytes: 256 that the author adds, and 5 that are signed"
+    with pytest.raises(sync.WrongBodyError):
+        read(256 + 5 + 1)
 
 
 def test_m6_orphans_need_their_proposers_seal_and_strangers_cannot_push_out_a_leader(stage: Stage) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from node.sync import sets_ahead
 from node.sync.sets_ahead import REST_DOUBLINGS_MAX, REST_MS, QuestionTurns
 
 PEERS = (b"a", b"b", b"c")
@@ -44,9 +41,10 @@ def test_each_silence_in_a_row_doubles_the_rest_up_to_a_bound() -> None:
     assert rests == [1, 2, 4, 8, 8, 8]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets_ahead, "REMEMBERED_MAX", 4)
+def test_the_peers_of_the_last_silences_are_remembered() -> None:
     known = QuestionTurns()
-    for number in range(10):
+    for number in range(1_025):
         known.on_silence(b"%d" % number, 0)
-    assert len(known) == 4
+    assert len(known) == 1_024
+    assert known.next((b"0",), 0) == b"0"
+    assert known.next((b"1", b"1024"), 0) is None
