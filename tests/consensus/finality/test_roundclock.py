@@ -50,9 +50,11 @@ def test_what_was_just_sent_is_repeated_later() -> None:
 
 
 def test_the_deadline_is_the_next_of_repetition_wait_and_timeout() -> None:
-    clock = running_since(0)
-    assert clock.deadline_ms(0, TIMEOUT) == 2 * RESEND
-    assert clock.is_time_to_repeat(2 * RESEND)
-    assert clock.deadline_ms(2 * RESEND, TIMEOUT) == min(3 * RESEND, DEVNET.soft_wait_ms)
-    assert clock.is_time_to_repeat(TIMEOUT)
-    assert clock.deadline_ms(TIMEOUT, TIMEOUT) == TIMEOUT + RESEND
+    clock = running_since(700)
+    assert clock.deadline_ms(700, TIMEOUT) == 700 + 2 * RESEND
+    assert clock.is_time_to_repeat(700 + 2 * RESEND)
+    assert clock.deadline_ms(700 + 2 * RESEND, TIMEOUT) == 700 + min(3 * RESEND, DEVNET.soft_wait_ms)
+    clock.postpone()
+    assert clock.deadline_ms(700, RESEND) == 700 + RESEND
+    assert clock.is_time_to_repeat(700 + TIMEOUT)
+    assert clock.deadline_ms(700 + TIMEOUT, TIMEOUT) == 700 + TIMEOUT + RESEND
