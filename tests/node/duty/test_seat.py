@@ -198,6 +198,11 @@ def test_a_machine_that_slept_has_not_listened(tmp_path: Path) -> None:
     node.clock.set_ms += 1_000_000_000
     node.finalise(node.clock.set_ms // 1_000)
     node.watch.listen(has_peers=True)
+    assert node.key.heard_since is None
+    node.pass_slots(SETTLE_SLOTS - 6)
+    assert node.key.heard_since is None, "five seconds of the sleep count"
+    node.pass_slots(1)
+    assert node.key.heard_since is not None
     assert not node.has_begun()
 
 

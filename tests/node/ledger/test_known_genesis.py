@@ -61,8 +61,9 @@ def test_a_restart_works_nothing_out_again(tmp_path: Path, worked_out: list[Chai
 
 def test_a_changed_specification_is_refused_as_ever(tmp_path: Path, worked_out: list[ChainSpec]) -> None:
     genesis = started(tmp_path / "db")
-    with pytest.raises(DatabaseError, match=f"holds the chain with genesis 0x{genesis.hex()}"):
+    with pytest.raises(DatabaseError, match=f"holds the chain with genesis 0x{genesis.hex()}") as refused:
         started(tmp_path / "db", richer(SPEC))
+    assert refused.tb is not None, "its frames are alive, and with them all that was left open"
     assert len(worked_out) == 2
     assert started(tmp_path / "db") == genesis, "neither locked nor noted for the other one"
     assert len(worked_out) == 2
@@ -133,3 +134,10 @@ def test_all_that_block_0_follows_from_is_in_the_digest() -> None:
         replace(raw, raw={**raw.raw, b"key": b"value"}),
     ]
     assert len({genesis_digest(spec) for spec in (SPEC, *others)}) == 1 + len(others)
+
+
+def test_the_order_of_a_specifications_words_changes_no_digest() -> None:
+    assert SPEC.patch is not None
+    turned = replace(SPEC, patch=dict(reversed(SPEC.patch.items())))
+    assert list(turned.patch or {}) != list(SPEC.patch)
+    assert genesis_digest(turned) == genesis_digest(SPEC)

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import os
 import socket
 import threading
@@ -59,6 +60,19 @@ def is_ended(connection: socket.socket) -> bool:
 
 def open_files() -> int:
     return len(list(Path(f"/proc/{os.getpid()}/fd").iterdir()))
+
+
+def test_a_silent_connection_keeps_the_server_from_no_sleep(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = itertools.count()
+    select = server._selector.select
+    monkeypatch.setattr(server._selector, "select", lambda timeout: (next(rounds), select(timeout))[1])
+    silent = connected(server)
+    fetched(server)
+    time.sleep(3 / ANSWERED_PER_SECOND)
+    assert next(rounds) < 50
+    silent.close()
 
 
 def test_figures_are_answered(server: MetricsServer) -> None:
