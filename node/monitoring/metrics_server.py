@@ -110,7 +110,6 @@ class MetricsServer:
         patience = None if oldest is None else oldest.until - time.monotonic()
         if patience is not None and self._due():
             patience = min(patience, self._answers_from - time.monotonic())
-        patience = None if patience is None else max(0.0, patience)
         for key, _ in self._selector.select(patience):
             if key.fileobj is self._end:
                 return False

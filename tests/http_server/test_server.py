@@ -5,13 +5,14 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from unittest.mock import Mock, call
 
 import pytest
 from aiohttp import web
 
 from http_server import door as door_module
 from http_server import server as server_module
-from http_server.door import BODY_READ_BYTES, HEAD_READ_BYTES, ConnectionDoor, DoorLimits, Visitor
+from http_server.door import BODY_READ_BYTES, HEAD_READ_BYTES, ConnectionDoor, DoorLimits, PacedTransport, Visitor
 from http_server.places import PlaceLimits
 from http_server.server import HttpServer, body_of
 from http_server.turns import Caller, Turns
@@ -35,6 +36,7 @@ class Site:
         app = web.Application()
         app.router.add_get("/", self._answer)
         app.router.add_post("/body", self._read)
+        app.router.add_post("/late", self._read_late)
         app.router.add_post("/unread", self._answer)
         app.router.add_route("*", "/busy", self._wait)
         app.router.add_get("/large", self._send_much)
@@ -52,6 +54,11 @@ class Site:
 
     async def _read(self, request: web.Request) -> web.Response:
         return web.Response(text=str(len(await body_of(request, BODY_BYTES_MAX, self.moved.append))))
+
+    async def _read_late(self, request: web.Request) -> web.Response:
+        self.waiting += 1
+        await self.over.wait()
+        return await self._read(request)
 
     async def _wait(self, request: web.Request) -> web.Response:
         with self.http.door.serving(request.transport):
@@ -362,6 +369,41 @@ def test_a_body_is_read_no_faster_than_its_request_takes_it(monkeypatch: pytest.
         assert sum(read) < 1_000_000
 
     play(body)
+
+
+def test_a_body_whose_reading_paused_is_read_to_its_end() -> None:
+    async def body(site: Site) -> None:
+        head = b"POST /late HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n"
+        client = await site.connect(sent=head + bytes(1_000_000))
+        while not site.waiting or any(visitor.transport.is_reading() for visitor in site.http.door._inside.values()):
+            await asyncio.sleep(0.01)
+        site.over.set()
+        assert (await ended(client)).endswith(b"1000000")
+
+    play(body)
+
+
+def test_a_door_that_is_closed_lets_nobody_in() -> None:
+    async def main() -> None:
+        door = ConnectionDoor(asyncio.Protocol, DoorLimits(PLACES, 20.0))
+        listener = await asyncio.get_running_loop().create_server(door, HOST, 0)
+        door.close()
+        client = await asyncio.open_connection(*listener.sockets[0].getsockname())
+        assert await ended(client) == b""
+        assert len(door) == 0
+        with door.serving(None):
+            client[1].close()
+        listener.close()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_what_a_protocol_says_of_its_writing_reaches_the_transport() -> None:
+    real = Mock(spec=asyncio.Transport)
+    paced = PacedTransport(real)
+    paced.set_write_buffer_limits(2, 1)
+    paced.write_eof()
+    assert real.method_calls == [call.set_write_buffer_limits(2, 1), call.write_eof()]
 
 
 def test_who_sends_a_body_that_nobody_reads_still_hears_the_answer() -> None:

@@ -12,7 +12,7 @@ from block_maker import Maker, open_at
 from consensus.events import CertifiedRef
 from consensus.handoffs import HANDOFF, InvalidHandoffError, follow
 from consensus.validators import Epoch, Validator
-from node.ledger.chain import Chain, handed_on
+from node.ledger.chain import Chain, handed_on, handed_seats
 from node.ledger.epochs import EpochTable
 from runtime.cryptography import signatures
 from runtime.pallets.staking import elections
@@ -52,6 +52,7 @@ def test_every_ended_epoch_hands_on_and_who_knows_one_set_follows_to_the_next(ma
         handoff = HANDOFF.decode(kept)
         following = follow(members, handoff, chain.parameters, chain.genesis, signatures.verify_ed25519)
         assert following == epoch_of(chain, epoch + 1).validators
+        assert handed_seats(chain.storage, epoch + 1) == handoff.seats
         with pytest.raises(InvalidHandoffError):
             follow(following, handoff, chain.parameters, chain.genesis, signatures.verify_ed25519)
         members = following
