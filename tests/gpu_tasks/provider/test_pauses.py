@@ -30,6 +30,7 @@ MISS = NotedDevice(80, True, PauseCause.MISSED, MISSED, 1, 90)
         (None, 100, PauseNote(UNKNOWN), ""),
         (NotedDevice(80, False), 100, PauseNote(BY_OPERATOR), ""),
         (NotedDevice(85, False), 100, PauseNote(charged(5)), charged(5)),
+        (NotedDevice(85, True), 100, PauseNote(BY_OPERATOR), ""),
         (MISS, 110, PauseNote(MISSED, 90), ""),
         (MISS, 111, PauseNote(MISSED + OVERDUE, 90), ""),
         (NotedDevice(80, True, PauseCause.MISSED, "the vectors do not match", 1, 110), 100,

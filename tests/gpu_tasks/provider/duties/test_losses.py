@@ -117,6 +117,10 @@ def test_the_deadline_of_an_appeal_is_noted_as_a_time(tmp_path: Path, height: in
         for later in (0, 4):
             await notes.step(height + later, own)
         assert asked == [height - LOOKED_BACK_BLOCKS, height]
+        (told,) = [fields for name, fields in miner.heard.events if name == "lost"]
+        assert [told[name] for name in ("device", "unit", "grains", "block", "case")] == [
+            device, loss.unit, 5, 7, loss.case,
+        ]  # fmt: skip
         (part,) = noted(miner)
         assert part == LostPart(
             10**9, f"loss 0x{loss.unit.hex()} 7", f"0x{device.hex()}", 5, "lied", 7, f"0x{b'c'.hex() * 32}", 160,
@@ -128,7 +132,7 @@ def test_the_deadline_of_an_appeal_is_noted_as_a_time(tmp_path: Path, height: in
 
 def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        miner, unit, order = village.miners[0], b"u" * 32, list[str]()
+        miner, unit, other, order = village.miners[0], b"u" * 32, b"v" * 32, list[bytes]()
         claims = [SimpleNamespace(account=miner.keys.stash, held=5), SimpleNamespace(account=b"o" * 32, held=70)]
         case = SimpleNamespace(terms=SimpleNamespace(claims=[*claims, claims[0]]), appealable_until=160)
 
@@ -136,15 +140,18 @@ def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(tmp_p
             return case
 
         async def submit(call: Call) -> None:
-            assert (call.name, call.named_arguments) == ("Courts.appeal", {"case_id": unit})
-            order.extend(miner.heard.names())
+            assert call.name == "Courts.appeal"
+            order.append(call.named_arguments["case_id"])
+            told = [fields["unit"] for name, fields in miner.heard.events if name == "found_wrong"]
+            assert order[-1] in told
 
         miner.chain.case, miner.chain.submit = found, submit  # type: ignore[method-assign,assignment]
         miner.daemon.losses = LossNotes(miner.daemon.parts, lambda: 0)
-        for _ in range(2):
-            await miner.daemon._appeal(unit, 100)
-        assert order.count("found_wrong") == 2, "of two calls, after the one report"
-        (told,) = [fields for name, fields in miner.heard.events if name == "found_wrong"]
+        for each in (unit, other, unit):
+            await miner.daemon._appeal(each, 100)
+        assert order == [unit, other, unit], "each report comes before its appeal"
+        told, second = [fields for name, fields in miner.heard.events if name == "found_wrong"]
+        assert second["unit"] == other
         assert (told["unit"], told["grains"], told["appealable_until"]) == (unit, 10, 160)
         assert utc_text(60 * SLOT_MS) in str(told["problem"])
 

@@ -13,6 +13,7 @@ from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.duties.other_daemons import OtherDaemonError, OtherDaemons
 from gpu_tasks.provider.duties.standing import StandingError
+from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village, keypair, play, seal_key
 from scripts.chains.market_chain import GENESIS_HASH, signed
 
@@ -105,8 +106,10 @@ def test_two_that_start_at_once_are_noticed_later(tmp_path: Path) -> None:
             miner.daemon.others.look(village.node.chain.height)
             while miner.daemon.others.tasks._tasks:
                 await asyncio.sleep(0.001)
+        set_draining(second.daemon.settings.base_path, drains=True)
         with pytest.raises(OtherDaemonError):
             await second.daemon.step(second.chain.view())
+        assert village.node.calls == [], "it pauses no device of the first one"
         await first.daemon.step(first.chain.view())
 
     play(tmp_path, 2, scene)

@@ -12,6 +12,7 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
 from gpu_tasks.provider.earnings import LOSSES_FILE, losses
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -207,13 +208,19 @@ def test_each_pause_is_reported_once(tmp_path: Path) -> None:
             village.node.chain.block(signed(miner.keys.provider, Devices.resume(device=miner.keys.device)))
             await follow(village, miner, 8)
         assert miner.heard.reasons("not_resumed") == [STAYING[PauseCause.OPERATOR]] * 2
+        (working,) = await miner.chain.own_devices()
+        paused = replace(working, id=b"p" * 32, device=replace(working.device, is_paused=True))
+        for _ in range(2):
+            await miner.daemon.resumer.step(village.node.chain.height, [paused, working], {})
+        assert len(miner.heard.problems("not_resumed")) == 1, "the other device works"
 
     play(tmp_path, 1, scene)
 
 
 def test_a_resume_that_is_lost_is_sent_again_after_a_while(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        miner, sent = village.miners[0], list[int]()
+        miner, sent, due = village.miners[0], list[int](), 3 * ENDINGS_EVERY_BLOCKS
+        assert village.node.chain.height < due
 
         async def lost(call: Call) -> None:
             assert call.name == "Devices.resume"
@@ -221,10 +228,9 @@ def test_a_resume_that_is_lost_is_sent_again_after_a_while(tmp_path: Path) -> No
 
         miner.chain.submit = lost  # type: ignore[method-assign]
         pause_on_chain(village, miner)
-        miner.daemon.parts.pauses.note(miner.keys.device, is_paused=True, cause=PauseCause.MISSED, resumes_at=0)
+        miner.daemon.parts.pauses.note(miner.keys.device, is_paused=True, cause=PauseCause.MISSED, resumes_at=due)
         await follow(village, miner)
-        first, again = sent
-        assert again - first >= RESUME_AFTER_BLOCKS[0]
+        assert sent == [due, due + RESUME_AFTER_BLOCKS[0]]
 
     play(tmp_path, 1, scene)
 
