@@ -7,6 +7,7 @@ import gc
 import shutil
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ pytest.importorskip("docker", reason="the library docker is not installed")
 from gpu_tasks.provider.execution.containers import ability
 from gpu_tasks.provider.execution.containers.ability import (
     DELEGATE,
+    HOOK,
+    AbilityItem,
     AbilityStanding,
     _limits,
     judge_gpus,
@@ -37,6 +40,7 @@ ROOTLESS = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]
         ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}, FIRST_GPU]}, False, AbilityStanding.GOOD),
         ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}]}, False, AbilityStanding.LIMITED),
         ({"DiscoveredDevices": None, "Runtimes": None}, False, AbilityStanding.LIMITED),
+        ({"DiscoveredDevices": ["nvidia.com/gpu=0", None]}, False, AbilityStanding.LIMITED),
     ],
 )
 def test_an_engine_gives_gpus_by_its_runtime_cdi_or_the_hook(
@@ -45,6 +49,40 @@ def test_an_engine_gives_gpus_by_its_runtime_cdi_or_the_hook(
     found = judge_gpus(info, "toolkit 1.17.8", has_hook=has_hook)
     assert found.standing is standing
     assert bool(found.then) is (standing is AbilityStanding.LIMITED)
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "info", "there", "gives"),
+    [
+        (AbilityStanding.GOOD, {"Runtimes": {"runc": {}}, "SecurityOptions": None}, set[str](), False),
+        (AbilityStanding.GOOD, {}, {HOOK}, True),
+        (AbilityStanding.GOOD, {"Runtimes": {"nvidia": {}}}, set[str](), True),
+        (AbilityStanding.LIMITED, {"Runtimes": {"nvidia": {}}}, {HOOK}, False),
+    ],
+)
+def test_gpus_take_a_sufficient_toolkit_and_an_engine_that_knows_it(
+    monkeypatch: pytest.MonkeyPatch, toolkit: AbilityStanding, info: dict[str, Any], there: set[str], *, gives: bool
+) -> None:
+    async def found(*_: object) -> Any:
+        return info
+
+    async def opened(_: str) -> Any:
+        return SimpleNamespace(call=found, close=found)
+
+    async def judged() -> AbilityItem:
+        return AbilityItem("GPUs", toolkit, "toolkit 1.17.8")
+
+    async def outward() -> str:
+        return "no route"
+
+    for name, stand_in in {
+        "why_unreachable": lambda _: None, "open_door": opened, "_toolkit": judged, "why_not_outbound": outward,
+        "is_there": there.__contains__,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(ability, name, stand_in)
+    looked_at = asyncio.run(look_at_engine())
+    assert bool(looked_at.why_no_gpu) is not gives
+    assert looked_at.why_no_outbound == "no route"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +101,8 @@ def test_a_limit_that_is_not_enforced_is_missing_with_its_remedy(
     assert [item.name.removeprefix("limit of ") for item in missing] == lacking
     assert [item.then == DELEGATE for item in missing] == [is_delegated] * len(lacking)
     assert all(item.then for item in missing)
+    boots = [item.name for item in missing if "cgroup_enable" in item.then]
+    assert boots == ([] if is_delegated else [item.name for item in missing])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +118,7 @@ def test_the_missing_part_of_an_engine_is_named(
     monkeypatch: pytest.MonkeyPatch, there: set[str], named: list[str]
 ) -> None:
     monkeypatch.setattr(ability, "is_there", there.__contains__)
-    monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in there - {"dockerd"} else None)
     item = why_unreachable("unix:///nowhere/engine.sock")
     assert item is not None
     said = item.says.replace(",", " ").split()
