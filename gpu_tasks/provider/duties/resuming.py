@@ -125,6 +125,6 @@ class Resumer:
 
 def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
     """Return the grains that a paused device's bond fell by since the daemon last looked; 0 if it knows the reason."""
-    if note is None or note.is_paused or note.cause is not None or not status.device.is_paused:
+    if note is None or note.is_paused or note.cause is not None:
         return 0
     return max(0, note.bond - status.device.bond)

@@ -70,5 +70,5 @@ def test_a_base_path_that_all_share_is_said_and_left_as_it_is(eve: Operator, mon
 def test_no_command_leaves_a_core_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, tuple[int, int]]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda *words: asked.append(words))
-    assert CliRunner().invoke(main, ["--base-path", str(tmp_path), "devices"]).exit_code == 0
+    assert CliRunner().invoke(main, ["--base-path", str(tmp_path / "new" / "base"), "devices"]).exit_code == 0
     assert (resource.RLIMIT_CORE, (0, 0)) in asked

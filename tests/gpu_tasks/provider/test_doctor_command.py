@@ -89,6 +89,7 @@ def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert answer.exit_code == 1
     (row,) = [row for row in json.loads(answer.stdout) if row["check"] == "key"]
     assert "there is no key file" in row["says"]
+    assert row["says"] in answer.stderr, "said before the workers are tried"
 
 
 def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,9 @@ def test_losses_stand_beside_the_earnings(tmp_path: Path) -> None:
     assert [(each.grains, each.losses, each.lost) for each in found] == [(105, 2, 42), (7, 0, 0)]
     assert [(each.name, each.lost) for each in sums([], By.DAY, lost)] == [("1970-01-02", 42)]
     assert as_csv(sums([], By.SERVICE, lost), By.SERVICE).splitlines()[1] == "lost bond,0,0,0,,2,42"
-    assert losses_as_csv(lost).splitlines()[1].split(",")[2:] == [
+    assert losses_as_csv(lost).splitlines()[1].split(",") == [
+        "1970-01-02 00:00 UTC",
+        SLASH.device,
         "lied",
         "40",
         "7",

@@ -164,10 +164,11 @@ def test_a_workload_of_units_needs_no_policy(eve: Operator) -> None:
 def test_doctor_says_that_no_node_answers_before_it_tries_the_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(*_: object) -> list[Diagnosis]:
+    async def never(*given: object) -> list[Diagnosis]:
+        assert given[-1] == "reference"
         return [bad("workers", "tried", "")]
 
     monkeypatch.setattr(examining, "worker_diagnoses", never)
-    answer = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor")
+    answer = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor", "--backend", "reference")
     assert answer.exit_code == 1
     assert "no node answers" in answer.stderr

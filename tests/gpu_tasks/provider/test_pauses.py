@@ -10,8 +10,9 @@ import pytest
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.provider.commands.joining import START_NOW
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
-from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
@@ -40,6 +41,7 @@ MISS = NotedDevice(80, True, PauseCause.MISSED, MISSED, 1, 90)
         (NotedDevice(90, True, PauseCause.REFUTED, "", 0), 100, PauseNote(REFUTED), MEANING),
         (NotedDevice(80, True, PauseCause.OPERATOR), 100, PauseNote(BY_OPERATOR), ""),
         (NotedDevice(80, True, PauseCause.UNSERVED, "it is not here"), 100, PauseNote("it is not here"), ""),
+        (replace(MISS, cause=PauseCause.DRAINED, why="it drains"), 200, PauseNote("it drains", 90), ""),
     ],
 )  # fmt: skip
 def test_the_note_of_a_device_says_why(noted: NotedDevice | None, height: int, note: PauseNote, risk: str) -> None:
@@ -63,17 +65,21 @@ def test_register_notes_the_device_before_its_first_daemon(eve: Operator) -> Non
     join = [
         "register", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve",
     ]  # fmt: skip
-    eve.answer(*join, "--dry-run")
+    assert START_NOW not in eve.run(*join, "--dry-run").stderr
     assert book_of(eve).read() == {}, "a trial notes nothing"
+    file = eve.folder / eve.name / PAUSES_FILE
+    file.mkdir()
+    assert PAUSES_FILE in eve.refusal(*join, "--yes")
+    file.rmdir()
     eve.refusal(*join)
     assert book_of(eve).read() == {}, "nobody agreed"
-    eve.answer(*join, "--yes")
+    assert START_NOW in eve.run(*join, "--yes").stderr, "nothing was sent before"
     (device,) = eve.answer("status")["devices"]
     name = bytes.fromhex(device["device"][2:])
     noted = NotedDevice(bond=100 * GRAINS_PER_OGPU)
     assert book_of(eve).read() == {name: noted}
     book_of(eve).note(name, bond=7, misses=2)
-    eve.answer(*join, "--yes")
+    assert START_NOW not in eve.run(*join, "--yes").stderr
     assert book_of(eve).read() == {name: replace(noted, bond=7, misses=2)}, "it is registered already"
 
 

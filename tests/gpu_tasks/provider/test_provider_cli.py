@@ -120,14 +120,27 @@ def test_losses_stand_in_the_earnings_and_alone(tmp_path: Path) -> None:
         "noted": "1970-01-01 00:00 UTC", "device": "0x64", "fault": "lied", "block": 7, "case": "0xaa",
         "appealable_until_block": 9, "appealable_until": "1970-01-01 00:01 UTC",
     }  # fmt: skip
+    head, line = operator.run("earnings", "--losses", "--csv").stdout.splitlines()
+    assert dict(zip(head.split(","), line.split(","), strict=True))["grains"] == "40"
+    assert operator.run("earnings", "--csv").stdout.splitlines()[1].endswith(",1,40")
 
 
 def test_an_unknown_memory_of_a_gpu_is_no_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
-    cards = [Hardware("GPU", f"GPU-{index}", DeviceClass.CONSUMER, 24_576 * index, index) for index in range(2)]
-    monkeypatch.setattr(showing, "hardware_of", lambda _: [cpu, *cards])
-    shown = Operator(tmp_path, "", "Eve").answer("devices")
+    cards = [
+        Hardware("GPU", f"GPU-{index}", DeviceClass.CONSUMER, 24_576 * index, index, limits=f"limit {index}")
+        for index in range(2)
+    ]
+    found = [cpu, *cards]
+    monkeypatch.setattr(showing, "hardware_of", lambda _: found)
+    monkeypatch.setattr(showing, "lost_gpus", lambda: ["GPU 2: lost"])
+    operator = Operator(tmp_path, "", "Eve")
+    shown = operator.answer("devices")
     assert [row["memory_mib"] for row in shown] == [0, None, 24_576]
+    assert [row["note"] for row in shown[1:]] == ["limit 0", "limit 1"]
+    assert "GPU 2: lost" in operator.run("devices").stderr
+    found[:] = [cpu]
+    assert "GPU 2: lost" not in operator.run("devices").stderr, "the reason stands beside the CPU"
 
 
 def test_nobody_writes_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
