@@ -41,7 +41,7 @@ def test_all_that_is_asked_for_is_there() -> None:
 
 
 def test_as_many_gpus_go_in_as_are_asked_for() -> None:
-    assert fitted().gpus == GPUS[:1]
+    assert fitted().gpus == fitted(gpus=GPUS[:1]).gpus == GPUS[:1]
     assert spec_of(replace(FULL, gpus=0), POLICY, "task-1", GPUS, 77, Path("archive.tar")).gpus == ()
     with pytest.raises(UnfitProgramError, match="wants 1 GPUs, and the device has 0"):
         fitted(gpus=())

@@ -79,6 +79,7 @@ def test_an_owner_is_drawn_once(tmp_path: Path) -> None:
     owner = owner_of(tmp_path / "new")
     assert owner_of(tmp_path / "new") == owner
     assert owner_of(tmp_path / "other") != owner
+    assert (tmp_path / "new" / "container-owner").stat().st_mode & 0o777 == 0o600
     (tmp_path / "new" / "container-owner").write_text("x")
     with pytest.raises(ValueError, match="12 hexadecimal"):
         owner_of(tmp_path / "new")

@@ -1,4 +1,5 @@
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -118,11 +119,13 @@ def test_after_the_end_nobody_waits() -> None:
 
 def test_a_kept_log_says_nothing_to_a_terminal(tmp_path: Path) -> None:
     path = keep_log(tmp_path / "logs", "task-0", [ContainerLine(0, "out", 1.5, "a\x1b[2Jb\u202e")])
+    assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text(encoding="utf-8") == "1.500 out a\\x1b[2Jb\\u202e\n"
 
 
 @pytest.mark.parametrize("count", [LOGS_MAX + 5])
 def test_old_logs_go(tmp_path: Path, count: int) -> None:
     for number in range(count):
-        keep_log(tmp_path, f"task-{number}", [])
-    assert len(list(tmp_path.iterdir())) == LOGS_MAX
+        os.utime(keep_log(tmp_path, f"task-{number}", []), (number, number))
+    newest = range(count - LOGS_MAX, count)
+    assert {path.stem for path in tmp_path.iterdir()} == {f"task-{number}" for number in newest}
