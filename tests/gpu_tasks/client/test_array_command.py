@@ -144,10 +144,11 @@ def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
 def test_members_wait_for_the_other_task_and_then_for_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    happened, handed, submitted = list[str](), list[Any](), ArraySubmission._submitted
+    happened, handed, tips, submitted = list[str](), list[Any](), set[int](), ArraySubmission._submitted
 
     async def begin(self: ArraySubmission, *given: Any) -> bytes:
         happened.append("submit")
+        tips.add(self._member(*given[3:]).tip)
         return await submitted(self, *given)
 
     async def wait(_: object, task_id: bytes, *, is_ok_needed: bool) -> None:
@@ -166,10 +167,11 @@ def test_members_wait_for_the_other_task_and_then_for_each_other(
     monkeypatch.setattr(ArraySubmission, "_submitted", begin)
     monkeypatch.setattr(task_runs, "wait_for_end", wait)
     monkeypatch.setattr(array_submission, "follow_task", follow)
-    options = ["--watch", "--yes", "--after-any", "0x" + "ab" * 32]
+    options = ["--watch", "--yes", "--after-any", "0x" + "ab" * 32, "--tip", "0.5"]
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *array(tmp_path, "0-1%1", *options, secrets=("TOKEN",)))
     assert done.exit_code == 1
+    assert tips == {50_000_000}
     assert happened == ["wait for ab", *["submit", "end"] * 2]
     assert handed == [(False, {"TOKEN": b"hunter2"})] * 2
     assert [(row["index"], row["state"], row["exit_code"]) for row in json.loads(done.stdout)] == [
@@ -192,7 +194,10 @@ def test_a_node_that_fails_one_member_leaves_the_table_of_all(
 
 
 def test_what_goes_with_no_array_is_a_slip(tmp_path: Path) -> None:
-    for more in (["0-1", "--watch", "--accept"], ["0-1%1"], ["0-1", "--requeue", "1"]):
-        refusal(ogpu(tmp_path, "ws://127.0.0.1:1", *array(tmp_path, *more, "--yes")))
+    for more, named in (("0-1 --watch --accept", "--accept"), ("0-1%1", "%"), ("0-1 --requeue 1", "--requeue")):
+        assert named in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", *array(tmp_path, *more.split(), "--yes")))
+    training = str(Path(__file__).parents[3] / "examples" / "minimal.yaml")
+    requeued = ["submit", training, *OF_BOB, "--watch", "--requeue", "1"]
+    assert "--requeue" in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", *requeued)), "it is no program"
     with chain(tmp_path) as url:
         assert answer(ogpu(tmp_path, url, *array(tmp_path, "0-1%1", "--dry-run")))["tasks"] == 2

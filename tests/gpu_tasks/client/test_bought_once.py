@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,12 +12,17 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from converted import IMAGE
 from gpu_tasks.client.commands import array_submission, interrupting, running, submitting, task_submission
+from gpu_tasks.client.commands.posting import post
+from gpu_tasks.client.commands.task_submission import TaskSubmission
+from gpu_tasks.client.posting import Wish
+from gpu_tasks.client.task_files import load_any
 from gpu_tasks.client.training import requeueing
 from gpu_tasks.client.willingness import Willingness
 from gpu_tasks.market.training.money import TaskOutcome
@@ -27,6 +33,7 @@ from planted_tasks import BOB
 from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
+from wallet.private_file import lock_file
 from wallet.rpc import NodeUnreachableError
 from wallet.session import CallFailedError
 from wallet_runner import answer, chain
@@ -44,6 +51,7 @@ from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import submitting
 from gpu_tasks.data.blob_client import BlobClient
 from wallet.client import ChainClient
+from wallet.private_file import lock_file
 
 async def put(self, blob, endpoints, copies):
     return endpoints
@@ -176,6 +184,23 @@ def test_an_end_is_not_noted_of_a_task_that_another_process_bought_meanwhile(
     assert (part["units"], part["told"], part["extrinsic"]) == (["ab" * 32], "", "cd")
 
 
+def test_an_end_is_left_to_another_process_that_holds_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks: list[int] = []
+
+    async def follow(*_: Any, **__: Any) -> Task:
+        (path,) = (tmp_path / "postings").glob("*.lock")
+        locks.append(lock_file(path))
+        return a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
+
+    monkeypatch.setattr(submitting, "follow_task", follow)
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, *SUBMIT, "--watch")
+    os.close(*locks)
+    assert done.exit_code == 0, done.output
+
+
 def test_an_array_that_is_interrupted_names_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Follower(monkeypatch, KeyboardInterrupt(), KeyboardInterrupt())
     path = tmp_path / "job.yaml"
@@ -191,6 +216,8 @@ def test_what_one_submits_another_that_watches_goes_on_with(tmp_path: Path, monk
     follower = Follower(monkeypatch, TaskOutcome.ON_TIME)
     with chain(tmp_path) as url:
         task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
+        (path,) = (tmp_path / "postings").glob("*.json")
+        assert json.loads(path.read_text())[0]["extrinsic"] == "", "it is looked for no more"
         assert ogpu(tmp_path, url, *SUBMIT, "--watch").exit_code == 0
         assert follower.followed == [task]
         for more in ([], ["--watch"]):
@@ -231,6 +258,35 @@ def test_what_is_begun_goes_on_unasked_even_if_nobody_could_serve_it_now(
         assert (len(follower.followed), len({*follower.followed}), len(bought(url))) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("buying", [SUBMIT, ["post", MINIMAL, "--racers", "3", "--anyway", *OF_BOB, "--yes"]])
+def test_what_is_shown_is_what_is_taken(tmp_path: Path, buying: list[str]) -> None:
+    """With a tip: the account has less by what is locked, prepaid and the fees that a dry run shows."""
+    grains: dict[str, list[int]] = {}
+    with chain(tmp_path) as url:
+        for tip in ("0", "0.5"):
+            for name, amount in answer(ogpu(tmp_path, url, *buying, "--tip", tip, "--dry-run")).items():
+                if isinstance(amount, dict) and "grains" in amount:
+                    grains.setdefault(name, []).append(int(amount["grains"]))
+        answer(ogpu(tmp_path, url, *buying, "--tip", "0.5"))
+        left = answer(ogpu(tmp_path, url, *buying, "--again", "--dry-run"))["spendable"]
+    plain, tipped = grains["fees"]
+    assert 50_000_000 <= tipped - plain < 50_001_000
+    assert grains["most"][1] - grains["most"][0] == tipped - plain
+    shown, taken = grains["locked"][1] + grains["prepaid"][1] + tipped, grains["spendable"][1] - int(left["grains"])
+    assert 0 <= shown - taken < 100_000 < grains["prepaid"][1], "a fee goes by the bytes of a call"
+
+
+def test_each_chain_and_account_buys_its_own() -> None:
+    loaded = load_any(Path(MINIMAL))
+    names = set()
+    for genesis, account in ((bytes(32), BOB), (b"g" * 32, BOB), (bytes(32), b"c" * 32)):
+        client, payer = cast(Any, SimpleNamespace(genesis_hash=genesis)), cast(Any, SimpleNamespace(account=account))
+        submission = TaskSubmission(cast(Any, None), "//Bob", loaded, Path(), 0, is_again=False)
+        names.add(submission._identity(client, payer))
+        names.add(post._identity(client, payer, Wish(0, 1, {}, 1, 1), []))
+    assert len(names) == 6
+
+
 def test_another_key_buys_its_own(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
@@ -250,6 +306,8 @@ def test_what_may_be_submitted_is_not_offered_to_be_ended(tmp_path: Path, monkey
         with monkeypatch.context() as patch:
             patch.setattr(ChainClient, "send", interrupted)
             broken = ogpu(tmp_path, url, *SUBMIT, typed="y\n", as_json=False)
+        found = answer(ogpu(tmp_path, url, *SUBMIT))
+        assert (found["sent"], "locked" in found) == (True, True), "no command has said so before"
         (task,) = bought(url)
         assert (broken.exit_code, task.outcome) == (1, None)
         assert "comes back" not in " ".join(broken.stdout.split())
@@ -314,8 +372,13 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
         dry = answer(ogpu(tmp_path, url, *requeued, "--dry-run"))
         assert (dry["times_at_most"], int(dry["most_of_all"]["grains"])) == (3, 3 * int(dry["most"]["grains"]))
         job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "2"]
+        asked = ogpu(tmp_path, url, *requeued, typed="n\n", as_json=False).stderr
+        assert dry["locked"]["ogpu"] in asked
+        assert dry["most_of_all"]["ogpu"] in asked
         broken = ogpu(tmp_path, url, *job, *again)
         assert broken.exit_code == 1, broken.output
+        dry = answer(ogpu(tmp_path, url, *requeued, "--dry-run"))
+        assert (dry["times_at_most"], dry["most_of_all"]) == (1, dry["most"]), "two of three are begun"
         assert ogpu(tmp_path, url, *job).exit_code == 0
         first, second, third = dict.fromkeys(follower.followed)
         assert follower.followed == [first, second, second, third]
@@ -334,6 +397,23 @@ def test_an_uninterrupted_job_is_requeued_no_more_often_either(tmp_path: Path, m
         done = ogpu(tmp_path, url, *job)
         assert (done.exit_code, len(bought(url))) == (0, 2), done.output
         assert "submitted it before" not in done.stderr
+
+
+def test_a_job_is_requeued_only_where_its_cost_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over, honest = TaskOutcome.TIME_OVER, task_submission.spendable
+    follower = Follower(monkeypatch, over, over)
+
+    async def spendable(client: ChainClient, account: bytes) -> int:
+        return 0 if follower.followed else await honest(client, account)
+
+    monkeypatch.setattr(task_submission, "spendable", spendable)
+    monkeypatch.setattr(requeueing, "was_cut_off", lambda _: True)
+    path = tmp_path / "job.yaml"
+    with chain(tmp_path) as url:
+        answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
+        job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "1"]
+        assert "ogpu-wallet send" in refusal(ogpu(tmp_path, url, *job))
+        assert len(bought(url)) == 1
 
 
 @pytest.mark.parametrize("found", [None, a_task()])

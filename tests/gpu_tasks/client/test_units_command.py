@@ -73,8 +73,6 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
                 record.note_posted(0, (first, second)[number][2:], UnitSums(locked=9, prepaid=4))
                 record.note_written(0, 2, 0, record.ends, (3, 2))
                 runs.append(run_id(record.path))
-        with BatchRecord.open(tmp_path / "postings", b"begun, and not planned"):
-            pass
         (row, other) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
         assert (row["run"], other["run"]) == (runs[0], None)
 
