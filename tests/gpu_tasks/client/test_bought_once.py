@@ -21,6 +21,7 @@ from converted import IMAGE
 from gpu_tasks.client.commands import array_submission, interrupting, running, submitting, task_submission
 from gpu_tasks.client.commands.posting import post
 from gpu_tasks.client.commands.task_submission import TaskSubmission
+from gpu_tasks.client.funds import spendable
 from gpu_tasks.client.posting import Wish
 from gpu_tasks.client.task_files import load_any
 from gpu_tasks.client.training import requeueing
@@ -400,13 +401,13 @@ def test_an_uninterrupted_job_is_requeued_no_more_often_either(tmp_path: Path, m
 
 
 def test_a_job_is_requeued_only_where_its_cost_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    over, honest = TaskOutcome.TIME_OVER, task_submission.spendable
+    over = TaskOutcome.TIME_OVER
     follower = Follower(monkeypatch, over, over)
 
-    async def spendable(client: ChainClient, account: bytes) -> int:
-        return 0 if follower.followed else await honest(client, account)
+    async def left(client: ChainClient, account: bytes) -> int:
+        return 0 if follower.followed else await spendable(client, account)
 
-    monkeypatch.setattr(task_submission, "spendable", spendable)
+    monkeypatch.setattr(task_submission, "spendable", left)
     monkeypatch.setattr(requeueing, "was_cut_off", lambda _: True)
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
