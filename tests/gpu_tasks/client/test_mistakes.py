@@ -16,6 +16,7 @@ from gpu_tasks.client.commands.tasks import TASK_PRICE
 from gpu_tasks.client.training.run_blobs import RunBlobError
 from planted_tasks import BOB
 from runtime.cryptography import ss58
+from runtime.encoding.codec import DecodeError
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.commands.options import AMOUNT, AMOUNT_OR_ALL
 from wallet.program_options import NodeUrl
@@ -141,6 +142,12 @@ def test_a_port_that_a_task_does_not_name_is_refused_at_once(
         async def lost(*_: Any) -> bytes:
             raise RunBlobError("no store has it")
 
+        def undecodable(_: bytes) -> Any:
+            raise DecodeError("the request of another workload")
+
+        with monkeypatch.context() as other:
+            other.setattr(entering, "REQUEST", SimpleNamespace(decode=undecodable))
+            assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99"))
         monkeypatch.setattr(entering, "fetch_input", lost)
         assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99")), "its provider says so then"
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from between import lose_after_submit, spoiled
 from genesis import dev_accounts
 from gpu_tasks.client import picture_tiles, posting
 from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import picturing
 from gpu_tasks.client.posting_once import PostingRun
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
@@ -32,6 +36,9 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from wallet.client import ChainClient
+from wallet.keyring import Keyring
+from wallet.output import Output
+from wallet.session import Doing, WalletSession
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer
 
@@ -331,6 +338,29 @@ def test_nobody_foresees_which_pixels_are_looked_at() -> None:
     first, second = noting.seeds
     assert first != second
     assert bytes(32) not in noting.seeds
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "as_json", "is_bar_seen"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_long_wait_is_told_where_no_bar_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, as_json: bool, is_bar_seen: bool
+) -> None:
+    session = WalletSession("ws://nobody", Keyring(tmp_path), Output(as_json=as_json), None)
+    session.output.console = Console(file=io.StringIO(), force_terminal=is_terminal)
+    meanwhile: list[Doing] = []
+
+    @contextmanager
+    def doing(_: WalletSession, what: Doing) -> Iterator[None]:
+        meanwhile.append(what)
+        yield
+
+    monkeypatch.setattr(WalletSession, "doing", doing)
+    with picturing._bar(session, 4) as tell:
+        tell(1, "one is checked")
+    (what,) = meanwhile
+    assert (what is None) is is_bar_seen
+    assert is_bar_seen or (callable(what) and what() == "1 of 4 tiles; one is checked")
 
 
 def test_where_nobody_sells_tiles_it_says_how_that_is_begun(tmp_path: Path) -> None:

@@ -266,6 +266,15 @@ UNSET = {
 
 
 @pytest.mark.parametrize("kind", UNSET)
+def test_a_price_may_omit_its_unit(tmp_path: Path, kind: str) -> None:
+    found = [
+        convert(tmp_path, kind, UNSET[kind], "--image", IMAGE, "--max-price", text) for text in ("0.5", "0.5 oGPU")
+    ]
+    assert found[0].stdout == found[1].stdout
+    assert 'maxPrice: "0.5 oGPU"' in found[0].stdout
+
+
+@pytest.mark.parametrize("kind", UNSET)
 def test_a_variable_that_is_given_is_no_loss(tmp_path: Path, kind: str) -> None:
     for words, is_lost in (((), True), (("--env", "MODE=1"), False)):
         found = convert(tmp_path, kind, UNSET[kind], "--image", IMAGE, *words)
