@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from devnet.demo import poll
+from devnet.demo import __main__ as demo
+from devnet.demo import container, poll
 from devnet.demo.telling import Narrator
-from devnet.launcher import layout
+from devnet.launcher import layout, lifecycle
+from devnet.launcher.errors import DevnetError
 from genesis import dev_accounts
+from genesis.presets import load_spec
 
 ALICE, BOB, CHARLIE = ("0x" + dev_accounts.stash(name).hex() for name in ("Alice", "Bob", "Charlie"))
 SAID = {"validator": BOB, "prefers": "0x" + "b" * 64, "at_height": "0x" + "c" * 64, "after_ms": 7}
@@ -84,3 +88,21 @@ def test_a_poll_that_all_answered_is_shown_and_rather_one_that_led_to_an_accepta
     shown, _, text = told(tmp_path, monkeypatch, *polls)
     assert (None if shown is None else shown["height"]) == height
     assert ("80 ms" in text) is (height == 8)
+
+
+def test_the_demos_nodes_poll_fewer_units_than_validators_sit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise DevnetError("nothing is started")
+
+    monkeypatch.setattr(container, "engine_for", lambda **_: nullcontext())
+    monkeypatch.setattr(container, "offer", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "up", stop)
+    with pytest.raises(DevnetError):
+        demo.main(["--folder", str(tmp_path / "net"), "--any-ports"])
+    net = layout.load(tmp_path / "net")
+    spec = load_spec(net.chain_spec.read_bytes())
+    assert spec.patch is not None
+    seats = spec.patch["chainParameters"]["TrustStake.validator_seats"]
+    assert net.sample is not None
+    assert net.sample < seats < len(net.members)
+    assert spec.parameters == layout.FAST

@@ -121,7 +121,8 @@ def test_each_condition_alone_proves_nothing(evidence: Any) -> None:
 def test_evidence_names_the_epochs_whose_sets_judge_it() -> None:
     assert judging_epochs(ballots(ballot(NOTARISE, epoch=2), ballot(NOTARISE, B2, epoch=2))) == (2,)
     assert judging_epochs(proposals(proposal(epoch=3), proposal(B2, epoch=3))) == (3,)
-    assert judging_epochs(DoubleHeader(b"", b"")) == ()
+    assert judging_epochs(DoubleHeader(sealed(ALICE, epoch=4), sealed(ALICE, epoch=5))) == (4, 5)
+    assert judging_epochs(DoubleHeader(b"", b"")) == judging_epochs(DoubleHeader(sealed(ALICE), b"")) == ()
 
 
 @pytest.mark.parametrize("origin", [Root(), Unsigned()])
