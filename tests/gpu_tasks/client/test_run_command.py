@@ -70,7 +70,10 @@ def test_a_long_time_is_bought_in_longer_intervals(tmp_path: Path) -> None:
     [
         (["--max-price", "1 DOT"], "--max-price"),
         (["--memory", "2G"], "--memory"),
+        (["--disk", "2G"], "--disk"),
+        (["--secret", "MY-VAR=/dev/null"], "--secret"),
         (["--env", "MY-VAR=1"], "--env MY-VAR"),
+        (["--env", "A=1", "--env", f"{'A' * 30}={'x' * 4_097}"], f"--env {'A' * 30}"),
         (["--image", "nginx:1"], "--image"),
         (["--copies", "2"], "--copies"),
         (["--gpu", "any", "--cpu", "x"], "--cpu"),
