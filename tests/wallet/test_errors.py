@@ -1,11 +1,15 @@
 """What goes wrong is said as people say it: no way of Python to write a value gets into a sentence."""
 
+import asyncio
+from http import HTTPStatus
+
 import pytest
+import websockets
 
 from runtime.encoding.codec import DecodeError
 from runtime.frame.storage import StateCorrupted
 from wallet.errors import REASON_LENGTH_MAX, in_words, unquoted
-from wallet.rpc import NodeRefusesError, RpcError
+from wallet.rpc import NodeRefusesError, RpcConnection, RpcError
 
 
 @pytest.mark.parametrize(
@@ -39,3 +43,18 @@ def test_what_a_node_writes_loses_python_s_quotes() -> None:
 def test_a_full_node_is_told_apart_from_one_that_refuses(status: int, is_named: bool) -> None:
     error = NodeRefusesError("ws://node", status)
     assert (error.status, f"HTTP {status}" in str(error)) == (status, is_named)
+
+
+@pytest.mark.parametrize("status", [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.UNAUTHORIZED])
+def test_a_node_that_turns_a_connection_away_is_told_with_its_status(status: HTTPStatus) -> None:
+    async def ask() -> None:
+        turned_away = websockets.serve(
+            lambda _: asyncio.sleep(0), "127.0.0.1", 0, process_request=lambda socket, _: socket.respond(status, "no")
+        )
+        async with turned_away as server:
+            port = next(iter(server.sockets)).getsockname()[1]
+            with pytest.raises(NodeRefusesError) as refused:
+                await RpcConnection.open(f"ws://127.0.0.1:{port}")
+        assert refused.value.status == status
+
+    asyncio.run(ask())
