@@ -150,7 +150,6 @@ class SeatWatch(Listener):
             floor=self._final_round(),
             final_height=self._chain.final.facts.height,
         )
-        key.is_listening = False
         _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
 
     def _catches_up(self, now_ms: int) -> bool:

@@ -27,7 +27,7 @@ class SigningKey:
         self.pair = pair
         self.file = file
         self.is_copied = False
-        self.is_listening = is_listening and file is None
+        self.is_listening = is_listening
         self.heard_since: tuple[int, int] | None = None
         """The epoch and round after which ballots are news to a key without a file; None while no ballot is."""
 

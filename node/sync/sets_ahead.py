@@ -127,12 +127,10 @@ class _Asked:
 class SetsAhead:
     """Asks, answers, follows, compares."""
 
-    def __init__(
-        self, chain: Chain, peers: Peers, now_ms: Callable[[], int], checkpoint: CheckpointWatch | None = None
-    ) -> None:
+    def __init__(self, chain: Chain, peers: Peers, now_ms: Callable[[], int], checkpoint: CheckpointWatch) -> None:
         self._chain = chain
         self._peers = peers
-        self._checkpoint = checkpoint or CheckpointWatch(chain)
+        self._checkpoint = checkpoint
         self._now_ms = now_ms
         self._own_epoch = self._epoch_of(chain.final.facts.height)
         own = self._own_set(self._own_epoch)

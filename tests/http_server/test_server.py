@@ -385,12 +385,16 @@ def test_a_body_whose_reading_paused_is_read_to_its_end() -> None:
 
 def test_a_door_that_is_closed_lets_nobody_in() -> None:
     async def main() -> None:
-        door = ConnectionDoor(asyncio.Protocol, DoorLimits(PLACES, 20.0))
-        listener = await asyncio.get_running_loop().create_server(door, HOST, 0)
+        make, problems = Mock(side_effect=asyncio.Protocol), Mock()
+        door, loop = ConnectionDoor(make, DoorLimits(PLACES, 20.0)), asyncio.get_running_loop()
+        loop.set_exception_handler(problems)
+        listener = await loop.create_server(door, HOST, 0)
         door.close()
         client = await asyncio.open_connection(*listener.sockets[0].getsockname())
         assert await ended(client) == b""
         assert len(door) == 0
+        make.assert_not_called()
+        problems.assert_not_called()
         with door.serving(None):
             client[1].close()
         listener.close()

@@ -14,6 +14,7 @@ from node.peers.messages import (
     PeerStatus,
 )
 from node.peers.peers import Peers
+from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.sets_ahead import ASK_MS, SetsAhead
 from played_transport import PlayedTransport
 
@@ -30,7 +31,7 @@ class Joiner:
         self.peers = Peers(self.transport, self.validators.__contains__)
         self.now_ms = now_of(FIRST_SLOT + 1_000_000)
         self.standings: dict[bytes, PeerStatus] = {}
-        self.ahead = SetsAhead(chain, self.peers, lambda: self.now_ms)
+        self.ahead = SetsAhead(chain, self.peers, lambda: self.now_ms, CheckpointWatch(chain))
 
     def claim(self, peer: bytes, epoch: int) -> None:
         """A peer says that it is in an epoch."""

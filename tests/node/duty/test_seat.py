@@ -212,6 +212,15 @@ def test_a_set_of_one_needs_no_peers_to_listen_to(tmp_path: Path) -> None:
     assert node.has_begun()
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_only_a_set_of_one_is_alone(tmp_path: Path, members: int) -> None:
+    node = Listening(tmp_path, members=1)
+    epoch = SimpleNamespace(validators=SimpleNamespace(members=range(members)))
+    played: Any = SimpleNamespace(epochs=lambda _: epoch, parameters=node.chain.parameters, final=node.chain.final)
+    node.watch._chain = played
+    assert node.watch._is_alone() == (members == 1)
+
+
 def test_behind_the_tip_no_listening_counts(tmp_path: Path) -> None:
     """What it signs of rounds that are long over may contradict what the key signed in them."""
     node = Listening(tmp_path, members=4)
@@ -258,6 +267,14 @@ def test_an_empty_database_may_be_of_a_chain_that_has_begun_so_the_option_listen
     keys = hold_keys(settings, Paths(tmp_path, "dev"), chain)
     assert keys is not None
     assert keys.seat(0) is None
+    clock = SetClock(1_000_000)
+    watch, parameters = SeatWatch(keys, chain, Paths(tmp_path, "dev"), clock), chain.parameters
+    for _ in range(1 + SETTLE_SLOTS + parameters.epoch_blocks):
+        watch.listen(has_peers=False)
+        clock.set_ms += parameters.slot_ms
+    file = keys.sessions[KEY].file
+    assert file is not None
+    assert (file.state.floor_epoch, file.state.floor_round, file.final_height) == (0, 0, 0), "no round was final"
 
 
 def test_with_an_empty_database_the_chains_age_says_whether_a_key_may_have_signed(tmp_path: Path) -> None:
@@ -420,10 +437,15 @@ def test_a_node_that_loses_its_seat_logs_why(
     keys: Any = SimpleNamespace(sessions={session: SimpleNamespace(file=object())}, seat=seat)
     watch = SeatWatch(keys, chain, Paths(Path("nowhere"), "dev"), SetClock(0))
     while parameters.epoch_of(market.height + 1) < 3:
-        market.block()
+        is_elected = market.height == parameters.boundary(1) + 1
+        market.block(*[STEPS[Why.TOMBSTONED]] * (is_elected and not is_late))  # it changes nothing of the election
         chain.final = final()
         if not is_late or parameters.is_boundary(market.height):
             watch.on_final([chain.final])
+    while parameters.epoch_of(market.height + 1) < 4:  # a node without a seat follows
+        market.block()
+        chain.final = final()
+        watch.on_final([chain.final])
     said = [record.getMessage() for record in caplog.records if "no seat in epoch 3" in record.getMessage()]
     reason = UNSEATED[why].format(ended=1) if why is not None else "" if is_late else OUT_RANKED
-    assert [text.partition(": ")[2] for text in said] == [reason]
+    assert [text.partition(", and follows the chain")[2] for text in said] == [reason and f": {reason}"]

@@ -10,6 +10,7 @@ from consensus.signstate import HeaderRecord, SigningRefusedError
 from node.duty.keystore import KeyPair
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
+from runtime.blocks.votes import skip_ballot
 
 GENESIS = b"g" * 32
 PAIR = KeyPair.from_seed(bytes([7]) * 32)
@@ -65,3 +66,14 @@ def test_it_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     for slot in range(200, 205):
         key.notice_header(HeaderRecord(slot, b"x" * 32), SINCE)
     assert [record.levelname for record in caplog.records] == ["CRITICAL"]
+
+
+def test_a_key_that_listens_hears_votes_of_rounds_that_are_news(tmp_path: Path) -> None:
+    key = signing(tmp_path, has_sealed=False, is_listening=True)
+    key.notice(skip_ballot(1, 8))
+    key.heard_since = (1, 7)
+    for epoch, round_ in ((0, 9), (1, 6), (1, 7)):
+        key.notice(skip_ballot(epoch, round_))
+    assert not key.is_copied
+    key.notice(skip_ballot(1, 8))
+    assert key.is_copied

@@ -15,6 +15,7 @@ from node.ledger.chain import Chain
 from node.ledger.storage import FinalEntry, Storage
 from node.peers.messages import GET_HANDOFFS, PeerStatus
 from node.peers.peers import Peers
+from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.sets_ahead import SetsAhead
 from played_transport import PlayedTransport
 from runtime.blocks.block import BLOCK
@@ -44,8 +45,8 @@ class Joining:
         self.served, self.chain, self.now_ms = maker.chain, chain, now_of(maker.slot + 1)
         self.transport = PlayedTransport("server", "joiner")
         self.peers = Peers(self.transport)
-        self.server = SetsAhead(self.served, self.peers, lambda: self.now_ms)
-        self.ahead = SetsAhead(chain, self.peers, lambda: self.now_ms)
+        self.server = SetsAhead(self.served, self.peers, lambda: self.now_ms, CheckpointWatch(self.served))
+        self.ahead = SetsAhead(chain, self.peers, lambda: self.now_ms, CheckpointWatch(chain))
         final = self.served.final.facts
         self.standings = {b"server": PeerStatus(final.id, final.height, final.id, final.height)}
 
