@@ -5,14 +5,13 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from unittest.mock import Mock, call
 
 import pytest
 from aiohttp import web
 
 from http_server import door as door_module
 from http_server import server as server_module
-from http_server.door import BODY_READ_BYTES, HEAD_READ_BYTES, ConnectionDoor, DoorLimits, PacedTransport, Visitor
+from http_server.door import BODY_READ_BYTES, HEAD_READ_BYTES, ConnectionDoor, DoorLimits, Visitor
 from http_server.places import PlaceLimits
 from http_server.server import HttpServer, body_of
 from http_server.turns import Caller, Turns
@@ -381,33 +380,6 @@ def test_a_body_whose_reading_paused_is_read_to_its_end() -> None:
         assert (await ended(client)).endswith(b"1000000")
 
     play(body)
-
-
-def test_a_door_that_is_closed_lets_nobody_in() -> None:
-    async def main() -> None:
-        make, problems = Mock(side_effect=asyncio.Protocol), Mock()
-        door, loop = ConnectionDoor(make, DoorLimits(PLACES, 20.0)), asyncio.get_running_loop()
-        loop.set_exception_handler(problems)
-        listener = await loop.create_server(door, HOST, 0)
-        door.close()
-        client = await asyncio.open_connection(*listener.sockets[0].getsockname())
-        assert await ended(client) == b""
-        assert len(door) == 0
-        make.assert_not_called()
-        problems.assert_not_called()
-        with door.serving(None):
-            client[1].close()
-        listener.close()
-
-    asyncio.run(asyncio.wait_for(main(), 10))
-
-
-def test_what_a_protocol_says_of_its_writing_reaches_the_transport() -> None:
-    real = Mock(spec=asyncio.Transport)
-    paced = PacedTransport(real)
-    paced.set_write_buffer_limits(2, 1)
-    paced.write_eof()
-    assert real.method_calls == [call.set_write_buffer_limits(2, 1), call.write_eof()]
 
 
 def test_who_sends_a_body_that_nobody_reads_still_hears_the_answer() -> None:
