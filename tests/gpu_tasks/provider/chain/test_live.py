@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,11 +13,13 @@ from genesis.chain import apis_for
 from genesis.presets import load_spec
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.provider.chain import live
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
+from gpu_tasks.provider.chain import live, task_records
 from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
+from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient, UnknownRulesError
 from wallet.keypair import Keypair
 from wallet.proved.pins import ChainChangedError
@@ -273,3 +276,103 @@ def test_who_has_connected_waits_no_longer_than_after_a_failure(monkeypatch: pyt
     monkeypatch.setattr(market_reads, "stash_of", stash)
     asyncio.run(LiveChain.connect("ws://nowhere", KEY, Trust(Path("nowhere")), lambda _: None))
     assert node.patience == live.ANSWER_SECONDS[0]
+
+
+class HintingNode:
+    """A chain without devices, whose node names more of them than anybody can have."""
+
+    def __init__(self, hinted: int = 0) -> None:
+        self.hinted = hinted
+        self.named: list[bytes] = []
+        self.unverified = lambda: self
+
+    async def finalized(self) -> bytes:
+        return bytes(32)
+
+    async def query(self, *_: object) -> list[SimpleNamespace]:
+        return [SimpleNamespace(id=number.to_bytes(32, "big")) for number in range(self.hinted)]
+
+    async def read_many(self, _: object, names: list[bytes], *, at: bytes) -> list[None]:
+        self.named = names
+        return [None] * len(names)
+
+
+def test_no_more_devices_are_asked_after_than_a_provider_has_or_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(*_: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(market_reads, "with_offers", none)
+    hinting, silent = HintingNode(2 * DEVICES_PER_PROVIDER_MAX), HintingNode()
+    heard = live.OwnDevices(bytes(32))
+    for number in range(2 * live.NAMES_MAX):
+        heard.heard_of(b"h" + number.to_bytes(31, "big"))
+    asyncio.run(heard.read(cast("Any", silent)))
+    assert len(silent.named) == live.NAMES_MAX
+    asyncio.run(heard.read(cast("Any", silent)))
+    assert silent.named == [], "those that nobody registered are forgotten"
+    asyncio.run(live.OwnDevices(bytes(32)).read(cast("Any", hinting)))
+    assert len(hinting.named) == DEVICES_PER_PROVIDER_MAX
+
+
+def test_a_list_of_all_providers_is_read_again_after_some_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    heights, read = list[int](), list[int]()
+
+    async def providers(*_: object) -> dict[bytes, object]:
+        read.append(heights[0])
+        return {}
+
+    async def finalized() -> bytes:
+        return bytes(32)
+
+    async def height(_: bytes) -> int:
+        return heights[0]
+
+    monkeypatch.setattr(market_reads, "providers", providers)
+    client: Any = SimpleNamespace(finalized=finalized, height=height)
+    known = live.KnownProviders()
+    for now in (7, 7 + live.PROVIDERS_KEPT_BLOCKS - 1, 7 + live.PROVIDERS_KEPT_BLOCKS):
+        heights[:] = [now]
+        asyncio.run(known.read(client))
+    assert read == [7, 7 + live.PROVIDERS_KEPT_BLOCKS]
+
+
+def test_so_much_of_an_answer_about_offences_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence of each set that sits or sat counts, and none of an epoch that nobody is elected for."""
+    stored = {TrustStake.set_starts: [2, 4], TrustStake.elected_to: 6}
+    looked_at: list[object] = []
+
+    async def call(*_: object) -> list[dict[str, str]]:
+        return [{"evidence": "0x00"}] * 1_000
+
+    async def read(item: object, *, at: bytes) -> object:
+        return stored[cast("Any", item)]
+
+    async def read_many(_: object, starts: list[int], *, at: bytes) -> list[list[int]]:
+        return [[start] for start in starts]
+
+    async def finalized() -> bytes:
+        return bytes(32)
+
+    def proven(evidence: object, _: bytes, validators: Any) -> None:
+        looked_at.append([list(validators(epoch)) for epoch in range(1, 8)])
+
+    monkeypatch.setattr(live, "EVIDENCE", SimpleNamespace(decode=lambda raw: raw))
+    monkeypatch.setattr(live, "proven", proven)
+    client: Any = SimpleNamespace(
+        rpc=SimpleNamespace(call=call), read=read, read_many=read_many, finalized=finalized, genesis_hash=bytes(32)
+    )
+    assert asyncio.run(live.offences(client)) == []
+    assert looked_at == [[[], [2], [2], [4], [4], [4], []]] * live.EVIDENCE_MAX
+
+
+def test_each_balance_is_read_of_its_own_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def spendable(_: object, account: bytes) -> bytes:
+        return account
+
+    monkeypatch.setattr(task_records, "spendable", spendable)
+    chain = live_chain(FakeNodeClient())
+
+    async def main() -> list[object]:
+        return [await chain.spendable(), await chain.key_balance()]
+
+    assert asyncio.run(main()) == [bytes(32), KEY.account]

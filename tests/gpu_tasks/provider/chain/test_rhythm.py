@@ -36,15 +36,18 @@ def test_all_that_was_told_of_meanwhile_is_one_ring() -> None:
 def test_a_node_that_tells_of_nothing_is_asked_all_the_same() -> None:
     async def main() -> None:
         async with Bell(heads(then=asyncio.Event())) as bell:
+            async with asyncio.timeout(60):
+                await bell.ring(LONG)
             for _ in range(3):
                 await bell.ring(0.001)
 
     asyncio.run(main())
 
 
-def test_a_subscription_that_ends_is_said() -> None:
+@pytest.mark.parametrize("told", [(), (1,)])
+def test_a_subscription_that_ends_is_said(told: tuple[int, ...]) -> None:
     async def main() -> None:
-        async with Bell(heads(1)) as bell:
+        async with Bell(heads(*told)) as bell, asyncio.timeout(60):
             with pytest.raises(NodeUnreachableError, match="ended its subscription"):
                 for _ in range(3):
                     await bell.ring(LONG)
