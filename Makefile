@@ -15,21 +15,20 @@ SEED ?= 1
 JOBS ?= 1
 SECONDS ?= 30
 LINES ?= 2000
-# One for the networks of real nodes, which mostly wait, and one for each of two cores.
-WORKERS ?= 3
-HYPOTHESIS_PROFILE ?= dev
+# Processes of pytest; mypy runs beside them in `make test`.
+WORKERS ?= 2
 PURE := runtime consensus genesis gpu_tasks/batches gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist load
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 comma := ,
 MAKEFLAGS += --no-print-directory
-export HYPOTHESIS_PROFILE
 # A network is dozens of processes: each would compile this project anew.
 unexport PYTHONDONTWRITEBYTECODE
 # NumPy here multiplies small matrices: more BLAS threads than one only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: compiled batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,29 +42,37 @@ demo: ## a network that mines real inference, catches a cheat and elects; PROMPT
 devnet: ## the same network, left running until `ogpu-devnet down`
 	@$(PY) -m devnet.demo --stay $(if $(PROMPTS),--prompts "$(PROMPTS)")
 
-test: ## everything, in 15 to 25 minutes on two cores: static checks, 5 seeds beside 4 kills, all tests
-	@$(MAKE) static
-	@$(MAKE) -j 3 simulate crash compiled SEEDS=5 KILLS=4
-	@HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n $(WORKERS) --dist load --max-worker-restart 0
+test: ## the merge gate, ten minutes on two cores: static checks beside unit tests, properties, short simulations, a real process of each program
+	@$(MAKE) lint
+	@mkdir -p out; $(MAKE) types > out/types.log 2>&1 & types=$$!; \
+	$(PYTEST) --max-worker-restart 0 -m "not nightly"; tests=$$?; \
+	wait $$types || { cat out/types.log; exit 1; }; exit $$tests
 
-compiled: # the tests, once: each process of pytest would do it by itself, and shows what is wrong with them
-	@$(PY) -m pytest --collect-only -q > /dev/null 2>&1 || :
+nightly: ## the rest, some hours: all tests with fresh seeds, long simulations, proofs on real devnets; NIGHTLY="units cheats" chooses, SEED=n repeats
+	@$(PY) -m scripts.nightly $(if $(filter-out file,$(origin SEED)),--seed $(SEED)) $(NIGHTLY)
+
+alltests: # what the gate has and what it leaves out, in another order and with other examples
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) --hypothesis-seed=$(SEED) --randomly-seed=$(SEED)
 
 check: static quick ## before a commit: format, lint, types, imports, determinism, quick tests
 
-static: ## the checks that run no test: format, lint, types, imports, determinism
+static: lint types ## the checks that run no test: format, lint, determinism, types, imports
+
+lint:
 	@$(PY) -m ruff format --check --quiet --output-format concise .
 	@$(PY) -m ruff check --quiet --output-format concise .
+	@$(PY) -m scripts.check_determinism $(PURE)
+
+types:
 	@$(PY) -m mypy
 	@$(dir $(PY))lint-imports --no-cache --no-logo
-	@$(PY) -m scripts.check_determinism $(PURE)
 
 format: ## rewrite the sources as `make check` wants them
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-quick: ## tests that need no network of processes and no long search
-	@$(PY) -m pytest -q -m "not slow and not e2e"
+quick: ## the gate's tests without real processes
+	@$(PY) -m pytest -q -m "not nightly and not e2e"
 
 bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per second, memory; out/bench.json
 	@$(PY) -m benchmarks
@@ -82,8 +89,8 @@ peers: .peers/stamp .venv-peers/stamp ## beside anvil, LiteSVM, py-evm: transfer
 clients: .venv-clients/stamp ## unmodified public clients against a node of ours: connect, read, sign, submit, watch
 	@CLIENTS_PYTHON=.venv-clients/bin/python $(PY) -m devnet.proofs.clients
 
-simulate: ## SEEDS=200 simulated networks with loss, delay, crashes, partitions and a Byzantine node
-	@$(PY) -m devnet.simulation --seeds $(SEEDS)
+simulate: ## SEEDS=200 simulated networks from FIRST=0 on with loss, delay, crashes, partitions and a Byzantine node
+	@$(PY) -m devnet.simulation --seeds $(SEEDS) --first $(FIRST)
 
 twins: ## TWINS=100000 scenarios of bare finality gadgets in which one key of four has two; FIRST=n, another shard; out/twins.json
 	@$(PY) -m devnet.simulation.twins --count $(TWINS) --first $(FIRST)
@@ -116,7 +123,7 @@ gpu: ## this machine's GPU as a provider uses it, beside NumPy: same bits, limit
 	@$(PY) -m benchmarks.gpu
 
 crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all come back, nothing final is lost
-	@$(PY) -m devnet.proofs.crash --kills $(KILLS)
+	@$(PY) -m devnet.proofs.crash --kills $(KILLS) $(if $(filter-out file,$(origin SEED)),--seed $(SEED))
 
 flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses, HOG=1 on busy processors: blocks, RPC, memory hold
 	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--attacks $(ATTACKS)) $(if $(HOG),--hog)

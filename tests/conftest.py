@@ -1,5 +1,4 @@
-"""Hypothesis profiles: `dev` while writing, `ci` for every change (the same examples each time), `soak` for nights;
-`properties` for `make properties`: ten thousand other examples each time.
+"""Hypothesis profiles: `ci` for every change, the same examples each time; `nightly`, `properties` and `soak` draw others.
 
 No test touches the keys of whoever runs it, nor the chain that they keep to.
 """
@@ -15,14 +14,20 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 # Deadlines measure the machine, and no test here asserts on wall-clock time.
-settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],  # it measures the machine
+)
+settings.register_profile(
+    "nightly",
+    max_examples=200,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],  # as above
 )
 settings.register_profile(
     "properties",
@@ -32,7 +37,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # both measure the first examples alone
 )
 settings.register_profile("soak", max_examples=20_000, deadline=None, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @cache

@@ -48,7 +48,7 @@ def test_the_chain_recorded_long_ago_needs_no_assertion() -> None:
     assert digest(replay(Path(sys.executable), optimised, KEPT)) == KEPT_DIGEST
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_three_hash_seeds_give_the_same_roots_and_events(tmp_path: Path) -> None:
     long = record(seed=1, extrinsics=MANY)
     assert not long.missing()

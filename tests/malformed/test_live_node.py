@@ -31,7 +31,7 @@ from p2p_hosts import handshaker
 from runtime.blocks.block import block_id
 from scripts.replay.record import Recording
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 NODE_SEED = bytes(31) + b"\7"
 GENESIS = block_id(genesis_block_header(genesis_state(load_spec("dev"))))
 PROTOCOL = f"/ogpu/{GENESIS[:4].hex()}/1"

@@ -16,7 +16,7 @@ from node.config import Paths
 from node.p2p.identity import identity_from_seed
 from node_process import NodeProcess, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 BOOT_SEED = bytes(31) + b"\1"
 EPOCHS = 20
 PROVEN = re.compile(r"handoffs prove the sets up to epoch (\d+): #(\d+) is final")

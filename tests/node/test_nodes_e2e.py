@@ -46,6 +46,7 @@ def test_a_development_node_finalises_and_resumes(tmp_path: Path) -> None:
         node.close()
 
 
+@pytest.mark.nightly
 def test_killed_validators_come_back_and_a_late_node_reaches_the_same_blocks(
     network: list[NodeProcess], tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def kill_and_restart(victim: NodeProcess, witness: NodeProcess) -> None:
     wait_for(lambda: victim.final_height() >= witness.final_height() - 1 > before, 60)
 
 
+@pytest.mark.nightly
 def test_the_whole_network_killed_at_once_goes_on(network: list[NodeProcess]) -> None:
     for node in network:
         node.start()
@@ -86,6 +88,7 @@ def test_the_whole_network_killed_at_once_goes_on(network: list[NodeProcess]) ->
     assert agree(network) > 6
 
 
+@pytest.mark.nightly
 def test_a_purged_validator_syncs_and_then_votes_again(network: list[NodeProcess]) -> None:
     for node in network:
         node.start()
@@ -102,6 +105,7 @@ def test_a_purged_validator_syncs_and_then_votes_again(network: list[NodeProcess
     assert agree(network) > 8
 
 
+@pytest.mark.nightly
 def test_a_copied_keystore_never_signs_while_the_first_machine_runs(network: list[NodeProcess], tmp_path: Path) -> None:
     """Its operator asked for a new sign-state: the node listens first, and hears the other one."""
     for node in network:

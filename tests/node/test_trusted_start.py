@@ -161,6 +161,7 @@ def test_a_database_of_another_history_is_not_started(live: LiveNode) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.nightly
 def test_programs_that_were_away_or_are_new_say_what_to_do_and_go_on_with_a_checkpoint(
     live: LiveNode, tmp_path: Path
 ) -> None:

@@ -368,7 +368,7 @@ def test_chains_played_side_by_side_show_the_same_in_the_same_order() -> None:
     assert sum(made) == 2 * sum(played.tally.steps.total() for played in alone)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_steps_leave_every_grain_in_its_place(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     """So many as must show every call and every event, in `make properties`; a fifth of them each time."""
     steps = LIVELY_FROM_STEPS if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else STEPS_FEW

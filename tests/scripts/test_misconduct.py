@@ -22,7 +22,7 @@ BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak"
 LOSES = BatchScore(*map(Fraction, (1, 1, -1, 0, -1, 0)))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_it_costs_who_does_it_what_the_formula_says_and_nobody_else_anything(name: str) -> None:
     found = summary([score(name, number) for number in range(BATCHES)])

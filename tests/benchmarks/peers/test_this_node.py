@@ -10,6 +10,7 @@ from benchmarks.peers.workload import Shape, bodies
 
 
 @pytest.mark.e2e
+@pytest.mark.nightly
 def test_a_small_race_over_a_real_node(tmp_path: Path) -> None:
     shape = Shape(transfers=60, senders=6, batch=8, connections=4)
     node = ThisNode(shape.senders)

@@ -8,7 +8,7 @@ import pytest
 from devnet.demo import __main__ as demo
 from runtime.cryptography.hashing import blake2_256
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 
 def test_the_demo_holds_every_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def played(folder: Path, scene: BatchScene) -> BatchFacts:
     return asyncio.run(asyncio.wait_for(main(), 120))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 def test_a_cheat_comes_to_what_is_reckoned(tmp_path: Path, scene: BatchScene) -> None:
     facts = played(tmp_path, scene)

@@ -39,7 +39,7 @@ def test_a_bar_that_is_missed_is_told_with_what_was_seen() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stranger_with_a_network_reaches_the_world_alone(tmp_path: Path) -> None:
     if why := why_no_engine():
         pytest.skip(f"no container engine: {why}")

@@ -51,7 +51,7 @@ class Following:
                     self.told.append(str(error))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("lie", [lie for lie in FOR_PROVIDERS if lie.name not in LIVE_ONLY], ids=lambda lie: lie.name)
 def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.01,))

@@ -13,7 +13,7 @@ from gpu_tasks.provider.duties.roll_calls import KeptRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook, read_book
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 POINTS_LEAST = 25
 BOOKS: tuple[dict[str, BroughtImage], ...] = (

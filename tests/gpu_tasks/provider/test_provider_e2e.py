@@ -13,7 +13,7 @@ from genesis.spec import to_json
 from node_process import NodeProcess, wait_for
 from provider_process import ProviderProcess, customer, operator
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 
 SECONDS = 120.0
 WINDOW_BLOCKS = 600
@@ -62,6 +62,7 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
     assert provider.count("executed") == 2
 
 
+@pytest.mark.nightly
 def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
     network: tuple[str, ProviderProcess], tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
     assert provider.kill(signal.SIGTERM) == 0
 
 
+@pytest.mark.nightly
 def test_a_device_is_enrolled_and_withdrawn_over_a_real_node(
     network: tuple[str, ProviderProcess], tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from gpu_tasks.workloads.registry import form_named
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 WORKLOAD = "matmul-hash"
 PRODUCTS = 20

@@ -14,7 +14,7 @@ REGISTRY, SAMPLES = "gpu_tasks/workloads/registry.py", "tests/support/workload_s
 FILE = re.compile(r"`([\w/]+\.py)`:\n\n```python\n(.*?)```", re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_example_of_the_guide_is_a_workload(tmp_path: Path) -> None:
     """Its own test, and those that every workload has to pass: form, conformance, worker processes, judging."""
     house = House(tmp_path)

@@ -57,7 +57,7 @@ async def sell(village: Village, form: WorkloadForm) -> None:
     chain.blocks(3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
 def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tmp_path: Path) -> None:
     request = form.encode(SAMPLES[form.name], COST_MAX, {}, bytes(32))

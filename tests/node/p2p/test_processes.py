@@ -16,7 +16,7 @@ from node.p2p.libp2p_transport import Libp2pTransport
 from node.p2p.transport import PeerDown, PeerUp
 from p2p_hosts import running, transport
 
-pytestmark = [pytest.mark.trio, pytest.mark.e2e]
+pytestmark = [pytest.mark.trio, pytest.mark.e2e, pytest.mark.nightly]
 ROOT = Path(__file__).parents[3]
 CHILD = ROOT / "tests" / "support" / "p2p_child.py"
 

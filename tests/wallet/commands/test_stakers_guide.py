@@ -22,7 +22,7 @@ from node_process import NodeProcess, wait_for
 from wallet.cli import COMMANDS, main
 from wallet.commands import making
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "stakers.md"

@@ -23,7 +23,7 @@ from provider_process import ProviderProcess, customer
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SECONDS = 60.0
 BOB = keypair_from_suri("//Bob").account

@@ -120,7 +120,7 @@ def give_back(chance: random.Random, unit: Unit, book: Book) -> str:
     return reason.name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_grain_is_in_its_place_however_a_batch_ends() -> None:
     chance, ends = random.Random(13), Counter[str]()
     for _ in range(SETTLEMENTS):

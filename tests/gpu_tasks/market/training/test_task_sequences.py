@@ -308,7 +308,7 @@ def test_no_sequence_of_calls_makes_loses_or_keeps_a_grain(sequence: list[tuple[
     ends(chain)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_random_days_end_in_every_way_that_a_slot_can_end() -> None:
     """Seeded, and long enough that all rows of the money table but one are met: else the search above says little."""
     met: set[TaskOutcome] = set()

@@ -71,7 +71,7 @@ def test_who_has_no_policy_bids_for_nothing(tmp_path: Path) -> None:
     play_tasks(tmp_path, 2, scene)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("stop_after", range(0, 24, 2))
 def test_a_provider_that_restarts_at_any_block_does_the_same(tmp_path: Path, stop_after: int) -> None:
     async def scene(village: TaskVillage) -> None:
@@ -114,7 +114,7 @@ class Deadly:
         journal.append = dying  # type: ignore[method-assign]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("at", range(1, WRITES + 2))
 def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts(

@@ -32,7 +32,7 @@ from gpu_tasks.provider.execution.containers.spec import (  # noqa: E402 as abov
 )
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, best_kind  # noqa: E402 as above
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 POLICY = ContainerPolicy(any_archive=True, outbound=True, gpus=("GPU-1",))
 LIMITS = ContainerLimits(memory_bytes=64 * MIB, wall_seconds=30, workspace_bytes=4 * MIB, output_bytes=4 * MIB)
 Act = Callable[[ContainerEngine], Awaitable[None]]

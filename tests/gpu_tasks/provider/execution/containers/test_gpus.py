@@ -28,7 +28,7 @@ from gpu_tasks.provider.execution.containers.spec import (  # noqa: E402 as abov
 )
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind  # noqa: E402 as above
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 GPUS = ("GPU-11111111-aaaa", "GPU-22222222-bbbb")
 STUB_HOOK = """#!/bin/sh
 # A stand-in for NVIDIA's hook, which an engine runs before a container begins: it writes down what it is told.
