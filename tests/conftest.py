@@ -1,4 +1,4 @@
-"""Hypothesis profiles: `ci` for every change, the same examples each time; `nightly`, `properties` and `soak` draw others.
+"""Hypothesis profiles: `ci`, with the same examples each time, and `nightly`, `properties` and `soak`, with others.
 
 No test touches the keys of whoever runs it, nor the chain that they keep to.
 """

@@ -87,7 +87,8 @@ class StorageItem:
 
     def bound(self, overlay: Overlay) -> Self:
         """A copy of a compiled item that reads and writes through `overlay`."""
-        made = copy(self)
+        made = object.__new__(type(self))  # a block binds over a hundred: `copy` takes five times as long
+        made.__dict__.update(self.__dict__)
         made.prepare(overlay)
         return made
 

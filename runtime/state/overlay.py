@@ -57,7 +57,11 @@ class Memory:
     def updated(self, changes: Changes) -> "Memory":
         """The state after `changes`."""
         values = {**self.values, **changes}
-        return Memory({key: value for key, value in values.items() if value is not None})
+        made = Memory({key: value for key, value in values.items() if value is not None})
+        if self._sorted is not None:  # almost in order: sorted in one pass
+            kept = [key for key in self._sorted if key in made.values]
+            made._sorted = sorted([*kept, *(key for key in changes if key in made.values and key not in self.values)])
+        return made
 
 
 _NOTHING: Any = object()

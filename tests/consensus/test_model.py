@@ -149,7 +149,13 @@ def plant_double_notarise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "plant",
-    [plant_half_quorum, plant_finalise_after_skip, plant_no_lock, plant_no_skip_certificates, plant_double_notarise],
+    [
+        plant_half_quorum,
+        plant_no_lock,
+        plant_no_skip_certificates,
+        pytest.param(plant_finalise_after_skip, marks=pytest.mark.nightly),
+        pytest.param(plant_double_notarise, marks=pytest.mark.nightly),
+    ],
 )
 def test_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

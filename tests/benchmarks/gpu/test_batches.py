@@ -7,6 +7,8 @@ from benchmarks.gpu.batches import batched
 from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded
 
+pytestmark = pytest.mark.nightly
+
 
 def test_backends_decode_the_same_tokens_in_batches_and_have_a_rate_each() -> None:
     rates, wrong = batched(("numpy", "reference"), (1, 3))

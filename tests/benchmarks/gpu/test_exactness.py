@@ -7,6 +7,8 @@ from benchmarks.gpu.exactness import EXACT_BELOW, products, wrong_batches, wrong
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Ints
 
+pytestmark = pytest.mark.nightly
+
 
 class Narrow(NumpyBackend):
     """Operands rounded to the 11 bits of TF32."""

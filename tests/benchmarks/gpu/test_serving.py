@@ -15,6 +15,8 @@ from gpu_tasks.provider.execution.bench import Bench
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads import registry
 
+pytestmark = pytest.mark.nightly
+
 CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
 
 

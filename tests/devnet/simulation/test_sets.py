@@ -91,6 +91,7 @@ def join(world: World[SimulatedNode], seconds: int = 20) -> Joiner:
     return joiner
 
 
+@pytest.mark.nightly
 def test_a_node_joins_from_handoffs_alone_over_two_hundred_epochs() -> None:
     world = grown(610)
     joiner = join(world)

@@ -19,7 +19,7 @@ from gpu_tasks.batches.leaf_draws import WHOLE
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import batch_root, totals_of
 
-BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 250
+BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 100
 BEACONS = 8
 FREE, DEAR = 0, 1
 """Shares of the pay that work costs: nothing, and all of it, where what is saved by not working is worth most."""
@@ -143,7 +143,7 @@ def worth(cheat: Cheat, batches: list[TrueBatch], rules: Rules) -> Fraction:
 def early_ends(longest_in: int, share: int) -> list[TrueBatch]:
     """32 requests, so one leaf is looked at, of 400 tokens that end after a token: most is left to be claimed."""
     chance = Random("early ends")
-    batches = [batch_cheats.true_batch(number, 32, share, longest_in, 1, chance) for number in range(300)]
+    batches = [batch_cheats.true_batch(number, 32, share, longest_in, 1, chance) for number in range(100)]
     return [replace(batch, most=(400,) * 32) for batch in batches]
 
 

@@ -209,7 +209,6 @@ import os, signal, sys
 from pathlib import Path
 from gpu_tasks.client.batches.record import BatchRecord, RunPlan
 from gpu_tasks.client.batches.result_files import ResultFiles
-folder, left = Path(sys.argv[1]), int(sys.argv[2])
 def step():
     global left
     left -= 1
@@ -222,51 +221,54 @@ def posting(unit):  # as `PostingRecord` does: what was sent is sent, and is fou
             sent.touch()
             stream.write(f"{unit}\\n")
     return f"{unit:02x}"
-out, err = folder / "out", folder / "err"
-with BatchRecord.open(folder / "records", b"x") as record:
-    step()
-    if record.plan is None:
-        files = ResultFiles.create(out, err)
+def run():
+    out, err = folder / "out", folder / "err"
+    with BatchRecord.open(folder / "records", b"x") as record:
         step()
-        record.begin(RunPlan("ab", "lines", None, "00", {}, 5, "out", "err", 0, [(unit, 1) for unit in range(3)]))
-    else:
-        files = ResultFiles.take_up(out, err, record.ends)
-    step()
-    for unit in record.to_post():
-        name = posting(unit)
+        if record.plan is None:
+            files = ResultFiles.create(out, err)
+            step()
+            record.begin(RunPlan("ab", "lines", None, "00", {}, 5, "out", "err", 0, [(unit, 1) for unit in range(3)]))
+        else:
+            files = ResultFiles.take_up(out, err, record.ends)
         step()
-        record.note_posted(unit, name)
-        step()
-    for unit in record.to_write():
-        os.write(files._descriptors[0], b"torn")
-        step()
-        os.ftruncate(files._descriptors[0], record.ends.output)
-        ends = files.add([f"result {unit}\\n".encode()], [f"error {unit}\\n".encode()])
-        step()
-        record.note_written(unit, 1, 0, ends)
-        step()
+        for unit in record.to_post():
+            name = posting(unit)
+            step()
+            record.note_posted(unit, name)
+            step()
+        for unit in record.to_write():
+            os.write(files._descriptors[0], b"torn")
+            step()
+            os.ftruncate(files._descriptors[0], record.ends.output)
+            ends = files.add([f"result {unit}\\n".encode()], [f"error {unit}\\n".encode()])
+            step()
+            record.note_written(unit, 1, 0, ends)
+            step()
+for steps in range(30):
+    folder = Path(sys.argv[1], str(steps))
+    folder.mkdir()
+    for left in (steps, 1_000):
+        child = os.fork()
+        if not child:
+            try:
+                run()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 def test_killed_at_every_step_nothing_is_lost_or_twice(tmp_path: Path) -> None:
-    killed = 0
+    command = [sys.executable, "-c", RUNNER, str(tmp_path)]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert ended == [str(-signal.SIGKILL), "0"] * 18 + ["0", "0"] * 12
     for steps in range(30):
         folder = tmp_path / str(steps)
-        folder.mkdir()
-        first = run(folder, steps)
-        killed += first == -signal.SIGKILL
-        assert first in {0, -signal.SIGKILL}
-        assert run(folder, 1_000) == 0
         assert (folder / "out").read_text() == "result 0\nresult 1\nresult 2\n"
         assert (folder / "err").read_text() == "error 0\nerror 1\nerror 2\n"
         assert (folder / "all-sent").read_text() == "0\n1\n2\n"
-        if first == 0:
-            break
-    assert killed == 18
-
-
-def run(folder: Path, steps: int) -> int:
-    return subprocess.run([sys.executable, "-c", RUNNER, str(folder), str(steps)], check=False).returncode
 
 
 def test_files_of_others_are_not_written_to(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_a_unit_has_no_longer_lease_than_the_chain_gives() -> None:
     assert room_of(WISH, replace(SOLD, pace=0), 7).bond_free == 7
 
 
+@pytest.mark.nightly
 def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
     """12 MB of requests: their places and weights are held, and what one unit asks while it is read."""
     train, path = form_named("train-int8"), tmp_path / "large"

@@ -79,6 +79,7 @@ def test_too_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
         read(b"ab\ncd")
 
 
+@pytest.mark.nightly
 def test_a_full_file_is_never_in_memory(tmp_path: Path) -> None:
     """50,000 lines of 4,000 bytes are 200 MB: what is held is one line, and a hash of each id."""
     path, chance = tmp_path / "full.jsonl", random.Random(1)

@@ -126,6 +126,7 @@ def test_the_bytes_of_a_unit_are_never_more_than_was_reckoned(requests: list[byt
     assert len(encode_requests(requests)) <= LIST_BYTES + sum(len(each) + LIST_BYTES for each in requests)
 
 
+@pytest.mark.nightly
 def test_a_full_file_of_single_units_is_split() -> None:
     loads = loads_of(*range(1, LINES_MAX + 1))
     room = UnitRoom(rate=1_000, input_share=0, bond_free=LINES_MAX)
