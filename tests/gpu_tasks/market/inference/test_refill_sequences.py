@@ -90,7 +90,9 @@ class Scene:
             return False
         first_draw = min(self.drawn.values())
         is_leased = not self.leased_from or height <= self.leased_from + LEASE
-        is_before_close = not self.first_commit or height <= self.first_commit + CLOSE
+        took = self.first_commit - first_draw
+        close = max(self.first_commit, self.drawn[who.stash] + took) + took + CLOSE
+        is_before_close = not self.first_commit or height <= close
         return height > first_draw and is_leased and is_before_close
 
 
@@ -145,6 +147,7 @@ moves = st.tuples(
 
 @settings(max_examples=settings().max_examples // 2)  # each is a whole chain
 @given(st.lists(moves, max_size=14), st.integers(1, 4), st.integers(1, 3))
+@example([("commit", 1, 8), ("pause", 0, 0), ("decline", 0, 0)], 2, 1)
 @example([("decline", 0, 3), ("commit", 1, 0), ("commit", 0, 0)], 2, 1)
 @example([("decline", 0, 2), ("decline", 1, 3), ("commit", 2, 31)], 3, 1)
 @example([("decline", 0, 2), ("stall", 1, 31), ("stall", 0, 3)], 3, 2)
