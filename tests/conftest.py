@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from wallet.keyfile import ScryptCost
+from wallet.keyring import Keyring
+
 # Deadlines measure the machine, and no test here asserts on wall-clock time.
 settings.register_profile(
     "ci",
@@ -83,6 +86,14 @@ def keyring_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
     monkeypatch.setenv("OGPU_POSTINGS", str(home / "postings"))
     monkeypatch.setenv("OGPU_PROVIDER_BASE", str(home / "provider"))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def keys_sealed_with_the_least_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new key costs half a second by default."""
+    defaults = Keyring.add.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "cost", ScryptCost(1 << 15, 1, 8))
 
 
 @pytest.fixture(autouse=True)

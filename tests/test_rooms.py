@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -13,9 +14,15 @@ ROW = re.compile(r"(\w+) {2,}\S")
 NOT_LISTED = {"__init__", "__main__"}  # a room may list its `__main__`; by its name alone it says what it is
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax of a file, which stands in several rooms."""
+    return ast.parse(path.read_text())
+
+
 def listed(room: Path) -> list[str]:
     """The names that a room's docstring lists, in its order."""
-    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    text = ast.get_docstring(tree_of(room / "__init__.py")) or ""
     names = []
     for line in text.splitlines():
         if found := BULLET.match(line) or ROW.match(line):
@@ -34,7 +41,7 @@ def imported(room: Path, name: str) -> set[str]:
     paths = [room / f"{name}.py"] if (room / f"{name}.py").exists() else sorted((room / name).rglob("*.py"))
     found = set()
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(package):
                 below = f"{node.module}.".removeprefix(package)
                 found |= {below.split(".")[0]} if below else {alias.name for alias in node.names}

@@ -28,7 +28,7 @@ def called(folder: Path, command: str, owner: str) -> Result:
 
 def test_the_owner_is_a_name_of_the_keyring_an_address_or_a_path(tmp_path: Path) -> None:
     key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
-    Keyring(tmp_path / "keys").add("stash", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    Keyring(tmp_path / "keys").add("stash", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
     for owner in ("stash", key.address, "0x" + key.account.hex(), "//Eve"):
         answer = rotated(tmp_path, owner)
         assert answer.exit_code == 0, answer.output
@@ -37,7 +37,7 @@ def test_the_owner_is_a_name_of_the_keyring_an_address_or_a_path(tmp_path: Path)
 
 def test_the_proof_of_stored_keys_is_for_the_same_owner(tmp_path: Path) -> None:
     key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
-    Keyring(tmp_path / "keys").add("stash", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    Keyring(tmp_path / "keys").add("stash", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
     made = rotated(tmp_path, "stash").stdout
     for owner, is_same in (("stash", True), (key.address, True), ("//Eve", False)):
         assert (called(tmp_path, "prove", owner).stdout == made) is is_same

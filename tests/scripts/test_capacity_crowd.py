@@ -7,7 +7,7 @@ from scripts.capacity.crowd import RATE_MIN, outcome, shape_of
 MACHINE = 10 * RATE_MIN
 
 
-@pytest.mark.parametrize(("devices", "working"), [(1, 1), (9, 9), (100, 11)])
+@pytest.mark.parametrize(("devices", "working"), [(1, 1), (9, 9), pytest.param(100, 11, marks=pytest.mark.nightly)])
 def test_devices_claim_no_more_than_their_machine_computes(devices: int, working: int) -> None:
     found = outcome(devices, MACHINE, shape_of(RATE_MIN))
     assert found.working == working

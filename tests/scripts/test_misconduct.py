@@ -12,6 +12,7 @@ import pytest
 
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
+from nightly_but import nightly_but
 from scripts.misconduct import misdeeds
 from scripts.misconduct.__main__ import page, read_arguments, score
 from scripts.misconduct.misdeeds import MISDEEDS
@@ -22,8 +23,7 @@ BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak"
 LOSES = BatchScore(*map(Fraction, (1, 1, -1, 0, -1, 0)))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", MISDEEDS)
+@pytest.mark.parametrize("name", nightly_but(4, MISDEEDS))
 def test_it_costs_who_does_it_what_the_formula_says_and_nobody_else_anything(name: str) -> None:
     found = summary([score(name, number) for number in range(BATCHES)])
     assert list(missed(MISDEEDS[name], found)) == []

@@ -175,7 +175,7 @@ def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPat
 
 
 def made_with(folder: Path, name: str, password: str) -> None:
-    Keyring(folder / "keys").add(name, keypair_from_suri("//Alice"), password, cost=ScryptCost(1 << 13, 10, 8))
+    Keyring(folder / "keys").add(name, keypair_from_suri("//Alice"), password, cost=ScryptCost(1 << 15, 1, 8))
 
 
 FORMS = {"line feed": b"secret\n", "Windows": b"secret\r\n", "a mark": b"\xef\xbb\xbfsecret\r\n", "nothing": b"secret"}
@@ -203,7 +203,7 @@ def test_keys_that_were_made_with_the_end_of_the_line_still_open(tmp_path: Path,
     session = WalletSession("ws://nobody", Keyring(tmp_path / "keys"), Output(as_json=False), password)
     assert session.key("carol") == keypair_from_suri("//Alice")
     ed25519 = keypair_from_suri("//Alice", Scheme.ED25519)
-    Keyring(tmp_path / "keys").add("provider", ed25519, made, cost=ScryptCost(1 << 13, 10, 8))
+    Keyring(tmp_path / "keys").add("provider", ed25519, made, cost=ScryptCost(1 << 15, 1, 8))
     assert provider_key(str(tmp_path / "keys" / "provider.json"), password) == ed25519
     with pytest.raises(CannotUnlockError):
         Keyring(tmp_path / "keys").unlock("carol", "other", "another")

@@ -76,7 +76,7 @@ def _close_output() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
-@pytest.mark.parametrize("command", ["new", "import"])
+@pytest.mark.parametrize("command", ["new", pytest.param("import", marks=pytest.mark.nightly)])
 def test_a_key_that_could_not_be_shown_is_not_stored(tmp_path: Path, command: str, words: tuple[str, ...]) -> None:
     """A phrase that nobody has seen can never be had again."""
     password, exported = tmp_path / "password", tmp_path / "keys" / "exported.json"

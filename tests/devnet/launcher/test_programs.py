@@ -17,8 +17,8 @@ def test_they_know_the_devnet_and_nothing_of_their_owners_other_chains(
 ) -> None:
     """Whoever had run the demo before could run no other network: the programs kept to the demo's chain."""
     key = Keypair.from_seed(Scheme.ED25519, bytes(32))
-    Keyring(tmp_path / "own").add("mine", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
-    Keyring(tmp_path / "net").add("of-the-devnet", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    Keyring(tmp_path / "own").add("mine", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
+    Keyring(tmp_path / "net").add("of-the-devnet", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
     monkeypatch.setenv("OGPU_KEYRING", str(tmp_path / "own"))
     listed = json.loads(programs.run("ogpu-wallet", "list", keyring=tmp_path / "net"))
     assert [row["name"] for row in listed] == ["of-the-devnet"]

@@ -29,6 +29,7 @@ from gpu_tasks.market.devices.records import COLLATERAL
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.workloads.outcomes import outcomes_of
+from nightly_but import nightly_but
 from provider_chain import INPUT_SALT, Village
 from runtime.pallets.staking.trust_lock import Locked, Paid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
@@ -106,8 +107,7 @@ def played(folder: Path, scene: BatchScene) -> BatchFacts:
     return asyncio.run(asyncio.wait_for(main(), 120))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", nightly_but(4, SCENES), ids=lambda scene: scene.name)
 def test_a_cheat_comes_to_what_is_reckoned(tmp_path: Path, scene: BatchScene) -> None:
     facts = played(tmp_path, scene)
     assert failures_of(facts) == []

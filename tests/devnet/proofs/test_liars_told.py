@@ -16,6 +16,7 @@ from gpu_tasks.provider.chain import live
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.keys import provider_key
+from nightly_but import nightly_but
 from played_node import growing, served
 from wallet.trust import Trust
 
@@ -51,8 +52,9 @@ class Following:
                     self.told.append(str(error))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("lie", [lie for lie in FOR_PROVIDERS if lie.name not in LIVE_ONLY], ids=lambda lie: lie.name)
+@pytest.mark.parametrize(
+    "lie", nightly_but(3, [lie for lie in FOR_PROVIDERS if lie.name not in LIVE_ONLY]), ids=lambda lie: lie.name
+)
 def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: NodeLie) -> None:
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.01,))
     monkeypatch.setattr(live, "LOOK_SECONDS", 0.05)

@@ -72,6 +72,7 @@ def test_what_stands_still_takes_no_processor_and_goes_on_afterwards() -> None:
             os.killpg(root.pid, signal.SIGKILL)
 
 
+@pytest.mark.nightly
 def test_devices_take_turns_and_all_go_on_afterwards() -> None:
     spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     pids = [process.pid for process in spinning]
@@ -87,6 +88,7 @@ def test_devices_take_turns_and_all_go_on_afterwards() -> None:
             process.wait()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("held", ["standing_still([{0}])", "in_turns(lambda: [[{0}]], 0.1)"])
 def test_what_was_stopped_goes_on_also_where_the_measuring_process_is_killed(held: str) -> None:
     code = (

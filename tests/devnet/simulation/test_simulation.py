@@ -22,6 +22,7 @@ from devnet.simulation.__main__ import catalogue, deal, main, parse, sampled
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.report import kind_of, summarise
 from devnet.simulation.scenario import Scenario, run
+from nightly_but import nightly_but
 from runtime.blocks.votes import BallotKind
 
 SEEDS_UNTIL_CAUGHT = 15
@@ -32,7 +33,7 @@ def short(scenario: Scenario) -> Scenario:
     return replace(scenario, storm_s=25, quiet_s=20, handoffs_least=0)
 
 
-@pytest.mark.parametrize("scenario", list(catalogue(4)), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", nightly_but(20, catalogue(4)), ids=lambda scenario: scenario.name)
 def test_four_validators_agree(scenario: Scenario) -> None:
     outcome = run(short(scenario) if scenario.storm_s else scenario, seed=1)
     assert outcome.failures == ()
@@ -56,7 +57,7 @@ def test_sampling_can_be_forced_on_a_small_network() -> None:
 
 
 @pytest.mark.parametrize(
-    "scenario", [each for each in catalogue(5) if each.name in SAMPLED], ids=lambda each: each.name
+    "scenario", nightly_but(2, [each for each in catalogue(5) if each.name in SAMPLED]), ids=lambda each: each.name
 )
 def test_five_validators_that_poll_three_units_agree(scenario: Scenario) -> None:
     outcome = run(short(sampled(scenario, 1, 3)), seed=1)

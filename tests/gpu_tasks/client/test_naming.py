@@ -116,7 +116,7 @@ def test_a_beginning_is_looked_up_for_the_key_and_for_the_keys_of_this_machine(
         for after in ("--after-ok", "--after-any"):
             answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--again", "--yes", after, of_task))
         assert awaited == [(task, True), (task, False)]
-        Keyring(tmp_path / "keys").add("mine", BOB_KEY, "secret", cost=ScryptCost(1 << 13, 10, 8))
+        Keyring(tmp_path / "keys").add("mine", BOB_KEY, "secret", cost=ScryptCost(1 << 15, 1, 8))
         assert answer(ogpu(tmp_path, url, "show", short))["unit"] == unit
 
 

@@ -94,6 +94,7 @@ def test_a_row_says_what_until_when_and_what_could_take_it(reason: HoldReason) -
 # ------------------------------------------------------------------------------------------------ a chain of all calls
 
 
+@pytest.mark.nightly
 def test_over_a_lively_chain_the_page_adds_up_and_tells_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each account's locks are what it holds; who was told that nothing takes a deposit lost none of it."""
     taken: set[HoldReason] = set()

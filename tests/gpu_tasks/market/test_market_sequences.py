@@ -129,7 +129,7 @@ moments = st.tuples(
 )
 
 
-@settings(max_examples=settings().max_examples // 2)  # each is a whole chain
+@settings(max_examples=settings().max_examples // 4)  # each is a whole chain
 @given(st.lists(moments, min_size=5, max_size=40), st.integers(1, 3), st.sampled_from([0, 2, QUEUE_MAX]))
 def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]], final_lag: int, queue: int) -> None:
     chain = MarketChain(VALIDATORS, OUTSIDERS, final_lag=final_lag, queue=queue)

@@ -24,7 +24,7 @@ from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output
 
-CHEAP = ScryptCost(1 << 13, 10, 8)
+CHEAP = ScryptCost(1 << 15, 1, 8)
 NOWHERE = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider"]
 
 

@@ -131,7 +131,7 @@ def test_a_stash_that_is_none_is_told_so_in_both(alice: Operator) -> None:
 
 def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator) -> None:
     key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
-    Keyring(alice.folder / "keys").add("mine", key, "secret", cost=ScryptCost(1 << 13, 10, 8))
+    Keyring(alice.folder / "keys").add("mine", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
     password = alice.folder / "password"
     password.write_text("secret")
     password.chmod(0o600)

@@ -50,7 +50,7 @@ def requests(draw: st.DrawFn) -> CompletionRequest:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 5, deadline=None)
 @given(st.lists(requests(), max_size=9), st.integers(1, 5), st.sampled_from(range(3)))
 def test_batches_give_the_bits_of_single_requests(asked: list[CompletionRequest], lanes: int, which: int) -> None:
     found = dict(generated(MODELS[which], asked, lanes))

@@ -19,6 +19,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.starting import workers_with
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
+from nightly_but import nightly_but
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
 from workload_samples import SAMPLES
@@ -57,8 +58,7 @@ async def sell(village: Village, form: WorkloadForm) -> None:
     chain.blocks(3)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", nightly_but(1, registry.FORMS), ids=lambda form: form.name)
 def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tmp_path: Path) -> None:
     request = form.encode(SAMPLES[form.name], COST_MAX, {}, bytes(32))
     right = form.open("numpy").run(request)

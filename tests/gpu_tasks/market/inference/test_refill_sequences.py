@@ -145,7 +145,7 @@ moves = st.tuples(
 )
 
 
-@settings(max_examples=settings().max_examples // 2)  # each is a whole chain
+@settings(max_examples=settings().max_examples // 4)  # each is a whole chain
 @given(st.lists(moves, max_size=14), st.integers(1, 4), st.integers(1, 3))
 @example([("commit", 1, 8), ("pause", 0, 0), ("decline", 0, 0)], 2, 1)
 @example([("decline", 0, 3), ("commit", 1, 0), ("commit", 0, 0)], 2, 1)

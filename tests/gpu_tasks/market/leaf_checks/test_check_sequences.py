@@ -71,7 +71,7 @@ class Anybody:
         return self.chance.random() < self.wrongness
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings().max_examples // 8, deadline=None)
 @given(
     seed=st.integers(0, 2**32), size=st.integers(6, 12), silence=st.sampled_from((0.0, 0.5, 0.95)),
     wrongness=st.sampled_from((0.0, 0.3, 0.7)),

@@ -118,7 +118,7 @@ def _lies(chance: random.Random, requests: int, racers: int) -> list[Answer]:
     return chance.sample([Answer(), *found], racers)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings().max_examples // 5, deadline=None)
 @given(seed=st.integers(0, 2**32), racers=st.integers(2, 4))
 def test_however_racers_lie_who_is_right_is_paid_and_they_lose(seed: int, racers: int) -> None:
     chance = random.Random(seed)

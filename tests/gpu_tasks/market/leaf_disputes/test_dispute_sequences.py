@@ -27,7 +27,7 @@ def lies(chance: random.Random, requests: int, racers: int) -> list[list[int]]:
     return chance.sample([[], *found], racers)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 5, deadline=None)
 @given(seed=st.integers(0, 2**32), racers=st.integers(2, 4))
 def test_who_is_right_is_paid_and_every_liar_loses(seed: int, racers: int) -> None:
     chance = random.Random(seed)
@@ -43,7 +43,7 @@ def test_who_is_right_is_paid_and_every_liar_loses(seed: int, racers: int) -> No
     assert lost == {owner for owner, each in zip(owners, wrong, strict=True) if each}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings().max_examples // 8, deadline=None)
 @given(seed=st.integers(0, 2**32), silence=st.sampled_from((0.1, 0.6)), errors=st.sampled_from((0.0, 0.5)))
 def test_every_dispute_ends_and_every_grain_is_in_its_place(seed: int, silence: float, errors: float) -> None:
     """Trees are withheld, judges say nothing or anything: the books are looked at after every block."""

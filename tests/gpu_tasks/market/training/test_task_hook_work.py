@@ -11,7 +11,7 @@ from gpu_tasks.market.training.training_market import HEIGHT_BUDGET, STEP_WEIGHT
 from runtime.frame.agenda import TAKE_WEIGHT
 from scripts.chains.crowds import add_tasks, add_units, crowd_chain
 
-CROWDS = (10, 1_000, 4_000)
+CROWDS = (10, 1_000, pytest.param(4_000, marks=pytest.mark.nightly))
 IDLE_READS = 16
 """What the hook of tasks reads when nothing is due: cursors, the height, and the newest final block."""
 UNITS_IDLE_READS = 40

@@ -299,7 +299,7 @@ def ends(chain: TaskChain) -> None:
     assert all(device.assignment is None for device in devices)
 
 
-@settings(max_examples=min(settings().max_examples // 2, WHOLE_CHAINS_MAX))  # each is a whole chain
+@settings(max_examples=min(settings().max_examples // 4, WHOLE_CHAINS_MAX))  # each is a whole chain
 @given(st.lists(blocks, min_size=20, max_size=90), st.integers(0, 2**32))
 def test_no_sequence_of_calls_makes_loses_or_keeps_a_grain(sequence: list[tuple[int, list[Any]]], seed: int) -> None:
     chain = begun(seed)

@@ -205,6 +205,10 @@ def test_a_name_of_any_bytes_is_no_error(fake_nvml: Path, tmp_path: Path, name: 
     around = {"LD_LIBRARY_PATH": str(fake_nvml), "FAKE_NVML_NAME": os.fsdecode(name)}
     found = probe(tmp_path, **around)
     assert found["names"] == [name.decode(errors="backslashreplace"), "FAKE GPU 1"]
+
+
+def test_the_program_lists_a_device_with_a_name_of_any_bytes(fake_nvml: Path, tmp_path: Path) -> None:
+    around = {"LD_LIBRARY_PATH": str(fake_nvml), "FAKE_NVML_NAME": os.fsdecode(b"NVIDIA \xff\xfe")}
     command = [sys.executable, "-m", "gpu_tasks.provider.cli", "--base-path", str(tmp_path / "base"), "devices"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **around})
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)

@@ -20,6 +20,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.journal.records import JournalRecord
 from gpu_tasks.provider.tasks.policy_file import set_draining
+from nightly_but import nightly_but
 from provider_chain import Miner
 from task_chain import net
 from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, play_tasks, stop, undisturbed_root
@@ -71,8 +72,7 @@ def test_who_has_no_policy_bids_for_nothing(tmp_path: Path) -> None:
     play_tasks(tmp_path, 2, scene)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("stop_after", range(0, 24, 2))
+@pytest.mark.parametrize("stop_after", nightly_but(3, range(0, 24, 2)))
 def test_a_provider_that_restarts_at_any_block_does_the_same(tmp_path: Path, stop_after: int) -> None:
     async def scene(village: TaskVillage) -> None:
         village.bid_for(*PRICES)
@@ -114,9 +114,8 @@ class Deadly:
         journal.append = dying  # type: ignore[method-assign]
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("is_written", [False, True])
-@pytest.mark.parametrize("at", range(1, WRITES + 2))
+@pytest.mark.parametrize("at", nightly_but(3, range(1, WRITES + 2)))
 def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts(
     tmp_path: Path, at: int, is_written: bool
 ) -> None:

@@ -1,7 +1,7 @@
 """TrustStake: bonds, keys, eras and rewards, step by step and over any sequence of calls."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.encoding.types import Signed
@@ -266,6 +266,7 @@ calls = st.one_of(
 steps = st.lists(st.tuples(people, calls, st.integers(0, 9)), max_size=25)
 
 
+@settings(max_examples=settings().max_examples // 2)  # each is a whole chain
 @given(steps)
 def test_no_sequence_of_calls_makes_or_loses_a_grain(sequence: list[tuple[Keys, object, int]]) -> None:
     chain = MarketChain(named_keys(2), [NEWCOMER, DELEGATOR], epoch_blocks=3)
