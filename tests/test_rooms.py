@@ -14,15 +14,9 @@ ROW = re.compile(r"(\w+) {2,}\S")
 NOT_LISTED = {"__init__", "__main__"}  # a room may list its `__main__`; by its name alone it says what it is
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """The syntax of a file, which stands in several rooms."""
-    return ast.parse(path.read_text())
-
-
 def listed(room: Path) -> list[str]:
     """The names that a room's docstring lists, in its order."""
-    text = ast.get_docstring(tree_of(room / "__init__.py")) or ""
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
     names = []
     for line in text.splitlines():
         if found := BULLET.match(line) or ROW.match(line):
@@ -35,14 +29,21 @@ def inhabitants(room: Path) -> set[str]:
     return files | {path.parent.name for path in room.glob("*/__init__.py")}
 
 
+@cache
+def imports_of(path: Path) -> list[ast.ImportFrom]:
+    """The imports of a file, which stands in several rooms."""
+    tree = ast.parse(path.read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+
+
 def imported(room: Path, name: str) -> set[str]:
     """What a file or room inside a room imports from its siblings."""
     package = ".".join(room.relative_to(ROOT).parts) + "."
     paths = [room / f"{name}.py"] if (room / f"{name}.py").exists() else sorted((room / name).rglob("*.py"))
     found = set()
     for path in paths:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(package):
+        for node in imports_of(path):
+            if f"{node.module}.".startswith(package):
                 below = f"{node.module}.".removeprefix(package)
                 found |= {below.split(".")[0]} if below else {alias.name for alias in node.names}
     return found - {name}
