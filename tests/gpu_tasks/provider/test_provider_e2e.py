@@ -1,6 +1,5 @@
 """A real node, a real provider, a real customer: post, execute, attest, pay, read."""
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,28 +59,6 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
         assert len(row["completion"].encode()) <= 64
         assert customer(url, "result", unit, "--key", "//Bob")["completion"] == row["completion"]
     assert provider.count("executed") == 2
-
-
-@pytest.mark.nightly
-def test_a_provider_killed_at_work_is_paid_once_for_each_unit(
-    network: tuple[str, ProviderProcess], tmp_path: Path
-) -> None:
-    url, provider = network
-    prompts = tmp_path / "prompts"
-    prompts.write_text("def f():\n" * 4)
-    posted = customer(
-        url, "post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--price", "0.1", "--yes"
-    )
-    for wanted in (1, 2, 3):
-        wait_for(lambda wanted=wanted: provider.count("executed") >= wanted, SECONDS)  # type: ignore[misc]  # bound at once
-        assert provider.kill(signal.SIGKILL) == -signal.SIGKILL
-        provider.start()
-    rows = customer(url, "watch", *(row["unit"] for row in posted), "--key", "//Bob")
-    rows = rows if isinstance(rows, list) else [rows]
-    assert len({row["unit"] for row in rows if row["state"] == "settled"}) == 4
-    assert provider.count("executed") <= 4  # a result in the journal that was not told yet is not computed again
-    assert "slashed" not in provider.text()
-    assert provider.kill(signal.SIGTERM) == 0
 
 
 @pytest.mark.nightly
