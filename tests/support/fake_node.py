@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -16,12 +16,14 @@ from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.leaf_disputes_api import DisputeStatus, LeafDisputesApi
 from runtime.cryptography.signatures import verify
 from runtime.encoding.types import Signed, Unsigned
-from runtime.frame.api import Apis
+from runtime.frame.api import Apis, RuntimeApi
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from scripts.chains.market_chain import MarketChain
 from state_node import KeptBlocks
+
+Api = TypeVar("Api", bound=RuntimeApi)
 
 
 @dataclass
@@ -43,6 +45,7 @@ class FakeNode:
     def __post_init__(self) -> None:
         self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi, LeafChecksApi))
         self.kept = KeptBlocks(self.chain)
+        self._answering: dict[type[RuntimeApi], RuntimeApi] = {}
 
     def block(self) -> None:
         """A block with everything that waits and is admissible."""
@@ -71,13 +74,20 @@ class FakeNode:
         return step
 
     def api(self) -> GpuTasksApi:
-        return GpuTasksApi(self.apis, self.chain.state, bytes(32), verify)
+        return self._over_state(GpuTasksApi)
 
     def leaves(self) -> LeafChecksApi:
-        return LeafChecksApi(self.apis, self.chain.state, bytes(32), verify)
+        return self._over_state(LeafChecksApi)
 
     def _disputed(self) -> LeafDisputesApi:
-        return LeafDisputesApi(self.apis, self.chain.state, bytes(32), verify)
+        return self._over_state(LeafDisputesApi)
+
+    def _over_state(self, api: type[Api]) -> Api:
+        """The API over the newest state: one for all daemons, which ask the same in each block."""
+        held = self._answering.get(api)
+        if held is None or held.reader is not self.chain.state:
+            held = self._answering[api] = api(self.apis, self.chain.state, bytes(32), verify)
+        return held  # type: ignore[return-value]  # by its class
 
     def checks(self, stash: bytes) -> tuple[CheckStatus, ...]:
         return self.leaves().duties(stash) if LeafChecks in self.chain.pallets else ()
@@ -91,4 +101,4 @@ class FakeNode:
         return self._disputed().dispute(unit) if LeafDisputes in self.chain.pallets else None
 
     def courts(self) -> CourtsApi:
-        return CourtsApi(self.apis, self.chain.state, bytes(32), verify)
+        return self._over_state(CourtsApi)
