@@ -176,6 +176,7 @@ def small() -> Any:
         return {name: answers.answers(name) for name in ("reference", "numpy", "plain", "torch-cpu", "planted")}
 
 
+@pytest.mark.nightly
 def test_real_backends_agree_and_one_with_a_bit_wrong_is_caught(small: dict[str, dict[str, str]]) -> None:
     found = [Answer("3.11.7", backend, hashes) for backend, hashes in small.items()]
     assert judged(found, NEEDS_NOTHING) == []
