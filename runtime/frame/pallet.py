@@ -227,7 +227,7 @@ class Pallet:
         hints: dict[str, Any] = {}
         for owner in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
             hints.update(get_annotations(owner, eval_str=True))
-        for name in cls.schedules.keys() & hints.keys():
+        for name in filter(hints.__contains__, cls.schedules):
             hints.update(cls.schedules[name].annotations(hints[name]))
         return hints
 
