@@ -55,6 +55,7 @@ class Night:
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    not_chosen: list[str] = field(default_factory=list)
 
     def summary(self, seed: int, seconds: float) -> str:
         """The last line."""
@@ -63,6 +64,8 @@ class Night:
             lines.append(f"failed: {' '.join(self.failed)}")
         if self.left_out:
             lines.append(f"left out: {', '.join(f'{name} ({why})' for name, why in self.left_out.items())}")
+        if self.not_chosen:
+            lines.append(f"not chosen: {' '.join(self.not_chosen)}")
         return f"nightly: {'; '.join(lines)}"
 
 
@@ -71,8 +74,10 @@ def run(chosen: Sequence[str], seed: int, logs: Path) -> Night:
     night = Night()
     logs.mkdir(parents=True, exist_ok=True)
     for name in PARTS:
-        why = "not chosen" if name not in chosen else NEEDS[name]() if name in NEEDS else ""
-        if why:
+        if name not in chosen:
+            night.not_chosen.append(name)
+            continue
+        if why := NEEDS[name]() if name in NEEDS else "":
             night.left_out[name] = why
             continue
         started = time.monotonic()

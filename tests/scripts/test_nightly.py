@@ -31,7 +31,7 @@ def test_the_last_line_and_the_exit_status(
     assert nightly.main(["good", "bad", "needy", "last", "--seed", "7"]) == 1
     *_, line = capsys.readouterr().out.splitlines()
     assert line.startswith("nightly: ran good last bad with SEED=7 in ")
-    assert line.endswith("; failed: bad; left out: slow (not chosen), needy (no engine), other (not chosen)")
+    assert line.endswith("; failed: bad; left out: needy (no engine); not chosen: slow other")
     assert Path("out/nightly/last.log").read_text() == "7 7\n"
     assert nightly.main(["good"]) == 0
     monkeypatch.setattr(nightly, "PART_SECONDS", 0)
