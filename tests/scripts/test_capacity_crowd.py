@@ -15,6 +15,7 @@ def test_devices_claim_no_more_than_their_machine_computes(devices: int, working
     assert (found.bonds_lost > 0) is (devices > working)
 
 
+@pytest.mark.nightly
 def test_a_machine_shared_evenly_by_too_many_lets_none_work() -> None:
     found = outcome(100, MACHINE, shape_of(1))
     assert (found.working, found.bonds_lost) == (0, 0)

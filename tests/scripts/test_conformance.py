@@ -239,6 +239,7 @@ def test_the_crowd_is_of_all_kinds() -> None:
     assert {len(text) + 1 for text in cases.read_texts()} == {max(cases.CHUNKS) + 3}, "the last chunks are shorter"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("lying", "other_python", "status"), [("", {}, 0), ("numpy", {}, 1), ("", {"3.12": None}, 1)])
 def test_the_tool_fails_when_a_backend_differs(
     small: dict[str, dict[str, str]],

@@ -23,7 +23,7 @@ BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak"
 LOSES = BatchScore(*map(Fraction, (1, 1, -1, 0, -1, 0)))
 
 
-@pytest.mark.parametrize("name", nightly_but(4, MISDEEDS))
+@pytest.mark.parametrize("name", nightly_but(2, MISDEEDS))
 def test_it_costs_who_does_it_what_the_formula_says_and_nobody_else_anything(name: str) -> None:
     found = summary([score(name, number) for number in range(BATCHES)])
     assert list(missed(MISDEEDS[name], found)) == []

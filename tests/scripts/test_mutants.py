@@ -105,6 +105,7 @@ def test_a_bug_that_hangs_its_tests_is_killed_by_time_out(opened: Campaign, monk
     assert ended.verdict is Verdict.HUNG
 
 
+@pytest.mark.nightly
 def test_each_bug_is_killed_survives_or_does_not_run(tree: Path, opened: Campaign) -> None:
     listed = [
         mutant("killed", "3 * weight >= 2 * total"),

@@ -144,6 +144,7 @@ def test_a_bug_of_the_pallet_is_found(name: str, monkeypatch: pytest.MonkeyPatch
 # ---------------------------------------------------------------------------------------------------------- leaving
 
 
+@pytest.mark.nightly
 def test_nobody_escapes_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
     told = leave_all(interleavings(SEED, 6 * len(WAYS)))
     assert told.problems == []

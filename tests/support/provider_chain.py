@@ -36,7 +36,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
-from gpu_tasks.provider.chain.demand import Demand, demand
+from gpu_tasks.provider.chain.demand import Demand, demand_of
 from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audited, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
@@ -204,8 +204,7 @@ class FakeChain:
         return await bond_losses(self.node.kept.client, self.keys.stash, since)
 
     async def demand(self, services: Collection[int]) -> Demand:
-        self._reach()
-        return await demand(self.node.kept.client, self.keys.stash, services)
+        return demand_of(self._reach().bound, self.keys.stash, services)
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         return self._reach().provider_stash(provider_key)

@@ -84,6 +84,7 @@ def test_a_full_mesh_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.findings.messages["NeedCerts"] == needed
 
 
+@pytest.mark.nightly
 def test_a_sparse_network_outlives_a_storm() -> None:
     scenario = Scenario("sparse", 7, shape="sparse", followers=2, storm_s=30, quiet_s=40)
     assert run(scenario, 3).failures == ()

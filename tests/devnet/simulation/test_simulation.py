@@ -33,7 +33,7 @@ def short(scenario: Scenario) -> Scenario:
     return replace(scenario, storm_s=25, quiet_s=20, handoffs_least=0)
 
 
-@pytest.mark.parametrize("scenario", nightly_but(20, catalogue(4)), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", nightly_but(14, catalogue(4)), ids=lambda scenario: scenario.name)
 def test_four_validators_agree(scenario: Scenario) -> None:
     outcome = run(short(scenario) if scenario.storm_s else scenario, seed=1)
     assert outcome.failures == ()
@@ -153,6 +153,7 @@ def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "framed" in failures_until_caught(scenario, first=4)
 
 
+@pytest.mark.nightly
 def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # The only holder of a round's certificate forgets it, and nobody can go on: a stall, no conflict.
     start = SimulatedNode.start
@@ -168,6 +169,7 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
     assert run(scenario, stalled).failures == ()
 
 
+@pytest.mark.nightly
 def test_a_vote_that_is_never_asked_for_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three that must all sign, one had its database put back, and was asked while it could not sign."""
     scenario = Scenario("n4-put-back", 4, silent=1, storm=scenarios.PUT_BACK_MIX, storm_s=60)

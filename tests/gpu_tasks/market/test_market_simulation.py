@@ -87,6 +87,7 @@ def test_one_seed_gives_one_state() -> None:
     assert simulate(3, HABITS, blocks=40)[0].state.values == simulate(3, HABITS, blocks=40)[0].state.values
 
 
+@pytest.mark.nightly
 def test_a_long_pause_of_finality_is_caught_up_with_bounded_work() -> None:
     chain, _ = simulate(5, HABITS, blocks=60)
     chain.final_lag = 10**6

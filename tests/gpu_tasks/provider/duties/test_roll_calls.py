@@ -155,6 +155,7 @@ def test_a_daemon_that_is_killed_after_its_commit_shows_its_rows_from_the_disk_o
     asyncio.run(main())
 
 
+@pytest.mark.nightly
 def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
     """Its calls come a block late, so each time what it sent is under way, and the next process does not see it."""
 

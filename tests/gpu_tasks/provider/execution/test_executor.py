@@ -148,6 +148,7 @@ def test_the_worker_is_its_own_session_and_is_used_again() -> None:
     attack(body)
 
 
+@pytest.mark.nightly
 def test_cpu_is_allowed_anew_for_each_request() -> None:
     async def body(executor: WorkerExecutor) -> None:
         for _ in range(2):
