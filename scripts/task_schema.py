@@ -4,11 +4,11 @@ import json
 import sys
 from pathlib import Path
 
-from gpu_tasks.tasks.json_schema import SCHEMA_KINDS, task_schema
+from gpu_tasks.tasks.task_kinds import FORMS, task_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = {"TrainingTask": "training-task"}
-PAGES = {kind: DOCS / f"{NAMES.get(kind, kind.lower())}.schema.json" for kind in SCHEMA_KINDS}
+PAGES = {kind: DOCS / f"{NAMES.get(kind, kind.lower())}.schema.json" for kind in FORMS}
 
 
 def text(kind: str) -> str:

@@ -5,17 +5,16 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `problems`: what is wrong with something that a person wrote, and what to do
 * `yaml_tree`: from the bytes of a YAML file to a tree of texts with their lines, within limits
 * `quantities`: amounts, times and rates as people write them, to integers
-* `declarations`: keys, what stands behind each, defaults; read strictly, shown as JSON Schema
+* `declarations`: sections of a file as pydantic models: read strictly, shown as JSON Schema
 * `file_words`: the words that task files of every kind share
 * `training_task`: the keys of a training task
 * `container_request`: what a customer asks of a container
 * `canonical`: request, canonical bytes, hash and terms of a task
 * `order`: what is submitted
 * `container_task`: the keys of a job and of a lease
-* `json_schema`: the declarations, for editors and other programs
 * `container_order`: their request, intervals and order
 * `file_kinds`: other programs' files, told by their first keys
-* `task_kinds`: which kind a file is of, and what all of them come to
+* `task_kinds`: which kind a file is of, what all of them come to, and their JSON Schemas
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for
 * `prices`: what units cost now

@@ -12,7 +12,6 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.money import collateral_min
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
-from gpu_tasks.tasks.problems import Problem, TaskFileError
 from gpu_tasks.tasks.training_task import TaskFile, stepwise_forms
 from gpu_tasks.workloads.form import RequestError
 from runtime.cryptography.hashing import blake2_256
@@ -77,17 +76,19 @@ def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
     task = file.task
     form = stepwise_forms()[task.workload]
     if len(given) > INPUT_BYTES_MAX:
-        raise _refused(file, "input", f"{task.input} has more than {INPUT_BYTES_MAX:,} bytes; give less of it")
+        raise file.refused("spec.run.input", f"{task.input} has more than {INPUT_BYTES_MAX:,} bytes; give less of it")
     try:
         request = form.encode(given.decode("utf-8"), task.length, task.options, task.seed or seed)
     except UnicodeDecodeError as error:
-        raise _refused(file, "input", f"{task.input} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        raise file.refused(
+            "spec.run.input", f"{task.input} is not UTF-8 at byte {error.start}; save it as UTF-8"
+        ) from None
     except RequestError as error:
-        raise _refused(file, "", f"{task.workload} takes no such request: {error}") from None
+        raise file.refused("spec.run", f"{task.workload} takes no such request: {error}") from None
     segments = form.segments(request)
     if task.milestones > segments and file.names("spec.run.milestones"):
         text = f"{task.milestones} milestones need as many segments, and the run has {segments}; take fewer, or shorter"
-        raise _refused(file, "milestones", f"{text} segments where the workload has an option for it")
+        raise file.refused("spec.run.milestones", f"{text} segments where the workload has an option for it")
     canonical = CanonicalTask(
         workload=form.workload_id,
         model=form.model_id,
@@ -107,10 +108,7 @@ def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
     task = file.task
     blocks_max = task.deadline.in_blocks(slot_ms)
     if blocks_max < 1:
-        raise TaskFileError(
-            file.file,
-            [Problem(file.line("spec.limits.deadline"), "spec.limits.deadline", "is less than a block; give more")],
-        )
+        raise file.refused("spec.limits.deadline", "is less than a block; give more")
     return TaskTerms(
         price_max=task.price_max,
         time_value=_time_value(file, blocks_max, slot_ms),
@@ -129,12 +127,6 @@ def _time_value(file: TaskFile, blocks_max: int, slot_ms: int) -> int:
         return default_time_value(task.price_max, blocks_max)
     value = task.time_value.per_block(slot_ms)
     if value > task.price_max:
-        where = "spec.market.valueOfTime"
         text = "makes a block worth more than maxPrice: a bid would pay to be done; give less"
-        raise TaskFileError(file.file, [Problem(file.line(where), where, text)])
+        raise file.refused("spec.market.valueOfTime", text)
     return value
-
-
-def _refused(file: TaskFile, key: str, text: str) -> TaskFileError:
-    where = f"spec.run.{key}" if key else "spec.run"
-    return TaskFileError(file.file, [Problem(file.line(where), where, text)])

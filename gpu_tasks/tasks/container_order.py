@@ -29,7 +29,6 @@ from gpu_tasks.tasks.container_request import (
 )
 from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
 from gpu_tasks.tasks.order import AUCTIONS, StoredInput
-from gpu_tasks.tasks.problems import Problem, TaskFileError
 from gpu_tasks.tasks.quantities import written_span
 from runtime.cryptography.hashing import blake2_256
 
@@ -136,7 +135,7 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
     task = file.task
     if sum(map(len, inputs.values())) > INPUT_BYTES_MAX:
         text = f"have more than {INPUT_BYTES_MAX:,} bytes together; put data into the image, or copy it with `ogpu cp`"
-        raise _refused(file, "spec.run.inputs", text)
+        raise file.refused("spec.run.inputs", text)
     keep = 0 if task.keep is None else task.keep.in_blocks(slot_ms)
     request = ContainerRequest(
         version=CONTAINER_VERSION,
@@ -176,19 +175,15 @@ def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
     if task.interval is None:
         each = max(1, INTERVAL_MS_USUAL // slot_ms, -(-time // INTERVALS_MAX))
         if each * slot_ms > INTERVAL_MS_MAX:
-            raise _refused(file, "spec.limits.time", f"is {LONGEST} at most, as a task is paid; give less")
+            raise file.refused("spec.limits.time", f"is {LONGEST} at most, as a task is paid; give less")
     else:
         each = max(1, task.interval.in_blocks(slot_ms))
     if each * slot_ms > INTERVAL_MS_MAX:
-        raise _refused(file, "spec.limits.interval", "is longer than five minutes, which each side may lose; give less")
+        raise file.refused("spec.limits.interval", "is longer than five minutes, which each side may lose; give less")
     each = min(each, time)
     count = -(-time // each)
     if count > INTERVALS_MAX:
         most = INTERVALS_MAX * each * slot_ms // 60_000
         text = f"is {count} intervals, and {INTERVALS_MAX} at most; give less than {most} minutes, or longer intervals"
-        raise _refused(file, "spec.limits.time", text)
+        raise file.refused("spec.limits.time", text)
     return count * each, count
-
-
-def _refused(file: ContainerFile, where: str, text: str) -> TaskFileError:
-    return TaskFileError(file.file, [Problem(file.line(where), where, text)])

@@ -1,24 +1,35 @@
-"""What a file may say: keys, what stands behind each, and its default; read strictly, and shown as JSON Schema.
+"""Sections of a task file as pydantic models: texts are read strictly, and errors name file, line and remedy.
 
-Always: reading and schema come from the same declaration. Whoever reads goes on after a problem, so that all of them
-are said at once; a value of a file with problems is never used.
+Always: reading and schema come from the same declaration, and all that is wrong is said at once. A value of a file with
+problems is never used. pydantic converts nothing by itself: every text goes through the reader of its `Word`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
-from gpu_tasks.tasks.problems import Problem, shown, unknown
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+from gpu_tasks.tasks.problems import Problem, TaskFileError, shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError
-from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, Table
+from gpu_tasks.tasks.yaml_tree import FileNode, Scalar, line_at
 
 VALUE_LETTERS_MAX = 300
 """The usual limit of a value; readers may look at each letter more than once."""
+PLACE_LETTERS_MAX = 20
+"""Letters of a name that the file chooses, in the place of a problem."""
+JsonSchema = dict[str, Any]
+
+
+class FormError(ValueError):
+    """A part of a file in another form than its key takes; the message says which and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A text that means something: how it is read, and how the schema describes it."""
+    """Annotate a field that is written as a text: how it is read, and how the schema describes it."""
 
     read: Callable[[str], Any]
     """QuantityError says what the key takes and why a text is none."""
@@ -29,182 +40,162 @@ class Word:
     too_long: str = "shorten it"
     """The advice for a longer value."""
 
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._value)
+
+    def __get_pydantic_json_schema__(self, _core: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchema:
+        return dict(self.schema)
+
+    def _value(self, node: object) -> Any:
+        if node is None or isinstance(node, int):  # a default, which is a value already: files hold texts
+            return node
+        if not isinstance(node, str):
+            raise FormError("takes a single value; write it behind the colon")
+        is_plain = isinstance(node, Scalar) and node.is_plain
+        if is_plain and node in {"", "~", "null"}:
+            raise FormError("says nothing; give it a value, or leave the line out")
+        if len(node) > self.letters_max:
+            raise FormError(f"is longer than {self.letters_max:,} letters; {self.too_long}")
+        if self.needs_no_quotes and not is_plain:
+            raise FormError(f"is no text; write {node[:20]} without quotes")
+        try:
+            return self.read(str(node))
+        except QuantityError as error:
+            raise FormError(f"{shown(node)}: it {error}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class WordList:
-    """Several, in brackets; none stands twice, unless that means something."""
+    """Annotate a tuple that is written in brackets; none stands twice, unless that means something."""
 
-    word: Word
     most: int
     may_repeat: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        whole = core_schema.no_info_after_validator_function(self._require_distinct, handler(source))
+        return core_schema.no_info_before_validator_function(self._require_list, whole)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return {**handler(core), "minItems": 1, "maxItems": self.most, "uniqueItems": not self.may_repeat}
+
+    def _require_list(self, node: object) -> object:
+        if node != () and (not isinstance(node, list) or not 1 <= len(node) <= self.most):
+            raise FormError(f"takes a list of 1 to {self.most}; write them in brackets, with commas")
+        return node
+
+    def _require_distinct(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self.may_repeat and len(set(found)) < len(found):
+            raise FormError("names something twice; leave one of them")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class NamedWords:
-    """Texts by names that the file chooses."""
+    """Annotate a dictionary whose names the file chooses."""
 
     name: Word
-    word: Word
+    value: Word
     most: int
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._require_names, handler(source))
 
-@dataclass(frozen=True, slots=True)
-class KeySection:
-    """Keys that are declared."""
+    def __get_pydantic_json_schema__(self, _core: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchema:
+        names, values = dict(self.name.schema), dict(self.value.schema)
+        return {
+            "type": "object", "propertyNames": names, "additionalProperties": values, "maxProperties": self.most,
+        }  # fmt: skip
 
-    keys: tuple["FileKey", ...]
-
-
-KeyForm = Word | WordList | NamedWords | KeySection
-
-
-@dataclass(frozen=True, slots=True)
-class FileKey:
-    """A key, what it is for, and what it means where it is left out."""
-
-    name: str
-    form: KeyForm
-    doc: str
-    default: str | None = None
-    """As the file would say it. None: there is nothing to say it with, or it depends on other keys."""
-    is_required: bool = False
+    def _require_names(self, node: object) -> object:
+        if not isinstance(node, dict):
+            raise FormError("takes names with values; write `name: value` under it, indented")
+        if len(node) > self.most:
+            raise FormError(f"takes at most {self.most} names, not {len(node)}")
+        return node
 
 
-@dataclass(slots=True)
-class FileReading:
-    """What was found while a file was read: problems, and in which line each key stands."""
-
-    problems: list[Problem] = field(default_factory=list)
-    lines: dict[str, int] = field(default_factory=dict)
-
-    def refuse(self, line: int, where: str, text: str) -> None:
-        """Note a problem, and go on."""
-        self.problems.append(Problem(line, where, text))
+def written(text: str) -> Any:
+    """Return a default as the file would say it: it is read like the file's own words."""
+    return text
 
 
-def read_section(section: KeySection, node: FileNode, where: str, reading: FileReading) -> dict[str, Any]:
-    """Every key's value, defaults included; sections as further dictionaries. Problems are noted in `reading`."""
-    if not isinstance(node, Table):
-        reading.refuse(node.line, where, f"takes keys: {_names(section)}; put them under it, indented")
-        return {}
-    given: dict[str, FileNode] = {}
-    for key, value in node.entries:
-        if key.text in {known.name for known in section.keys}:
-            given[key.text] = value
-            reading.lines[_path(where, key.text)] = key.line
+class Section(BaseModel):
+    """Declared keys: a field is called by its alias in the file, and its description is shown to people."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _require_keys(cls, node: object) -> object:
+        if not isinstance(node, dict | cls):
+            raise FormError(f"takes keys: {', '.join(cls.keys())}; put them under it, indented")
+        return node
+
+    @classmethod
+    def keys(cls) -> dict[str, FieldInfo]:
+        """Return the fields by the keys of the file."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+    @classmethod
+    def joined(cls, *sections: "Section", **others: Any) -> Self:
+        """Return the fields of several sections in one, with `others` in place of theirs."""
+        fields = {name: value for section in sections for name, value in section}
+        return cls.model_construct(**fields | others)
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+def read_section(form: type[SectionT], tree: FileNode, file: str) -> SectionT:
+    """Read a file's tree; TaskFileError says all that is wrong with it."""
+    try:
+        return form.model_validate(tree)
+    except ValidationError as error:
+        # a key that is lacking follows, in its line, the unknown key that was meant for it
+        found = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+        raise TaskFileError(file, [_problem(form, tree, each) for each in found]) from None
+
+
+def schema_of(form: type[Section]) -> JsonSchema:
+    """Return the JSON Schema of a section, with the sections below it in place."""
+    shape = form.model_json_schema()
+    parts = shape.pop("$defs", {})
+
+    def plain(part: JsonSchema, doc: str | None) -> JsonSchema:
+        found = {**parts.get(part.pop("$ref", "").rpartition("/")[2], {}), **part}
+        titles = {"description": doc} if doc else {}
+        kept = {name: value for name, value in found.items() if name not in {"title", "description"}}
+        if kept.get("default", 0) in (None, [], {}):
+            del kept["default"]
+        if "properties" in kept:
+            kept["properties"] = {
+                name: plain(value, value.get("description")) for name, value in kept["properties"].items()
+            }
+        return titles | kept
+
+    return plain(shape, None)
+
+
+def _problem(form: type[Section], tree: FileNode, found: ErrorDetails) -> Problem:
+    """Turn an error into the file's words; errors of our own validators have these already."""
+    path = [part for part in found["loc"] if isinstance(part, str) and part != "[key]"]
+    line, kind = getattr(found["input"], "line", 0), found["type"]
+    if kind in {"missing", "extra_forbidden"}:
+        name = path.pop()
+        keys = _keys_at(form, path)
+        if kind == "missing":
+            text = f"lacks {name}: {keys[name].description}; add it"
         else:
-            reading.refuse(key.line, where, unknown("key", key.text, [known.name for known in section.keys]))
-    return {key.name: _value(key, given.get(key.name), node.line, where, reading) for key in section.keys}
-
-
-def schema_of(form: KeyForm) -> dict[str, Any]:
-    """JSON Schema of what a form takes."""
-    match form:
-        case Word():
-            return dict(form.schema)
-        case WordList():
-            return {
-                "type": "array",
-                "items": schema_of(form.word),
-                "minItems": 1,
-                "maxItems": form.most,
-                "uniqueItems": not form.may_repeat,
-            }
-        case NamedWords():
-            names, values = dict(form.name.schema), schema_of(form.word)
-            return {
-                "type": "object", "propertyNames": names, "additionalProperties": values, "maxProperties": form.most,
-            }  # fmt: skip
-        case KeySection():
-            required = [key.name for key in form.keys if key.is_required]
-            return {
-                "type": "object",
-                "properties": {key.name: _described(key) for key in form.keys},
-                **({"required": required} if required else {}),
-                "additionalProperties": False,
-            }
-
-
-def _described(key: FileKey) -> dict[str, Any]:
-    shape = schema_of(key.form)
-    if key.default is None:
-        return {"description": key.doc, **shape}
-    kinds = {"integer": int(key.default) if key.default.isdigit() else 0, "boolean": key.default == "true"}
-    return {"description": key.doc, **shape, "default": kinds.get(str(shape.get("type")), key.default)}
-
-
-def _value(key: FileKey, node: FileNode | None, line: int, where: str, reading: FileReading) -> Any:
-    path = _path(where, key.name)
-    if node is not None:
-        return _read(key.form, node, path, reading)
-    if key.is_required:
-        reading.refuse(line, where, f"lacks {key.name}: {key.doc}; add it")
-        return None
-    if isinstance(key.form, KeySection):
-        return read_section(key.form, Table((), line), path, reading)
-    if isinstance(key.form, NamedWords):
-        return {}
-    return None if key.default is None else _read(key.form, Scalar(key.default, line), path, reading)
-
-
-def _read(form: KeyForm, node: FileNode, path: str, reading: FileReading) -> Any:
-    match form:
-        case Word():
-            return _word(form, node, path, reading)
-        case WordList():
-            return tuple(_each(form, node, path, reading))
-        case NamedWords():
-            return _named(form, node, path, reading)
-        case KeySection():
-            return read_section(form, node, path, reading)
-
-
-def _word(word: Word, node: FileNode, path: str, reading: FileReading) -> Any:
-    if not isinstance(node, Scalar):
-        reading.refuse(node.line, path, "takes a single value; write it behind the colon")
-    elif node.is_plain and node.text in {"", "~", "null"}:
-        reading.refuse(node.line, path, "says nothing; give it a value, or leave the line out")
-    elif len(node.text) > word.letters_max:
-        reading.refuse(node.line, path, f"is longer than {word.letters_max:,} letters; {word.too_long}")
-    elif word.needs_no_quotes and not node.is_plain:
-        reading.refuse(node.line, path, f"is no text; write {node.text[:20]} without quotes")
+            line, text = line_at(tree, [*path, name]), unknown("key", name, list(keys))
     else:
-        try:
-            return word.read(node.text)
-        except QuantityError as error:
-            reading.refuse(node.line, path, f"{shown(node.text)}: it {error}")
-    return None
+        text = str(found["ctx"]["error"])
+    return Problem(line or line_at(tree, path), ".".join(part[:PLACE_LETTERS_MAX] for part in path), text)
 
 
-def _each(words: WordList, node: FileNode, path: str, reading: FileReading) -> list[Any]:
-    if not isinstance(node, Listing) or not 1 <= len(node.items) <= words.most:
-        reading.refuse(node.line, path, f"takes a list of 1 to {words.most}; write them in brackets, with commas")
-        return []
-    found = [_word(words.word, item, path, reading) for item in node.items]
-    if not words.may_repeat and len(set(found)) < len(found) and None not in found:
-        reading.refuse(node.line, path, "names something twice; leave one of them")
-    return found
-
-
-def _named(named: NamedWords, node: FileNode, path: str, reading: FileReading) -> dict[str, Any]:
-    if not isinstance(node, Table):
-        reading.refuse(node.line, path, "takes names with values; write `name: value` under it, indented")
-        return {}
-    if len(node.entries) > named.most:
-        reading.refuse(node.line, path, f"takes at most {named.most} names, not {len(node.entries)}")
-        return {}
-    found = {}
-    for key, value in node.entries:
-        place = _path(path, key.text[:20])
-        reading.lines[place] = key.line
-        _word(named.name, Scalar(key.text, key.line), place, reading)
-        found[key.text] = _word(named.word, value, place, reading)
-    return found
-
-
-def _names(section: KeySection) -> str:
-    return ", ".join(key.name for key in section.keys)
-
-
-def _path(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
+def _keys_at(form: type[Section], path: list[str]) -> dict[str, FieldInfo]:
+    """Return the keys of the section that a path leads to."""
+    keys = form.keys()
+    for name in path:
+        section: Any = keys[name].annotation
+        keys = section.keys()
+    return keys

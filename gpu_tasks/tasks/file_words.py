@@ -4,14 +4,18 @@ Always: a word says what it takes in its refusal and in the schema; a path never
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
+from pydantic import Field
+
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.tasks import quantities
-from gpu_tasks.tasks.declarations import FileKey, KeySection, NamedWords, Word
-from gpu_tasks.tasks.problems import unknown
-from gpu_tasks.tasks.quantities import AMOUNT_PATTERN, QuantityError, TimeSpan
+from gpu_tasks.tasks.declarations import NamedWords, Section, Word, WordList, written
+from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
+from gpu_tasks.tasks.quantities import AMOUNT_PATTERN, SPAN_PATTERN, QuantityError, TimeSpan
+from gpu_tasks.tasks.yaml_tree import FileNode, line_at
 
 API_VERSION = "ogpu/v1"
 NAME_MAX = 63
@@ -28,21 +32,28 @@ TaskT_co = TypeVar("TaskT_co", covariant=True)
 
 @dataclass(frozen=True)
 class ReadFile(Generic[TaskT_co]):
-    """A task with where it was read, so that what is found later can name its line too."""
+    """A task with its tree, so that later problems can name their lines too."""
 
     file: str
     task: TaskT_co
-    lines: Mapping[str, int]
+    tree: FileNode
 
     def names(self, path: str) -> bool:
-        """Whether the file says something of a key by itself."""
-        return path in self.lines
+        """Tell whether the file gives a key of a section."""
+        node: Any = self.tree
+        for name in path.split("."):
+            if name not in node:
+                return False
+            node = node[name]
+        return True
 
-    def line(self, path: str) -> int:
-        """Where a key stands; of one that is left out, the section that it would stand in."""
-        while path and path not in self.lines:
-            path = path.rpartition(".")[0]
-        return self.lines.get(path, 1)
+    def problem(self, where: str, text: str) -> Problem:
+        """A problem of a key; where the file leaves it out, in the line of the section."""
+        return Problem(line_at(self.tree, where.split(".")), where, text)
+
+    def refused(self, where: str, text: str) -> TaskFileError:
+        """The error of one problem."""
+        return TaskFileError(self.file, [self.problem(where, text)])
 
 
 def text_word(pattern: str, most: int, says: str) -> Word:
@@ -68,18 +79,18 @@ def whole_word(least: int, most: int) -> Word:
     return Word(read, {"type": "integer", "minimum": least, "maximum": most}, needs_no_quotes=True)
 
 
-def choice_word(kind: str, names: list[str]) -> Word:
-    """One of some names."""
+def choice_word(kind: str, names: Mapping[str, Any]) -> Word:
+    """One of some names, for its value."""
 
-    def read(text: str) -> str:
+    def read(text: str) -> Any:
         if text not in names:
-            raise QuantityError(f"is none of these: {unknown(kind, text, names)}")
-        return text
+            raise QuantityError(f"is none of these: {unknown(kind, text, list(names))}")
+        return names[text]
 
-    return Word(read, {"type": "string", "enum": names})
+    return Word(read, {"type": "string", "enum": list(names)})
 
 
-def quantity_word(read: Any, pattern: str) -> Word:
+def quantity_word(read: Callable[[str], Any], pattern: str) -> Word:
     """A quantity, with the pattern that a schema gives of it."""
     return Word(read, {"type": "string", "pattern": pattern})
 
@@ -115,24 +126,44 @@ LABEL = text_word("[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", NAME_MAX, "a word
 NAME = text_word(
     "[a-z0-9]([-a-z0-9]*[a-z0-9])?", NAME_MAX, "a word of small letters, digits and - within, such as run-7"
 )
-METADATA = KeySection(
-    (
-        FileKey("name", NAME, "how you call the task; it stays with you", is_required=True),
-        FileKey("labels", NamedWords(LABEL, LABEL, LABELS_MAX), "words to find it by; they stay with you"),
+Label = Annotated[str, LABEL]
+FilePath = Annotated[str, quantity_word(path_of, "^.+$")]
+Price = Annotated[int, quantity_word(price_of, AMOUNT_PATTERN)]
+AMOUNT = quantity_word(quantities.amount, AMOUNT_PATTERN)
+SPAN = quantity_word(deadline_of, SPAN_PATTERN)
+Classes = Annotated[tuple[Annotated[DeviceClass, choice_word("class", CLASS_NAMES)], ...], WordList(len(CLASS_NAMES))]
+
+
+class TaskMetadata(Section):
+    """What the task is called."""
+
+    name: Annotated[str, NAME] = Field(description="how you call the task; it stays with you")
+    labels: Annotated[dict[Label, Label], NamedWords(LABEL, LABEL, LABELS_MAX)] = Field(
+        default={}, description="words to find it by; they stay with you"
     )
-)
-MAX_PRICE = FileKey(
-    "maxPrice", quantity_word(price_of, AMOUNT_PATTERN), "the most that a device is paid", is_required=True
-)
-LOSS = FileKey(
-    "lossOnFailure",
-    quantity_word(quantities.amount, AMOUNT_PATTERN),
-    "what you lose if it fails; a quarter of maxPrice if left out",
-)
-COLLATERAL = FileKey(
-    "collateral",
-    quantity_word(quantities.amount, AMOUNT_PATTERN),
-    "the least that a bidder locks; what the chain asks for, if that is more",
-    "0 grains",
-)
-VERSION = FileKey("apiVersion", choice_word("version", [API_VERSION]), "the version of this format", is_required=True)
+
+
+class TaskMarket(Section):
+    """What any task may cost."""
+
+    price_max: Price = Field(alias="maxPrice", description="the most that a device is paid")
+    loss: Annotated[int | None, AMOUNT] = Field(
+        default=None,
+        alias="lossOnFailure",
+        description="what you lose if it fails; a quarter of maxPrice if left out",
+    )
+    collateral: Annotated[int, AMOUNT] = Field(
+        default=written("0 grains"),
+        description="the least that a bidder locks; what the chain asks for, if that is more",
+    )
+
+
+class TaskForm(Section):
+    """The keys at the top of a file."""
+
+    version: Annotated[str, choice_word("version", {API_VERSION: API_VERSION})] = Field(
+        alias="apiVersion", description="the version of this format"
+    )
+    kind: str = Field(description="what the file asks for")
+    metadata: TaskMetadata = Field(description="what the task is called")
+    spec: Section = Field(description="what is asked for")

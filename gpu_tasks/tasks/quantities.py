@@ -1,4 +1,4 @@
-"""Quantities as people write them (`2.5 oGPU`, `90m`, `0.5 oGPU/h`), as integers: no float comes near them.
+"""Quantities as people write them (`2.5 oGPU`, `90m`, `0.5 oGPU/h`, `16Gi`), as integers: no float comes near them.
 
 Always: a quantity carries its unit, so none is read as another; what is beyond a limit is refused, never cut.
 """
@@ -15,6 +15,10 @@ _SPAN = rf"{_DURATION}|[0-9]{{1,9}} ?blocks?"
 AMOUNT_PATTERN = rf"^(?:{_AMOUNT})$"
 SPAN_PATTERN = rf"^(?:{_SPAN})$"
 RATE_PATTERN = rf"^(?:{_AMOUNT}) ?/ ?(?:[dhms]|block)$"
+BYTES_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+BYTES_PATTERN = "^[0-9]{1,9}(Ki|Mi|Gi|Ti)$"
+CPU_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,3})?$"
+CPU_THOUSANDTHS_MAX = 512_000
 WHOLE_DIGITS_MAX = 12
 PPM = 1_000_000
 
@@ -102,6 +106,27 @@ def whole(text: str) -> int:
     if re.fullmatch(rf"[0-9]{{1,{WHOLE_DIGITS_MAX}}}", text, re.ASCII) is None:
         raise QuantityError("is a whole number; write it in digits, without a sign or a point")
     return int(text)
+
+
+def bytes_of(text: str) -> int:
+    """`512Mi`, `16Gi`."""
+    if re.fullmatch(BYTES_PATTERN, text, re.ASCII) is None:
+        raise QuantityError(f"is a size; write it like `512Mi` or `16Gi`, in {', '.join(BYTES_UNITS)}")
+    size = int(text[:-2]) * BYTES_UNITS[text[-2:]]
+    if not 1 << 20 <= size <= 4_096 << 30:
+        raise QuantityError("is 1Mi to 4096Gi; give a size between")
+    return size
+
+
+def cpu_of(text: str) -> int:
+    """`1`, `0.5`: thousandths of a core."""
+    if re.fullmatch(CPU_PATTERN, text, re.ASCII) is None:
+        raise QuantityError("is a number of cores; write it like `1`, `0.5` or `16`")
+    whole, _, part = text.partition(".")
+    found = int(whole) * 1_000 + int(part.ljust(3, "0") or 0)
+    if not 10 <= found <= CPU_THOUSANDTHS_MAX:
+        raise QuantityError("is 0.01 to 512 cores; give a number between")
+    return found
 
 
 def written_span(milliseconds: int) -> str:

@@ -5,219 +5,136 @@ Always: a kind that there is not is answered with those that there are.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
-from gpu_tasks.tasks.container_order import prepare_container
+from gpu_tasks.tasks.container_order import PreparedContainer, prepare_container
 from gpu_tasks.tasks.container_task import FILES, ContainerFile, SavedImage, read_container_task
+from gpu_tasks.tasks.declarations import JsonSchema, schema_of
 from gpu_tasks.tasks.file_kinds import other_file
-from gpu_tasks.tasks.file_words import ReadFile
+from gpu_tasks.tasks.file_words import API_VERSION, TaskForm
 from gpu_tasks.tasks.order import StoredInput, order_of
 from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
-from gpu_tasks.tasks.training_task import KIND, TaskFile, read_training_task
-from gpu_tasks.tasks.yaml_tree import FileNode, Scalar, Table, parse
+from gpu_tasks.tasks.training_task import KIND, TaskFile, TrainingFile, read_training_task
+from gpu_tasks.tasks.yaml_tree import Scalar, Table, parse
 
-KINDS = (KIND, *FILES)
-
-
-class AskedTask(Protocol):
-    """A task of any kind that was read and prepared: what it comes to on a chain."""
-
-    @property
-    def name(self) -> str:
-        """How its customer calls it."""
-        ...
-
-    @property
-    def classes(self) -> Sequence[DeviceClass]:
-        """Which devices suit."""
-        ...
-
-    @property
-    def request(self) -> bytes:
-        """What is sealed for who computes it."""
-        ...
-
-    @property
-    def checked_by(self) -> CheckedBy:
-        """How what it computes is checked, and so what is paid."""
-        ...
-
-    def intervals(self, slot_ms: int) -> int:
-        """In how many intervals time is paid; 0 where a result is. TaskFileError as `terms`."""
-        ...
-
-    def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
-        """What it asks of bids; TaskFileError where a chain with these slots would refuse it."""
-        ...
-
-    def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
-        """What is submitted; TaskFileError as `terms`."""
-        ...
+FORMS: Mapping[str, type[TaskForm]] = {KIND: TrainingFile, **FILES}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTraining:
-    """A training task. Implements `AskedTask`."""
+    """A training task with its request. Methods raise TaskFileError where a chain with these slots would refuse it."""
 
     file: TaskFile
     prepared: PreparedTask
+    checked_by: CheckedBy = CheckedBy.EXECUTED
 
     @property
     def name(self) -> str:
-        """See `AskedTask`."""
+        """The customer's name of it."""
         return self.file.task.name
 
     @property
     def classes(self) -> Sequence[DeviceClass]:
-        """See `AskedTask`."""
+        """The classes of devices that suit."""
         return self.file.task.classes
 
     @property
     def request(self) -> bytes:
-        """See `AskedTask`."""
+        """The bytes that are sealed for its provider."""
         return self.prepared.request
 
-    @property
-    def checked_by(self) -> CheckedBy:
-        """See `AskedTask`."""
-        return CheckedBy.EXECUTED
-
-    def intervals(self, slot_ms: int) -> int:
-        """See `AskedTask`."""
+    def intervals(self, _slot_ms: int) -> int:
+        """No intervals: a result is paid."""
         return 0
 
     def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
-        """See `AskedTask`."""
+        """The terms that it offers to bidders."""
         return terms_of(self.file, rules, slot_ms)
 
     def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
-        """See `AskedTask`."""
+        """The order that is submitted."""
         return order_of(self.file, self.prepared, stored, rules, slot_ms)
 
 
-class TaskSource(Protocol):
-    """What a file of any kind asks for, before its inputs are read."""
-
-    @property
-    def inputs(self) -> Sequence[str]:
-        """The files that it names, as paths beside it."""
-        ...
-
-    @property
-    def inputs_key(self) -> str:
-        """Where in the file they stand."""
-        ...
-
-    @property
-    def secrets(self) -> Sequence[str]:
-        """The names of what is handed to who runs it, once it runs."""
-        ...
-
-    @property
-    def image(self) -> SavedImage | None:
-        """The archive of its image that lies beside the file."""
-        ...
-
-    def refused(self, text: str) -> TaskFileError:
-        """That something is wrong with its inputs."""
-        ...
-
-    def identity(self) -> bytes:
-        """What makes two submissions the same, its inputs apart."""
-        ...
-
-    def prepared(self, inputs: Mapping[str, bytes], seed: bytes, slot_ms: int) -> AskedTask:
-        """With its inputs by their paths; `seed` is 32 bytes of chance. TaskFileError."""
-        ...
+AskedTask = AskedTraining | PreparedContainer
+"""A task that was read and prepared."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSource:
-    """A training task. Implements `TaskSource`."""
+    """The file of a training task, before its input is read."""
 
     file: TaskFile
-    inputs_key: str = "spec.run.input"
     secrets: Sequence[str] = ()
     image: SavedImage | None = None
 
     @property
     def inputs(self) -> Sequence[str]:
-        """See `TaskSource`."""
+        """The files that it names, as paths beside it."""
         return (self.file.task.input,)
 
     def refused(self, text: str) -> TaskFileError:
-        """See `TaskSource`."""
-        return _refused(self.file, self.inputs_key, text)
+        """The error of an input."""
+        return self.file.refused("spec.run.input", text)
 
-    def identity(self) -> bytes:
-        """See `TaskSource`."""
-        return repr(self.file.task).encode()
-
-    def prepared(self, inputs: Mapping[str, bytes], seed: bytes, slot_ms: int) -> AskedTask:
-        """See `TaskSource`."""
+    def prepared(self, inputs: Mapping[str, bytes], seed: bytes, _slot_ms: int) -> AskedTask:
+        """The task with its inputs by their paths; `seed` is 32 bytes of chance. TaskFileError."""
         return AskedTraining(self.file, prepare(self.file, inputs[self.file.task.input], seed))
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSource:
-    """A job or a lease. Implements `TaskSource`."""
+    """The file of a job or a lease, before its inputs are read."""
 
     file: ContainerFile
-    inputs_key: str = "spec.run.inputs"
 
     @property
     def inputs(self) -> Sequence[str]:
-        """See `TaskSource`."""
+        """The files that it names, as paths beside it."""
         return self.file.task.inputs
 
     @property
     def secrets(self) -> Sequence[str]:
-        """See `TaskSource`."""
+        """The names of secrets that its provider is handed at the start."""
         return self.file.task.secrets
 
     @property
     def image(self) -> SavedImage | None:
-        """See `TaskSource`."""
+        """The archive of its image beside the file."""
         image = self.file.task.image
         return image if isinstance(image, SavedImage) else None
 
     def refused(self, text: str) -> TaskFileError:
-        """See `TaskSource`."""
-        return _refused(self.file, self.inputs_key, text)
+        """The error of an input."""
+        return self.file.refused("spec.run.inputs", text)
 
-    def identity(self) -> bytes:
-        """See `TaskSource`."""
-        return repr(self.file.task).encode()
-
-    def prepared(self, inputs: Mapping[str, bytes], seed: bytes, slot_ms: int) -> AskedTask:
-        """See `TaskSource`."""
+    def prepared(self, inputs: Mapping[str, bytes], _seed: bytes, slot_ms: int) -> AskedTask:
+        """The task with its inputs by their paths. TaskFileError."""
         return prepare_container(self.file, {path.rpartition("/")[2]: inputs[path] for path in inputs}, slot_ms)
 
 
-def read_any_task(data: bytes, file: str) -> TrainingSource | ContainerSource:
+TaskSource = TrainingSource | ContainerSource
+
+
+def read_any_task(data: bytes, file: str) -> TaskSource:
     """The task of a file's bytes, of whichever kind; TaskFileError says all that is wrong with it."""
     if (other := other_file(data)) is not None:
         raise TaskFileError(file, [Problem(1, "", f"this is {other.value}")])
     tree = parse(data, file)
-    kind = _kind(tree)
-    if kind is not None and kind.text not in KINDS:
-        text = f"is none of these: {unknown('kind of task', kind.text, KINDS)}"
+    kind = tree.get(Scalar("kind", 1)) if isinstance(tree, Table) else None
+    if not isinstance(kind, Scalar) or kind == KIND:
+        return TrainingSource(read_training_task(tree, file))
+    if kind not in FILES:
+        text = f"is none of these: {unknown('kind of task', kind, list(FORMS))}"
         raise TaskFileError(file, [Problem(kind.line, "kind", text)])
-    if kind is not None and kind.text in FILES:
-        return ContainerSource(read_container_task(tree, kind.text, file))
-    return TrainingSource(read_training_task(tree, file))
+    return ContainerSource(read_container_task(tree, kind, file))
 
 
-def _kind(tree: FileNode) -> Scalar | None:
-    if not isinstance(tree, Table):
-        return None
-    return next((value for key, value in tree.entries if key.text == "kind" and isinstance(value, Scalar)), None)
-
-
-def _refused(file: ReadFile[object], where: str, text: str) -> TaskFileError:
-    return TaskFileError(file.file, [Problem(file.line(where), where, text)])
+def task_schema(kind: str = KIND) -> JsonSchema:
+    """Return the JSON Schema of a kind. It takes whatever the reader takes, and refuses most of what that refuses."""
+    return {"$schema": DIALECT, "$id": f"{API_VERSION}/{kind}", "title": kind, **schema_of(FORMS[kind])}

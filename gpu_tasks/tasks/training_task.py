@@ -5,32 +5,31 @@ cost of a request, the least collateral) is worked out in `canonical.py`.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
-from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from pydantic import Field
+
+from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.tasks import quantities
-from gpu_tasks.tasks.declarations import FileKey, FileReading, KeySection, NamedWords, Word, WordList, read_section
+from gpu_tasks.tasks.declarations import NamedWords, Section, Word, read_section, written
 from gpu_tasks.tasks.file_words import (
-    COLLATERAL,
     CONTROL,
     LABEL,
-    LOSS,
-    MAX_PRICE,
-    METADATA,
     NAME_MAX,
-    VERSION,
+    SPAN,
+    Classes,
+    FilePath,
+    Label,
     ReadFile,
+    TaskForm,
+    TaskMarket,
+    TaskMetadata,
     choice_word,
-    deadline_of,
-    path_of,
     quantity_word,
     whole_word,
 )
-from gpu_tasks.tasks.problems import TaskFileError
-from gpu_tasks.tasks.quantities import RATE_PATTERN, SPAN_PATTERN, QuantityError, Rate, TimeSpan
+from gpu_tasks.tasks.quantities import RATE_PATTERN, QuantityError, Rate, TimeSpan
 from gpu_tasks.tasks.yaml_tree import FileNode, parse
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
@@ -39,31 +38,6 @@ KIND = "TrainingTask"
 OPTIONS_MAX = 32
 LENGTH_MAX = 2**32 - 1
 MILESTONES_MAX = 64
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingTask:
-    """What a file asks for. Amounts are grains, for one device; None: what the defaults of the auction make of it."""
-
-    name: str
-    labels: Mapping[str, str]
-    workload: str
-    input: str
-    length: int
-    options: Mapping[str, str]
-    seed: bytes | None
-    milestones: int
-    devices: int
-    classes: tuple[DeviceClass, ...]
-    is_homogeneous: bool
-    price_max: int
-    time_value: Rate | None
-    loss: int | None
-    collateral: int
-    deadline: TimeSpan
-
-
-TaskFile = ReadFile[TrainingTask]
 
 
 def stepwise_forms() -> dict[str, WorkloadForm]:
@@ -90,74 +64,80 @@ def _option(text: str) -> str:
 
 
 _OPTION = Word(_option, {"type": ["string", "integer"], "maxLength": NAME_MAX})
-_RUN = KeySection(
-    (
-        FileKey("input", quantity_word(path_of, "^.+$"), "the file to learn, beside the task file", is_required=True),
-        FileKey(
-            "workload",
-            choice_word("workload that runs in steps", sorted(stepwise_forms())),
-            "what is computed",
-            next(iter(stepwise_forms())),
-        ),
-        FileKey("length", whole_word(1, LENGTH_MAX), "how much of it, in the workload's unit of cost: steps", "1000"),
-        FileKey(
-            "options",
-            NamedWords(LABEL, _OPTION, OPTIONS_MAX),
-            "of the workload, as `ogpu post --set` has them",
-        ),
-        FileKey(
-            "seed", quantity_word(_seed, "^0x[0-9a-f]{64}$"), "of whatever chance is in it; drawn if it is left out"
-        ),
-        FileKey("milestones", whole_word(1, MILESTONES_MAX), "checkpoints that are paid for if the rest fails", "10"),
+RunOption = Annotated[str, _OPTION]
+_WORKLOADS = {name: name for name in sorted(stepwise_forms())}
+
+
+class WorkloadRun(Section):
+    """The computation and its input."""
+
+    input: FilePath = Field(description="the file to learn, beside the task file")
+    workload: Annotated[str, choice_word("workload that runs in steps", _WORKLOADS)] = Field(
+        default=next(iter(stepwise_forms())), description="what is computed"
     )
-)
-_RESOURCES = KeySection(
-    (
-        FileKey("devices", whole_word(1, SLOTS_MAX), "how many compute it, each the whole run alone; all or none", "1"),
-        FileKey("classes", WordList(choice_word("class", list(CLASS_NAMES)), len(CLASS_NAMES)), "that suit"),
-        FileKey(
-            "sameClass",
-            Word(_truth, {"type": "boolean"}, needs_no_quotes=True),
-            "whether all must be of one class",
-            "false",
-        ),
+    length: Annotated[int, whole_word(1, LENGTH_MAX)] = Field(
+        default=1000, description="how much of it, in the workload's unit of cost: steps"
     )
-)
-_MARKET = KeySection(
-    (
-        MAX_PRICE,
-        FileKey(
-            "valueOfTime",
-            quantity_word(quantities.rate, RATE_PATTERN),
-            "what it is worth to be done sooner; a quarter of maxPrice over the deadline if left out",
-        ),
-        LOSS,
-        COLLATERAL,
+    options: Annotated[dict[Label, RunOption], NamedWords(LABEL, _OPTION, OPTIONS_MAX)] = Field(
+        default={}, description="of the workload, as `ogpu post --set` has them"
     )
-)
-_LIMITS = KeySection(
-    (FileKey("deadline", quantity_word(deadline_of, SPAN_PATTERN), "the most that a bid may promise", "6h"),)
-)
-FILE = KeySection(
-    (
-        VERSION,
-        FileKey("kind", choice_word("kind of task", [KIND]), "what the file asks for", is_required=True),
-        FileKey("metadata", METADATA, "what the task is called", is_required=True),
-        FileKey(
-            "spec",
-            KeySection(
-                (
-                    FileKey("run", _RUN, "what is computed, on what", is_required=True),
-                    FileKey("resources", _RESOURCES, "who may compute it"),
-                    FileKey("market", _MARKET, "what it may cost", is_required=True),
-                    FileKey("limits", _LIMITS, "how long it may take"),
-                )
-            ),
-            "what is asked for",
-            is_required=True,
-        ),
+    seed: Annotated[bytes | None, quantity_word(_seed, "^0x[0-9a-f]{64}$")] = Field(
+        default=None, description="of whatever chance is in it; drawn if it is left out"
     )
-)
+    milestones: Annotated[int, whole_word(1, MILESTONES_MAX)] = Field(
+        default=10, description="checkpoints that are paid for if the rest fails"
+    )
+
+
+class TrainingResources(Section):
+    """Which devices suit."""
+
+    devices: Annotated[int, whole_word(1, SLOTS_MAX)] = Field(
+        default=1, description="how many compute it, each the whole run alone; all or none"
+    )
+    classes: Classes = Field(default=(), description="that suit")
+    is_homogeneous: Annotated[bool, Word(_truth, {"type": "boolean"}, needs_no_quotes=True)] = Field(
+        default=False, alias="sameClass", description="whether all must be of one class"
+    )
+
+
+class RunMarket(TaskMarket):
+    """What a run may cost."""
+
+    time_value: Annotated[Rate | None, quantity_word(quantities.rate, RATE_PATTERN)] = Field(
+        default=None,
+        alias="valueOfTime",
+        description="what it is worth to be done sooner; a quarter of maxPrice over the deadline if left out",
+    )
+
+
+class TrainingLimits(Section):
+    """How long it may take."""
+
+    deadline: Annotated[TimeSpan, SPAN] = Field(default=written("6h"), description="the most that a bid may promise")
+
+
+class TrainingSpec(Section):
+    """A run of a workload."""
+
+    run: WorkloadRun = Field(description="what is computed, on what")
+    resources: TrainingResources = Field(default_factory=TrainingResources, description="who may compute it")
+    market: RunMarket = Field(description="what it may cost")
+    limits: TrainingLimits = Field(default_factory=TrainingLimits, description="how long it may take")
+
+
+class TrainingFile(TaskForm):
+    """The file of a training task."""
+
+    kind: Annotated[str, choice_word("kind of task", {KIND: KIND})] = Field(description="what the file asks for")
+    spec: TrainingSpec = Field(description="what is asked for")
+
+
+class TrainingTask(TaskMetadata, WorkloadRun, TrainingResources, RunMarket, TrainingLimits):
+    """All that a file asks for. Amounts are grains, for one device; None: what the auction's defaults make of it."""
+
+
+TaskFile = ReadFile[TrainingTask]
 
 
 def read_task(data: bytes, file: str) -> TaskFile:
@@ -167,42 +147,13 @@ def read_task(data: bytes, file: str) -> TaskFile:
 
 def read_training_task(tree: FileNode, file: str) -> TaskFile:
     """The task of a file's tree; TaskFileError says all that is wrong with it."""
-    reading = FileReading()
-    found = read_section(FILE, tree, "", reading)
-    if not reading.problems:
-        _check_options(found, reading)
-    if reading.problems:
-        raise TaskFileError(file, reading.problems)
-    return TaskFile(file, _task(found), reading.lines)
-
-
-def _check_options(found: dict[str, Any], reading: FileReading) -> None:
-    run = found["spec"]["run"]
+    found = read_section(TrainingFile, tree, file)
+    spec = found.spec
+    classes = tuple(sorted(spec.resources.classes or CLASS_NAMES.values()))
+    sections = (found.metadata, spec.run, spec.resources, spec.market, spec.limits)
+    read = ReadFile(file, TrainingTask.joined(*sections, classes=classes), tree)
     try:
-        settings(stepwise_forms()[run["workload"]].options, run["options"])
+        settings(stepwise_forms()[spec.run.workload].options, spec.run.options)
     except RequestError as error:
-        reading.refuse(reading.lines["spec.run.options"], "spec.run.options", f"{error}")
-
-
-def _task(found: dict[str, Any]) -> TrainingTask:
-    spec, metadata = found["spec"], found["metadata"]
-    run, resources, market = spec["run"], spec["resources"], spec["market"]
-    classes = [CLASS_NAMES[name] for name in resources["classes"] or CLASS_NAMES]
-    return TrainingTask(
-        name=metadata["name"],
-        labels=metadata["labels"],
-        workload=run["workload"],
-        input=run["input"],
-        length=run["length"],
-        options=run["options"],
-        seed=run["seed"],
-        milestones=run["milestones"],
-        devices=resources["devices"],
-        classes=tuple(sorted(classes)),
-        is_homogeneous=resources["sameClass"],
-        price_max=market["maxPrice"],
-        time_value=market["valueOfTime"],
-        loss=market["lossOnFailure"],
-        collateral=market["collateral"],
-        deadline=spec["limits"]["deadline"],
-    )
+        raise read.refused("spec.run.options", f"{error}") from None
+    return read

@@ -8,9 +8,8 @@ hostile files of the greatest size the dearest took a sixth of a second and 1 MB
 The library's own scanner and parser do the reading, in Python and never in C: messages are then the same everywhere.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NoReturn, Self
 
 import yaml
 
@@ -22,33 +21,51 @@ NODES_MAX = 2_000
 UNANCHORED = "write the value where it is meant"
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A text."""
+class Scalar(str):
+    """A text with its place."""
 
-    text: str
+    __slots__ = ("is_plain", "line")
     line: int
-    is_plain: bool = True
+    is_plain: bool
     """Whether it stands without quotes."""
 
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What stands in brackets, or behind dashes."""
-
-    items: tuple["FileNode", ...]
-    line: int
+    def __new__(cls, text: str, line: int, *, is_plain: bool = True) -> Self:
+        """`line` counts from 1."""
+        made = super().__new__(cls, text)
+        made.line, made.is_plain = line, is_plain
+        return made
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Keys with what they stand for, in the order of the file; no key twice."""
+class Listing(list["FileNode"]):
+    """The items of brackets, or of dashes."""
 
-    entries: tuple[tuple[Scalar, "FileNode"], ...]
-    line: int
+    def __init__(self, items: Iterable["FileNode"], line: int) -> None:
+        """`line` counts from 1."""
+        super().__init__(items)
+        self.line = line
+
+
+class Table(dict[Scalar, "FileNode"]):
+    """Keys with their values, in the order of the file; no key twice."""
+
+    def __init__(self, entries: Iterable[tuple[Scalar, "FileNode"]], line: int) -> None:
+        """`line` counts from 1."""
+        super().__init__(entries)
+        self.line = line
 
 
 FileNode = Scalar | Listing | Table
+
+
+def line_at(tree: FileNode, path: Sequence[str]) -> int:
+    """Return the line of a key, or of the nearest key above it."""
+    line = tree.line
+    for name in path:
+        key = next((key for key in tree if key == name), None) if isinstance(tree, Table) else None
+        if key is None or not isinstance(tree, Table):
+            break
+        line, tree = key.line, tree[key]
+    return line
 
 
 def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX, unanchored: str = UNANCHORED) -> FileNode:
@@ -115,9 +132,9 @@ class _Composer:
             case yaml.ScalarEvent():
                 return Scalar(event.value, line, is_plain=event.style is None)
             case yaml.SequenceStartEvent():
-                return Listing(tuple(self._items(depth)), line)
+                return Listing(self._items(depth), line)
             case yaml.MappingStartEvent():
-                return Table(tuple(self._entries(depth)), line)
+                return Table(self._entries(depth), line)
             case _:
                 raise AssertionError("a node begins with one of three events")
 
@@ -138,13 +155,13 @@ class _Composer:
             key = self._node(event, depth + 1)
             if not isinstance(key, Scalar):
                 _refuse(self._file, key.line, "a key is a word; put what is in brackets behind one")
-            if key.text in first:
+            if key in first:
                 _refuse(
                     self._file,
                     key.line,
-                    f"the key {shown(key.text)} stands here again, first in line {first[key.text]}; leave one of them",
+                    f"the key {shown(key)} stands here again, first in line {first[key]}; leave one of them",
                 )
-            first[key.text] = key.line
+            first[key] = key.line
             yield key, self._node(next(self._events), depth + 1)
 
 

@@ -18,14 +18,14 @@ def document(node: FileNode) -> Any:
     match node:
         case Scalar():
             if not node.is_plain:
-                return node.text
-            if re.fullmatch("[-+]?[0-9]+", node.text):
-                return int(node.text)
-            return {"true": True, "false": False, "~": None, "null": None, "": None}.get(node.text, node.text)
+                return str(node)
+            if re.fullmatch("[-+]?[0-9]+", node):
+                return int(node)
+            return {"true": True, "false": False, "~": None, "null": None, "": None}.get(str(node), str(node))
         case Listing():
-            return [document(item) for item in node.items]
+            return [document(item) for item in node]
         case _:
-            return {key.text: document(value) for key, value in node.entries}
+            return {str(key): document(value) for key, value in node.items()}
 
 
 def is_valid(schema: dict[str, Any], value: Any) -> bool:

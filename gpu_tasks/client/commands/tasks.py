@@ -15,9 +15,8 @@ from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask
 from gpu_tasks.tasks.container_order import PreparedContainer, intervals_of
 from gpu_tasks.tasks.container_task import JOB, LEASE, ContainerTask
-from gpu_tasks.tasks.json_schema import SCHEMA_KINDS, task_schema
 from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
-from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
+from gpu_tasks.tasks.task_kinds import FORMS, AskedTask, AskedTraining, task_schema
 from gpu_tasks.tasks.training_task import KIND, TaskFile
 from gpu_tasks.workloads import registry
 from wallet.amounts import SYMBOL, format_amount, parse_amount
@@ -64,7 +63,7 @@ def check(session: WalletSession, file: Path) -> None:
 
 
 @click.command()
-@click.option("--kind", type=click.Choice(list(SCHEMA_KINDS)), default=KIND, show_default=True, help="Of task files.")
+@click.option("--kind", type=click.Choice(list(FORMS)), default=KIND, show_default=True, help="Of task files.")
 def schema(kind: str) -> None:
     """Print the JSON Schema of task files, for editors and programs."""
     click.echo(json.dumps(task_schema(kind), indent=2))

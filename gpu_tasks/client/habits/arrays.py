@@ -17,7 +17,7 @@ from typing import Self
 from gpu_tasks.client.posting_record import RecordError
 from gpu_tasks.client.task_files import LoadedTask
 from gpu_tasks.tasks.container_request import VARIABLES_MAX
-from gpu_tasks.tasks.file_words import NAME_MAX, ReadFile
+from gpu_tasks.tasks.file_words import NAME_MAX
 from gpu_tasks.tasks.task_kinds import ContainerSource
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
@@ -76,8 +76,8 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
     if len(environment) > VARIABLES_MAX:
         raise ArrayError(f"--array: its variables and the file's are more than {VARIABLES_MAX}: name fewer in the file")
     tail = f"-{index}"
-    named = replace(task, name=task.name[: NAME_MAX - len(tail)] + tail, environment=environment)
-    return replace(loaded, source=replace(source, file=ReadFile(source.file.file, named, source.file.lines)))
+    named = task.model_copy(update={"name": task.name[: NAME_MAX - len(tail)] + tail, "environment": environment})
+    return replace(loaded, source=replace(source, file=replace(source.file, task=named)))
 
 
 @dataclass(slots=True)

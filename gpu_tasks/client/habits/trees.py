@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
 
 from gpu_tasks.client.habits.foreign import ForeignFileError
 from gpu_tasks.tasks.problems import shown
@@ -11,19 +10,6 @@ from gpu_tasks.tasks.yaml_tree import UNANCHORED, FileNode, Listing, Scalar, Tab
 
 DEPTH_MAX = 14
 """Of Akash's files: the model of a GPU stands eleven deep."""
-
-
-class PlacedText(str):
-    """A text with the line that it stands in."""
-
-    __slots__ = ("line",)
-    line: int
-
-    def __new__(cls, text: str, line: int) -> Self:
-        """`line` counts from 1."""
-        made = super().__new__(cls, text)
-        made.line = line
-        return made
 
 
 Tree = str | None | list["Tree"] | dict[str, "Tree"]
@@ -38,7 +24,7 @@ def tree_of(data: bytes, file: str, unanchored: str = UNANCHORED) -> dict[str, T
 def line_of(tree: Tree) -> int | None:
     """The line that a text, or the first text of a list or a table, stands in."""
     match tree:
-        case PlacedText():
+        case Scalar():
             return tree.line
         case list() | dict():
             return line_of(next(iter(tree), None))
@@ -85,7 +71,7 @@ def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
 
 def placed_like(part: str, text: str) -> str:
     """A part of a text, in the line of the whole."""
-    return PlacedText(part, text.line) if isinstance(text, PlacedText) else part
+    return Scalar(part, text.line) if isinstance(text, Scalar) else part
 
 
 def only_key(table: dict[str, Tree], named: str | None, where: str, option: str) -> str:
@@ -106,9 +92,8 @@ def _names(table: dict[str, Tree]) -> str:
 def _plain(node: FileNode) -> Tree:
     match node:
         case Scalar():
-            is_nothing = node.is_plain and node.text in {"", "~", "null"}
-            return None if is_nothing else PlacedText(node.text, node.line)
+            return None if node.is_plain and node in {"", "~", "null"} else node
         case Listing():
-            return [_plain(each) for each in node.items]
+            return [_plain(each) for each in node]
         case Table():
-            return {PlacedText(key.text, key.line): _plain(value) for key, value in node.entries}
+            return {key: _plain(value) for key, value in node.items()}

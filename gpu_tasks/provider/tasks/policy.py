@@ -14,9 +14,8 @@ from typing import Any
 
 from gpu_tasks.provider.execution.containers.spec import REPOSITORY_FORM, SHA256_FORM
 from gpu_tasks.provider.programs.means import ProgramMeans
-from gpu_tasks.tasks.container_task import bytes_of, cpu_of
 from gpu_tasks.tasks.problems import shown, unknown
-from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, rate, span, whole
+from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, bytes_of, cpu_of, rate, span, whole
 from gpu_tasks.workloads.registry import FORMS
 from wallet.amounts import SYMBOL, format_amount
 

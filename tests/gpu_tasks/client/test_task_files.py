@@ -12,8 +12,8 @@ from gpu_tasks.client.cli import main
 from gpu_tasks.client.task_files import load, load_input
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX, prepare, terms_of
-from gpu_tasks.tasks.json_schema import task_schema
 from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import task_schema
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 from wallet.errors import WalletError
 

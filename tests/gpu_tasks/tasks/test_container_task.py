@@ -71,7 +71,7 @@ def test_six_lines_suffice() -> None:
     assert task.classes == tuple(DeviceClass)
     assert (task.price_max, task.loss, task.collateral) == (2 * OGPU, None, 0)
     assert (task.time, task.interval, task.keep) == (TimeSpan(3_600_000), None, None)
-    assert read(LEASE).task == replace(task, is_lease=True)
+    assert read(LEASE).task == task.model_copy(update={"is_lease": True})
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

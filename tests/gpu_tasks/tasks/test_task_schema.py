@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
 
-from gpu_tasks.tasks.declarations import FileKey, KeySection
-from gpu_tasks.tasks.json_schema import task_schema
+from gpu_tasks.tasks.declarations import Section
 from gpu_tasks.tasks.problems import TaskFileError
-from gpu_tasks.tasks.training_task import FILE, read_task
+from gpu_tasks.tasks.task_kinds import FORMS, task_schema
+from gpu_tasks.tasks.training_task import TrainingFile, read_task
 from gpu_tasks.tasks.yaml_tree import parse
 from plain_schema import document, is_valid
 from scripts import task_schema as script
@@ -90,36 +91,42 @@ def test_both_refuse(was: str, becomes: str) -> None:
     assert not is_taken(text.replace(was, becomes, 1))
 
 
-def test_defaults_keep_to_the_schema_and_every_key_is_explained() -> None:
-    def look(section: KeySection, shape: dict[str, Any]) -> None:
-        assert set(shape["properties"]) == {key.name for key in section.keys}
-        for key in section.keys:
-            described = shape["properties"][key.name]
-            assert described["description"] == key.doc
+@pytest.mark.parametrize("kind", FORMS)
+def test_defaults_keep_to_the_schema_and_every_key_is_explained(kind: str) -> None:
+    def look(section: type[Section], shape: dict[str, Any]) -> None:
+        assert set(shape["properties"]) == set(section.keys())
+        assert shape["additionalProperties"] is False
+        for name, field in section.keys().items():
+            described = shape["properties"][name]
+            assert field.description
+            assert described["description"] == field.description
+            assert (name in shape.get("required", ())) is field.is_required()
             if "default" in described:
                 assert is_valid(described, described["default"])
-            if isinstance(key.form, KeySection):
-                look(key.form, described)
+            if below := below_of(field):
+                look(below, described)
 
-    look(FILE, SCHEMA)
+    look(FORMS[kind], task_schema(kind))
 
 
 def test_the_page_names_every_key_with_its_default() -> None:
     page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| `")}
 
-    def look(section: KeySection, path: str) -> None:
-        for key in section.keys:
-            if isinstance(key.form, KeySection):
-                look(key.form, f"{path}{key.name}.")
+    def look(section: type[Section], path: str) -> None:
+        for name, field in section.keys().items():
+            if below := below_of(field):
+                look(below, f"{path}{name}.")
             else:
-                row = rows[f"`{path}{key.name}`"]
-                assert key.default is None or key.default.split()[0] in row or is_said_otherwise(key), row
-                assert not key.is_required or "required" in row
+                row = rows[f"`{path}{name}`"]
+                default = "" if field.is_required() else str(field.default or "").lower()
+                assert default == "0 grains" or default.split(" ")[0] in row, row  # of grains the chain has a least
+                assert not field.is_required() or "required" in row
 
-    look(FILE, "")
+    look(TrainingFile, "")
 
 
-def is_said_otherwise(key: FileKey) -> bool:
-    """Nothing at all is what the chain asks for."""
-    return key.name == "collateral"
+def below_of(field: FieldInfo) -> type[Section] | None:
+    """The section that a key holds, if it holds one."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None

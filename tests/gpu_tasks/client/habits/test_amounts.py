@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from gpu_tasks.client.habits.amounts import cores_of, size_for_cores, size_of, slurm_seconds, written_time
 from gpu_tasks.client.habits.foreign import ForeignFileError
-from gpu_tasks.tasks.container_task import cpu_of
-from gpu_tasks.tasks.quantities import span
+from gpu_tasks.tasks.quantities import cpu_of, span
 
 MIB = 1 << 20
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

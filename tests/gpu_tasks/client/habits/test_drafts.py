@@ -32,11 +32,13 @@ names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True)
 def test_a_quoted_text_is_itself(text: str) -> None:
     node = parse(f"k: [{quoted(text)}]\n{quoted('q' + text)}: {quoted(text)}\n".encode(), "x")
     assert isinstance(node, Table)
-    (_, listed), (key, value) = node.entries
+    (_, listed), (key, value) = node.items()
     assert isinstance(listed, Listing)
-    assert (key.text, value, *listed.items) == (
-        "q" + text, Scalar(text, 2, is_plain=False), Scalar(text, 1, is_plain=False),
-    )  # fmt: skip
+    (item,) = listed
+    assert isinstance(value, Scalar)
+    assert isinstance(item, Scalar)
+    assert (key, value, value.line, value.is_plain) == ("q" + text, text, 2, False)
+    assert (item, item.line, item.is_plain) == (text, 1, False)
 
 
 @given(st.lists(texts, max_size=5), st.dictionaries(names, texts, max_size=5), st.booleans())
@@ -89,7 +91,7 @@ def test_everything_that_a_draft_has_is_in_the_file() -> None:
 @pytest.mark.parametrize("time", ["1m", "1h", "4h", "4h 1s", "21h", "21h 15m"])
 def test_a_long_time_is_paid_in_long_intervals(time: str) -> None:
     task = read_back(replace(DRAFT, time=time))
-    assert intervals_of(ContainerFile("x", task, {}), 1_000)[1] <= 255
+    assert intervals_of(ContainerFile("x", task, Table([], 1)), 1_000)[1] <= 255
 
 
 def test_copies_are_paid_in_no_intervals_however_long_they_take() -> None:

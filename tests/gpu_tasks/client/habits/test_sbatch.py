@@ -10,6 +10,7 @@ from gpu_tasks.market.training.orders import INTERVALS_MAX
 from gpu_tasks.tasks.container_order import intervals_of
 from gpu_tasks.tasks.container_task import ContainerFile
 from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.yaml_tree import Table
 
 HOUR = 3_600_000
 TASK = "0x" + "ab" * 32
@@ -148,7 +149,7 @@ def test_lines_are_directives_by_slurms_own_rule(text: str, lost: list[str]) -> 
 def test_a_task_gets_the_longest_time_there_is(time: str) -> None:
     found = sbatch(f"#SBATCH --time={time}\n")
     assert (found.task.time.milliseconds, found.lost) == (21 * HOUR, [f"--time={time}"])
-    assert intervals_of(ContainerFile("x", found.task, {}), 2_000)[1] <= INTERVALS_MAX
+    assert intervals_of(ContainerFile("x", found.task, Table([], 1)), 2_000)[1] <= INTERVALS_MAX
 
 
 def test_an_array_that_is_too_large_is_said_with_its_parts() -> None:
