@@ -138,7 +138,7 @@ auction: ## training tasks sold to sealed bids on a devnet of five; winner and s
 	@$(PY) -m devnet.proofs.auction $(if $(filter-out file,$(origin VALIDATORS)),--validators $(VALIDATORS))
 
 containers: ## jobs and leases in Docker on a devnet: run, left by customer and provider, killed; root, an engine and a registry of its own
-	@$(PY) -m devnet.proofs.containers $(if $(ONLY),--scenes $(ONLY))
+	@$(PY) -m devnet.proofs.containers $(if $(ONLY),--only $(ONLY))
 
 rollcall: ## a roll call over real nodes: devices enrol and answer, a daemon is killed with -9, one lies, one has too little; four minutes
 	@$(PY) -m devnet.proofs.roll_call

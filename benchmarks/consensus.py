@@ -13,13 +13,13 @@ from typing import Any
 from benchmarks.figures import Figures, report
 from consensus.machine import Machine
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.scenario import START_MS, Scenario, make_world
+from devnet.simulation.scenario import START_MS, SimulatedScenario, make_world
 from devnet.simulation.world import World
 
 VALIDATORS = 4
 SIMULATED_SECONDS = 300
 MICROSECONDS = 1e6
-SCENARIO = Scenario("calm", VALIDATORS, clock_offset_max_ms=0, real_signatures=True)
+SCENARIO = SimulatedScenario("calm", VALIDATORS, clock_offset_max_ms=0, real_signatures=True)
 
 
 class Meter:

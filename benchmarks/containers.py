@@ -25,7 +25,7 @@ from typing import Any
 
 from devnet.launcher.dockerd import own_engine
 from devnet.launcher.made_images import MadeImage, busybox_files
-from devnet.measuring.report import write
+from devnet.stage.report import write
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerLimits, ContainerPolicy, ContainerSpec
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind

@@ -21,9 +21,9 @@ from devnet.launcher import lifecycle as network
 from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import Process
 from devnet.launcher.status import ask_all
-from devnet.measuring.latency import Latencies
-from devnet.measuring.latency import measure as listen
-from devnet.measuring.load import Load, transfers
+from devnet.stage.measuring.latency import Latencies
+from devnet.stage.measuring.latency import measure as listen
+from devnet.stage.measuring.load import Load, transfers
 from genesis.parameters import CONSENSUS
 from wallet.rpc import RpcConnection
 

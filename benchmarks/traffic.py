@@ -19,7 +19,7 @@ from consensus.wire import MESSAGE, Message, NeedCerts, Vote
 from devnet.simulation.elections import SetChange
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.packets import HandoffsAsked, HandoffsSent, Packet
-from devnet.simulation.scenario import START_MS, WAN, Scenario, make_world
+from devnet.simulation.scenario import START_MS, WAN, SimulatedScenario, make_world
 from devnet.simulation.world import World
 
 SIZES = (4, 16, 128)
@@ -76,7 +76,7 @@ def measure() -> Figures:
 
 def of_one_set(size: int, seconds: int) -> Figures:
     """One network whose validators sit for ever."""
-    scenario = Scenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0)
+    scenario = SimulatedScenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0)
     _, starting, meter, checks, blocks = _counted(scenario, seconds)
     shares = size * blocks
     telling, votes = NeedCerts.__name__, Vote.__name__
@@ -95,7 +95,7 @@ def of_one_set(size: int, seconds: int) -> Figures:
 def of_changing_sets(size: int, seconds: int) -> Figures:
     """One network whose set changes every few blocks; and the handoff from the first set to the second."""
     spares = max(1, size // SPARE_SHARE)
-    scenario = Scenario(
+    scenario = SimulatedScenario(
         "sets", size, delay_ms=WAN, clock_offset_max_ms=0, change=SetChange.CUT, spares=spares, unequal=True,
         parameters=replace(DEVNET, epoch_blocks=EPOCH_BLOCKS),
     )  # fmt: skip
@@ -112,7 +112,7 @@ def of_changing_sets(size: int, seconds: int) -> Figures:
     }
 
 
-def _counted(scenario: Scenario, seconds: int) -> tuple[World[SimulatedNode], Meter, Meter, int, int]:
+def _counted(scenario: SimulatedScenario, seconds: int) -> tuple[World[SimulatedNode], Meter, Meter, int, int]:
     """A network, what it sent from its start and since it settled, and its checks and final blocks since then."""
     world = make_world(scenario, seed=1)
     world.verify = checks = CheckMeter(world.verify)

@@ -4,7 +4,7 @@ In reading order:
 
 * `simulation`: the consensus of a network in virtual time
 * `launcher`: `ogpu-devnet`, a real network on one machine
-* `measuring`: what is read off such a network
+* `stage`: what scenarios on such a network are made of
 * `demo`: real inference, mined and paid
 * `proofs`: attacks and failures, judged
 """

@@ -16,15 +16,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import batch, container, election, poll, purchase, stage, summary, training
+from devnet.demo import batch, container, election, poll, summary, training
 from devnet.demo.container import DemoEngine
-from devnet.demo.telling import Narrator
-from devnet.launcher import layout
-from devnet.launcher import lifecycle as network
+from devnet.launcher import layout, lifecycle
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import chosen_folder
-from devnet.launcher.layout import Devnet
-from devnet.measuring.report import Report, write
+from devnet.stage.actors import purchase
+from devnet.stage.network import Stage, fresh_network, same_blocks
+from devnet.stage.report import Narrator, Report, write
 from wallet.amounts import format_amount
 
 UNITS = 12
@@ -44,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prompts = purchase.read_prompts(options.prompts, options.units)
     net = None
     held = False
-    with network.ending_on_signals(), container.engine_for(stay=options.stay) as engine:
+    with lifecycle.ending_on_signals(), container.engine_for(stay=options.stay) as engine:
         try:
             tell.step(f"Network: {SEATS} validators and one who waits for a seat, each with a GPU provider")
-            net = stage.fresh_network(
+            net = fresh_network(
                 options.folder,
                 SEATS + 1,
                 seats=SEATS,
@@ -58,42 +57,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tell=tell,
                 before_start=lambda net: container.offer(net, engine, tell),
             )
-            report = _show(net, prompts, engine, options.stay, tell)
+            report = _show(Stage(net, tell), prompts, engine, options.stay)
             held = not report["failures"]
         finally:
             if net is not None and not (options.stay and held):
-                network.down(layout.load(options.folder))
+                lifecycle.down(layout.load(options.folder))
     _finish(report, options, tell)
     return 0 if held else 1
 
 
-def _show(net: Devnet, prompts: list[str], engine: DemoEngine, stay: bool, tell: Narrator) -> Report:
+def _show(stage: Stage, prompts: list[str], engine: DemoEngine, stay: bool) -> Report:
     """Everything after the network stands; the report."""
+    tell = stage.tell
     tell.step(f"Auction: {training.CUSTOMER} submits a training task; {' and '.join(training.BIDDERS)} bid, sealed")
-    task = training.DemoTask(net, tell)
+    task = training.DemoTask(stage)
     tell.step(f"Container: {container.CUSTOMER} sends a program with its image; {container.PROVIDER} runs it in Docker")
-    program = container.DemoProgram(net, engine, tell)
+    program = container.DemoProgram(stage, engine)
     tell.step("Cheat: a fifth provider joins, and returns wrong results")
-    net = stage.add_cheat(net, MODE, detach=stay, tell=tell)
+    stage.add_cheat(MODE, detach=stay)
     tell.step("Stake: an account puts oGPU behind the one who waits")
-    elected = election.DemoElection(net, tell)
+    elected = election.DemoElection(stage)
     tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
-    units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell))
+    units, book, wrong = purchase.trace(stage, purchase.buy(stage, prompts))
     slashed = summary.slashes(book)
     trained, ran = task.end(), program.end()
     tell.step(f"Batch: the same customer puts {batch.REQUESTS} requests into one unit")
-    bought = batch.buy_batch(net, purchase.read_prompts(purchase.DEFAULT_PROMPTS, batch.REQUESTS), tell)
+    bought = batch.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, batch.REQUESTS))
     tell.step("Election: the one who waited takes a seat, and proposes a block")
     seated = elected.end()
     tell.step(f"Agreement: one poll, of {SAMPLE} units of stake")
-    shown = poll.show(net, tell)
+    shown = poll.show(stage)
     tell.step("Summary")
     summary.show_units(units, tell)
     summary.show_slashes(slashed, book, tell)
     failures = summary.failures(units, slashed, len(prompts), wrong)
     failures += trained["failures"] + ran["failures"] + bought["failures"] + seated["failures"]
     failures += [] if shown else ["no poll was answered by all whom it asked"]
-    failures += [] if stage.same_blocks(net) else ["the nodes have different final blocks"]
+    failures += [] if same_blocks(stage.net) else ["the nodes have different final blocks"]
     return {
         "units": units,
         "slashes": slashed,

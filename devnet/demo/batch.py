@@ -6,39 +6,29 @@ tokens are those that the winner's attestation states and its root commits to.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
-from devnet.demo.purchase import MAX_TOKENS, PRICE_MAX, RACERS, SERVICE, name_of
-from devnet.demo.stage import CUSTOMER
-from devnet.demo.telling import Narrator
-from devnet.launcher import programs
-from devnet.launcher.layout import Devnet
+from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE, name_of, post_words, write_prompts
+from devnet.stage.network import CUSTOMER_KEY, Stage
 from gpu_tasks.client.results import winner_of
 from gpu_tasks.data import market_reads
-from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 REQUESTS = 24
 
 
-def buy_batch(net: Devnet, prompts: list[str], tell: Narrator) -> dict[str, Any]:
+def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     """Post the prompts as one unit, follow it, and fetch what each gave; with what failed."""
-    file, answers = net.folder / "batch.txt", net.folder / "batch.jsonl"
-    file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
-    words = ["--url", net.members[0].rpc_url, "post", str(file), "--key", f"//{CUSTOMER}", "--watch"]
-    words += ["--batch", str(len(prompts)), "--max-tokens", str(MAX_TOKENS), "--racers", str(RACERS)]
-    words += ["--service", str(SERVICE), "--price", format_amount(PRICE_MAX), "--yes"]
-    rows = list(programs.lines("ogpu", *words, keyring=net.keyring, show=tell.command))
-    ended = rows[-1]
+    file, answers = write_prompts(stage, "batch", prompts), stage.net.folder / "batch.jsonl"
+    words = post_words(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE)
+    ended = list(stage.ogpu_lines("post", *words, "--watch"))[-1]
     if ended["state"] != "settled":
         return {"failures": [f"the batch ended {ended['state']}: {ended['why']}"]}
-    words = ["--url", net.members[0].rpc_url, "result", ended["unit"], "--key", f"//{CUSTOMER}", "--out", str(answers)]
-    programs.run("ogpu", *words, keyring=net.keyring, show=tell.command)
+    stage.ogpu("result", ended["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
     found = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
-    told = asyncio.run(_told(net, ended["unit"]))
-    tell.line(
+    told = stage.ask(lambda chain: _told(chain, ended["unit"]))
+    stage.tell.line(
         f"{len(found)} requests, {told['tokens']} tokens, in {told['blocks']} blocks from post to payment: "
         f"{ended['cost_ogpu']} oGPU, {name_of(ended['payee'])} paid"
     )
@@ -47,10 +37,9 @@ def buy_batch(net: Devnet, prompts: list[str], tell: Narrator) -> dict[str, Any]
     return {"unit": ended["unit"], "requests": len(found), **told, "failures": wrong}
 
 
-async def _told(net: Devnet, unit_id: str) -> dict[str, int]:
-    """What the chain says of the unit: its tokens, and how many blocks it took."""
-    async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        status = await market_reads.unit(chain, bytes.fromhex(unit_id[2:]))
+async def _told(chain: ChainClient, unit_id: str) -> dict[str, int]:
+    """Return what the chain says of the unit: its tokens, and how many blocks it took."""
+    status = await market_reads.unit(chain, bytes.fromhex(unit_id[2:]))
     assert status is not None, "its record is kept for hours"
     winner = winner_of(status.unit)
     assert winner is not None, "it is settled"

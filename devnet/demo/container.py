@@ -21,17 +21,17 @@ import docker
 import requests
 from docker.errors import DockerException
 
-from devnet.demo import task_sale
-from devnet.demo.purchase import name_of
-from devnet.demo.task_sale import TaskSale
-from devnet.demo.telling import Narrator
 from devnet.launcher import programs
 from devnet.launcher.dockerd import own_engine, why_no_engine
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.made_images import MadeImage, busybox_files
+from devnet.stage.actors import task_sale
+from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.task_sale import TaskSale
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 from gpu_tasks.market.training.money import TaskOutcome
-from runtime.cryptography.ss58 import encode as ss58
 from wallet.amounts import format_amount
 
 CUSTOMER = "Bob"
@@ -115,22 +115,21 @@ def offer(net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
 class DemoProgram:
     """A job that is sold, run and fetched while something else goes on."""
 
-    def __init__(self, net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
+    def __init__(self, stage: Stage, engine: DemoEngine) -> None:
         """Submit it, where there is an engine; from here on it is followed in a thread."""
-        self._net = net
+        self._stage = stage
         self._engine = engine
-        self._tell = tell
         self._sale: TaskSale | None = None
         self._problem = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
         if engine.why_not:
-            tell.line(f"left out: {engine.why_not}")
+            stage.tell.line(f"left out: {engine.why_not}")
         else:
             self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._sale = task_sale.sell(self._net, write_task(self._net.folder / "job"), f"//{CUSTOMER}", self._tell)
+            self._sale = task_sale.sell(self._stage, write_task(self._stage.net.folder / "job"), f"//{CUSTOMER}")
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
@@ -141,28 +140,28 @@ class DemoProgram:
         self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive() or self._sale is None:
             return {"failures": [f"the container has not ended as it should: {self._problem or 'it goes on'}"]}
-        record = task_sale.record(self._net, self._sale)
+        record = task_sale.record(self._stage, self._sale.task_id)
         (slot,) = record.slots
         found = self._outputs(self._sale)
         failures = [] if found == LEAVES else [f"the container left {found}, not {LEAVES}"]
         if record.outcome is not TaskOutcome.TIME_OVER or slot.result is None or slot.result.metric != 0:
             failures.append(f"the container ended as {record.outcome}, with {slot.result}")
-        paid, who = self._paid(self._sale), name_of(ss58(slot.provider))
+        paid, who = self._paid(self._sale), name_of(slot.provider)
         if not paid:
             failures.append("who ran the container was paid nothing")
         held = ", ".join(f"{name}: {content!r}" for name, content in found.items())
-        self._tell.line(f"{who} ran it, and was paid {format_amount(paid)} oGPU; its outputs: {held}")
+        self._stage.tell.line(f"{who} ran it, and was paid {format_amount(paid)} oGPU; its outputs: {held}")
         return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
 
     def _paid(self, sale: TaskSale) -> int:
         """What its provider had of it, by `ogpu describe`."""
-        rows = json.loads(task_sale.ask(self._net, sale, "describe"))["payments"]
+        rows = json.loads(task_sale.ask(self._stage, sale, "describe"))["payments"]
         return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 
     def _outputs(self, sale: TaskSale) -> dict[str, bytes]:
-        out = self._net.folder / "job" / "out.tar"
+        out = self._stage.net.folder / "job" / "out.tar"
         words = ("--key", f"//{CUSTOMER}", "--out", str(out))
-        task_sale.ask(self._net, sale, "result", *words, tell=self._tell)
+        task_sale.ask(self._stage, sale, "result", *words, is_shown=True)
         with tarfile.open(out) as archive:
             files = [(entry.name, archive.extractfile(entry)) for entry in archive if entry.isfile()]
             return {name: content.read() for name, content in files if content is not None}

@@ -8,16 +8,14 @@ from typing import Any
 
 from rich.table import Table
 
-from devnet.demo.purchase import name_of
-from devnet.demo.telling import Narrator
-from devnet.launcher.layout import Devnet
-from runtime.cryptography.ss58 import encode as ss58
+from devnet.stage.actors.purchase import name_of
+from devnet.stage.network import Stage
 from wallet.rpc import RpcConnection
 
 
-def show(net: Devnet, tell: Narrator) -> dict[str, Any] | None:
+def show(stage: Stage) -> dict[str, Any] | None:
     """The newest poll that every asked validator answered; None if there is none."""
-    node = net.members[0]
+    node, tell = stage.net.members[0], stage.tell
     polls = asyncio.run(_inspect(node.rpc_url))
     whole = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
     whole.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
@@ -48,7 +46,7 @@ def _table(poll: dict[str, Any], asker: str) -> Table:
     table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
     answers = {answer["validator"]: answer for answer in poll["answers"]}
     for drawn in poll["drawn"]:
-        who = name_of(ss58(bytes.fromhex(drawn["validator"][2:])))
+        who = name_of(bytes.fromhex(drawn["validator"][2:]))
         share = f"{drawn['stake'] * 100 / poll['stake']:.0f} %"
         table.add_row(who, share, str(drawn["votes"]), *_answer(answers.get(drawn["validator"]), is_own=who == asker))
     return table

@@ -6,11 +6,10 @@ from typing import Any
 
 from rich.table import Table
 
-from devnet.demo.purchase import UnitView, name_of
-from devnet.demo.stage import CHEAT
-from devnet.demo.telling import Narrator
-from devnet.measuring.ledger import DevnetLedger
-from runtime.cryptography.ss58 import encode as ss58
+from devnet.stage.actors.purchase import UnitView, name_of
+from devnet.stage.measuring.ledger import DevnetLedger
+from devnet.stage.network import CHEAT
+from devnet.stage.report import Narrator
 from wallet.amounts import format_amount
 
 
@@ -20,7 +19,7 @@ def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
         {
             "block": height,
             "unit": "0x" + slash.unit.hex(),
-            "provider": name_of(ss58(slash.provider)),
+            "provider": name_of(slash.provider),
             "fault": slash.fault.name.lower(),
             "grains": str(slash.amount),
         }

@@ -5,20 +5,15 @@ Always: what the thread fails at is a failure of the demo; what was paid is comp
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Any
 
-from devnet.demo import task_sale
-from devnet.demo.purchase import name_of
-from devnet.demo.task_sale import TaskSale
-from devnet.demo.telling import Narrator
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
-from devnet.measuring.task_following import following
-from devnet.measuring.task_ledger import TaskLedger, TaskTrace
+from devnet.stage.actors import task_sale
+from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.task_sale import TaskSale
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskTrace, following
+from devnet.stage.network import Stage
 from gpu_tasks.market.training.events import MilestoneCounted, SlotSettled, TaskAwarded
-from runtime.cryptography.ss58 import encode as ss58
 from wallet.amounts import format_amount
 
 CUSTOMER = "Dave"
@@ -31,22 +26,20 @@ PATIENCE_SECONDS = 120.0
 class DemoTask:
     """A task that is sold while something else goes on."""
 
-    def __init__(self, net: Devnet, tell: Narrator) -> None:
+    def __init__(self, stage: Stage) -> None:
         """Let some bid, and submit it; from here on it is followed in a thread."""
-        self._net = net
-        self._tell = tell
+        self._stage = stage
         self._sale: TaskSale | None = None
         self._book = TaskLedger(0)
         self._problem = ""
-        for name in BIDDERS:
-            task_sale.let_bid(net, name, task_sale.ASKS[name], tell)
+        task_sale.let_bid(stage, {name: task_sale.ASKS[name] for name in BIDDERS})
         self._thread = threading.Thread(target=self._sell, daemon=True)
         self._thread.start()
 
     def _sell(self) -> None:
         try:
-            with following(self._net.members[0].rpc_url) as self._book:
-                self._sale = task_sale.sell(self._net, task_sale.RELAY, f"//{CUSTOMER}", self._tell)
+            with following(self._stage.url) as self._book:
+                self._sale = task_sale.sell(self._stage, task_sale.RELAY, f"//{CUSTOMER}")
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
@@ -58,11 +51,11 @@ class DemoTask:
             return {"failures": [f"the training task has not ended as it should: {self._problem or 'it goes on'}"]}
         trace = self._book.tasks[sale.task_id]
         sums = self._book.sums[sale.task_id]
-        failures = [*([self._problem] if self._problem else []), *sums.wrong, *_unverified(self._net, sale, self._tell)]
+        failures = [*([self._problem] if self._problem else []), *sums.wrong, *_unverified(self._stage, sale)]
         failures += [f"a slot ended as {name}" for name in _outcomes(trace) if name not in DONE]
         earned = {name: sums.of(stash) for name, stash in _winners(trace).items()}
         for name, grains in earned.items():
-            self._tell.line(f"{name} has earned {format_amount(grains)} oGPU with it, after the fee")
+            self._stage.tell.line(f"{name} has earned {format_amount(grains)} oGPU with it, after the fee")
         return {
             "task": sale.name,
             "milestones": len(trace.all(MilestoneCounted)),
@@ -73,18 +66,15 @@ class DemoTask:
 
 
 def _winners(trace: TaskTrace) -> dict[str, bytes]:
-    return {name_of(ss58(event.provider)): event.provider for _, event in trace.all(TaskAwarded)}
+    return {name_of(event.provider): event.provider for _, event in trace.all(TaskAwarded)}
 
 
 def _outcomes(trace: TaskTrace) -> list[str]:
     return [event.outcome.name for _, event in trace.all(SlotSettled)]
 
 
-def _unverified(net: Devnet, sale: TaskSale, tell: Narrator) -> list[str]:
-    """What `ogpu verify` does not find to be by the rules."""
-    try:
-        rows = json.loads(task_sale.ask(net, sale, "verify", tell=tell))
-    except DevnetError as error:
-        return [str(error)]
-    tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks hold: {rows[2]['says']}")
+def _unverified(stage: Stage, sale: TaskSale) -> list[str]:
+    """Return what `ogpu verify` does not find to be by the rules."""
+    rows = task_sale.verified(stage, sale)
+    stage.tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu verify` hold")
     return [f"`ogpu verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]

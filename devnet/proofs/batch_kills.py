@@ -11,26 +11,17 @@ no request that was finished is computed again; nothing of its collateral is gon
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from devnet.demo import stage
-from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
-from devnet.demo.telling import Narrator
-from devnet.launcher import lifecycle as network
-from devnet.launcher import processes, programs
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
-from devnet.launcher.processes import source_path
-from devnet.measuring import report
+from devnet.stage.actors import purchase
+from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.results import winner_of
@@ -42,8 +33,7 @@ from gpu_tasks.provider.journal.finished import records_in
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
-FOLDER = report.FOLDER / "batch_kills"
-VALIDATORS, VICTIM, CUSTOMER = 6, "Alice", "//Ferdie"
+VALIDATORS, VICTIM = 6, "Alice"
 MAX_TOKENS, PRICE = 8, "0.05"
 KILLED_AFTER = (0.25, 0.6)
 """Of the requests."""
@@ -73,37 +63,6 @@ class KilledBatch:
     seconds: float = 0.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """A fresh devnet, the batch, the kills, the judgement; 0 if every bar held."""
-    parser = argparse.ArgumentParser("devnet.proofs.batch_kills", description="Kill a provider amid a large batch.")
-    parser.add_argument("--requests", type=int, default=REQUESTS_MAX)
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the network; emptied first")
-    options = parser.parse_args(arguments)
-    tell, net = Narrator(2), None
-    with network.ending_on_signals():
-        try:
-            tell.step(f"Network: {VALIDATORS} validators, of which {VICTIM} offers its device")
-            net = stage.fresh_network(options.folder, VALIDATORS, any_ports=True, detach=False, tell=tell)
-            for member in net.members:
-                if member.name != VICTIM:
-                    stage.set_device(net, member, "pause")
-            tell.step(f"Batch: {options.requests:,} requests in one unit")
-            found = BatchKilling(net, options.requests, tell).run()
-        finally:
-            if net is not None:
-                network.down(net)
-    failures = failures_of(found)
-    path = report.write("batch_kills", {**asdict(found), "failures": failures})
-    for failure in failures:
-        tell.line(f"FAILED: {failure}")
-    sys.stdout.write(
-        f"batch_kills: {found.answered:,} of {found.requests:,} requests answered once, {len(found.kills)} kills, "
-        f"{found.repeated} finished requests computed again, {found.posted} unit paid once, {found.seconds:.0f} s; "
-        f"{len(failures)} failures; {path}\n"
-    )
-    return 1 if failures else 0
-
-
 def failures_of(found: KilledBatch) -> list[str]:
     """Which bars did not hold, as sentences."""
     wanted = len(KILLED_AFTER) + 2
@@ -130,30 +89,30 @@ def answered_once(shown: str) -> int:
 class BatchKilling:
     """Posts one batch, and kills who computes it."""
 
-    def __init__(self, net: Devnet, requests: int, tell: Narrator) -> None:
-        """Nothing is posted yet."""
-        self._net, self._tell, self._found = net, tell, KilledBatch(requests)
-        self._batches = net.home(net.member(VICTIM)) / "provider" / "batches"
-        self._file, self._log = net.folder / "requests.txt", net.folder / "ogpu.log"
+    def __init__(self, stage: Stage) -> None:
+        """Post nothing yet."""
+        self._stage, self._found = stage, KilledBatch(stage.options.requests)
+        self._batches = stage.net.home(stage.member(VICTIM)) / "provider" / "batches"
         self._began = time.monotonic()
 
     def run(self) -> KilledBatch:
-        """The batch from its post to the end of its check."""
-        lines = read_prompts(DEFAULT_PROMPTS, self._found.requests)
-        self._file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        words = ["--url", self._net.members[0].rpc_url, "post", str(self._file), "--key", CUSTOMER, "--yes", "--anyway"]
-        words += ["--batch", str(self._found.requests), "--max-tokens", str(MAX_TOKENS), "--racers", "1"]
-        programs.run("ogpu", *words, "--price", PRICE, keyring=self._net.keyring)
+        """Follow the batch from its post to the end of its check."""
+        prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, self._found.requests)
+        file = purchase.write_prompts(self._stage, "requests", prompts)
+        words = purchase.post_words(file, 1, PRICE, batch=self._found.requests, max_tokens=MAX_TOKENS)
+        self._stage.ogpu("post", *words, "--anyway", is_shown=False)
         for share in KILLED_AFTER:
             self._until(lambda goal=share: self._finished() >= goal * self._found.requests)  # type: ignore[misc]
             self._kill(f"computing, {100 * share:.0f} %")
-        asyncio.run(self._to_the_end())
+        self._stage.ask(self._to_the_end)
         self._found.seconds = time.monotonic() - self._began
-        self._found.answered = self._answered()
+        unit = "0x" + self._stage.ask(_unit_of_customer).hex()
+        shown = self._stage.ogpu("result", unit, "--key", CUSTOMER_KEY, is_shown=False)
+        self._found.answered = answered_once(shown)
         return self._found
 
     def _finished(self) -> int:
-        """How many requests are noted as finished; what was noted twice is counted."""
+        """Return how many requests are noted as finished; count what was noted twice."""
         places = Counter(place for path in self._batches.glob("*") for place, _ in records_in(path))
         if places:
             self._found.finished, self._found.repeated = len(places), sum(count - 1 for count in places.values())
@@ -163,38 +122,34 @@ class BatchKilling:
         end = time.monotonic() + WAIT_SECONDS
         while not holds():
             if time.monotonic() > end:
-                raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._net.folder}")
+                raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._stage.net.folder}")
             time.sleep(POLL_SECONDS)
 
     def _kill(self, when: str) -> None:
-        victim = network.provider_process(self._net, self._net.member(VICTIM))
-        pid = processes.kill(victim)
         self._found.kills[when] = self._finished()
-        processes.start(victim)
-        self._tell.line(f"killed process {pid} with -9 ({when}): {self._found.kills[when]:,} requests were finished")
+        finished = f"{self._found.kills[when]:,} requests were finished"
+        self._stage.kill_and_restart(VICTIM, f"({when}, {finished})")
 
-    async def _to_the_end(self) -> None:
-        """The kills that follow what the chain says, and what it says at last."""
-        async with await ChainClient.connect(self._net.members[0].rpc_url) as chain:
-            account = keypair_from_suri(CUSTOMER).account
-            self._found.posted = await chain.read(InferenceMarket.posted, account)
-            unit_id, began, held = unit_id_of(chain.genesis_hash, account, 0), time.monotonic(), 0
-            while time.monotonic() < began + WAIT_SECONDS:
-                self._finished()
-                status = await market_reads.unit(chain, unit_id)
-                if status is None:
-                    raise DevnetError("the chain does not know the unit")
-                held = max(held, *(racer.collateral for racer in status.unit.racers), 0)
-                if self._is_over(status.unit, held):
-                    return
-                check = await market_reads.check(chain, unit_id)
-                self._strike(status.unit, None if check is None else check.stage)
-                await asyncio.sleep(POLL_SECONDS)
+    async def _to_the_end(self, chain: ChainClient) -> None:
+        """Kill as the chain goes on, and note what it says at last."""
+        self._found.posted = await chain.read(InferenceMarket.posted, keypair_from_suri(CUSTOMER_KEY).account)
+        unit_id, began, held = await _unit_of_customer(chain), time.monotonic(), 0
+        while time.monotonic() < began + WAIT_SECONDS:
+            self._finished()
+            status = await market_reads.unit(chain, unit_id)
+            if status is None:
+                raise DevnetError("the chain does not know the unit")
+            held = max(held, *(racer.collateral for racer in status.unit.racers), 0)
+            if self._is_over(status.unit, held):
+                return
+            check = await market_reads.check(chain, unit_id)
+            self._strike(status.unit, None if check is None else check.stage)
+            await asyncio.sleep(POLL_SECONDS)
         raise DevnetError(f"the unit is not over after {WAIT_SECONDS:.0f} s")
 
-    def _strike(self, unit: Unit, stage: LeafStage | None) -> None:
+    def _strike(self, unit: Unit, leaf_stage: LeafStage | None) -> None:
         is_committed = unit.state is UnitState.RACING and any(racer.commitment for racer in unit.racers)
-        for when, is_due in (("committed", is_committed), ("leaves to show", stage is LeafStage.SHOWING)):
+        for when, is_due in (("committed", is_committed), ("leaves to show", leaf_stage is LeafStage.SHOWING)):
             if is_due and when not in self._found.kills:
                 self._kill(when)
 
@@ -208,22 +163,33 @@ class BatchKilling:
         found.collateral_lost = held - (0 if winner is None else winner.collateral)
         return True
 
-    def _answered(self) -> int:
-        """How many requests have an answer of their own, as their customer fetches them."""
-        unit = "0x" + asyncio.run(self._unit()).hex()
-        words = ["--url", self._net.members[0].rpc_url, "--json", "result", unit, "--key", CUSTOMER]
-        command = [sys.executable, "-m", programs.MODULES["ogpu"], *words]
-        env = {**source_path(), "OGPU_KEYRING": str(self._net.keyring)}
-        shown = subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout
-        return answered_once(shown)
 
-    async def _unit(self) -> bytes:
-        async with await ChainClient.connect(self._net.members[0].rpc_url) as chain:
-            return unit_id_of(chain.genesis_hash, keypair_from_suri(CUSTOMER).account, 0)
+async def _unit_of_customer(chain: ChainClient) -> bytes:
+    return unit_id_of(chain.genesis_hash, keypair_from_suri(CUSTOMER_KEY).account, 0)
 
+
+def figures(facts: Mapping[str, KilledBatch]) -> str:
+    """Return the line of figures."""
+    found = facts["batch"]
+    return (
+        f"{found.answered:,} of {found.requests:,} requests answered once, {len(found.kills)} kills, "
+        f"{found.repeated} finished requests computed again, {found.posted} unit paid once, {found.seconds:.0f} s"
+    )
+
+
+NETWORK = FreshDevnet(VALIDATORS, prepare=lambda stage: stage.leave_devices_to(VICTIM))
+PROOF = LiveProof(
+    "batch_kills",
+    "Kill a provider amid a large batch.",
+    [
+        Scenario(
+            "batch", "{requests:,} requests in one unit", NETWORK.open, lambda stage: BatchKilling(stage).run(),
+            failures_of,
+        ),
+    ],
+    figures,
+    [ProofOption("--requests", REQUESTS_MAX, "in the unit")],
+)  # fmt: skip
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"batch_kills: {failure}")
+    run(PROOF)

@@ -29,7 +29,7 @@ from devnet.launcher.layout import create
 from devnet.launcher.lifecycle import ending_on_signals, running, tail
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers
-from devnet.measuring.report import Report, write
+from devnet.stage.report import Report, write
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri

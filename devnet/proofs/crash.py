@@ -9,27 +9,24 @@ say so); the chain goes on.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import shutil
-import sys
-import time
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.measuring.final_blocks import Observed, blocks_of_all, lost_finals
-from devnet.measuring.latency import measure
-from devnet.measuring.load import Load, transfers
-from devnet.measuring.observing import observer_of, seen_by_observer
-from devnet.measuring.report import Report, write
-from devnet.measuring.vote_records import missing_records
 from devnet.proofs.crash_strikes import BACK_SECONDS, KINDS, Struck, deal
+from devnet.stage.measuring.final_blocks import Observed, blocks_of_all, lost_finals
+from devnet.stage.measuring.latency import measure
+from devnet.stage.measuring.load import Load, transfers
+from devnet.stage.measuring.observer import missing_records
+from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
+from devnet.stage.report import Narrator, Report
+from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
 
@@ -38,56 +35,40 @@ CALM_SECONDS = 20.0
 GOES_ON_BLOCKS = 8
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """A calm phase that is measured, the kills, the judgement."""
-    options = _parse(arguments)
-    shutil.rmtree(options.folder, ignore_errors=True)
-    net = layout.create(options.folder, VALIDATORS, any_ports=True)
-    observer = observer_of(net)
-    print(f"crash: {options.kills} strikes, seed {options.seed}", flush=True)
-    started = time.monotonic()
-    with network.running(net):
-        try:
-            processes.start(observer)
-            report = asyncio.run(_storm(net, options.kills, random.Random(options.seed)))
-        finally:
-            processes.stop(observer)
-    report |= _judge_signatures(net, report["height_after_strikes"])
-    report["seconds"] = round(time.monotonic() - started)
-    report["seed"] = options.seed
-    report["failures"] = _failures(report)
-    write("crash", report)
-    for failure in report["failures"]:
-        print(f"FAILED {failure}")
-    print(_line(report))
-    return 1 if report["failures"] else 0
+@contextmanager
+def four_nodes(run: ProofRun) -> Iterator[ObservedStage]:
+    """Run four validators and an observer."""
+    with observed_nodes(run, fresh_layout(run, VALIDATORS)) as stage:
+        yield stage
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("devnet.proofs.crash", description="Kill nodes of a live devnet.")
-    parser.add_argument("--kills", type=int, default=100, help="how often")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32), help="of times and victims")
-    parser.add_argument("--folder", type=Path, default=Path("out") / "crash", help="emptied first")
-    return parser.parse_args(arguments)
+def stormed(stage: ObservedStage) -> Report:
+    """Measure a calm phase, strike, end all, and compare what was signed with what each node recorded."""
+    report = asyncio.run(_storm(stage))
+    seen = stage.seen()
+    processes.stop(*network.all_processes(stage.net))
+    return report | _judge_signatures(stage.net, seen, report["height_after_strikes"])
 
 
-async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
+async def _storm(stage: ObservedStage) -> Report:
     """Load all the time; figures of the calm phase; then the strikes."""
-    load = Load()
-    struck = Struck(net, rng, Observed(), layout.genesis_hash(net))
-    sending = asyncio.create_task(transfers(net, load, rng))
-    watching = asyncio.create_task(struck.observed.watch(net))
+    options, tell = stage.options, stage.tell
+    load, rng = Load(), random.Random(options.seed)
+    struck = Struck(stage.net, rng, Observed(), layout.genesis_hash(stage.net))
+    sending = asyncio.create_task(transfers(stage.net, load, rng))
+    watching = asyncio.create_task(struck.observed.watch(stage.net))
     try:
-        print(f"calm: {CALM_SECONDS:.0f} s under load", flush=True)
-        calm = await measure(net, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
-        print(f"calm: {calm.line()}", flush=True)
-        strikes = await _strike(struck, deal(kills, rng))
+        tell.line(f"calm: {CALM_SECONDS:.0f} s under load")
+        calm = await measure(stage.net, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
+        tell.line(f"calm: {calm.line()}")
+        strikes = await _strike(struck, deal(options.kills, rng), tell)
     finally:
         for task in (sending, watching):
             task.cancel()
         await asyncio.gather(sending, watching, return_exceptions=True)
     return {
-        "kills": kills,
+        "seed": options.seed,
+        "kills": options.kills,
         "kinds": {kind: Counter(strike["kind"] for strike in strikes["strikes"])[kind] for kind in KINDS},
         "latency": calm.figures(),
         "latency_line": calm.line(),
@@ -95,11 +76,11 @@ async def _storm(net: Devnet, kills: int, rng: random.Random) -> Report:
         "transfers_retried": load.retried,
         "open_votes": struck.open_votes,
         **strikes,
-        **await _judge_blocks(net, struck.observed, are_back=not strikes["not_started"]),
+        **await _judge_blocks(stage.net, struck.observed, are_back=not strikes["not_started"]),
     }
 
 
-async def _strike(struck: Struck, kinds: Sequence[str]) -> Report:
+async def _strike(struck: Struck, kinds: Sequence[str], tell: Narrator) -> Report:
     """All strikes, until a node does not come back; then whether the chain goes on."""
     done: list[Report] = []
     not_started: list[str] = []
@@ -109,7 +90,7 @@ async def _strike(struck: Struck, kinds: Sequence[str]) -> Report:
         for number, kind in enumerate(kinds, 1):
             victim = struck.rng.choice(struck.net.members)
             done.append({"kind": kind, "victim": victim.name})
-            print(f"strike {number}/{len(kinds)}: {kind}, {victim.name}", flush=True)
+            tell.line(f"strike {number}/{len(kinds)}: {kind}, {victim.name}")
             await struck.strike(kind, victim)
         await struck.all_back()
         height = await struck.height()
@@ -123,7 +104,6 @@ async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> R
     """Compare the nodes, block by block, with each other and with what they ever called final."""
     if not are_back:
         return {"height": 0, "different_blocks": [], "lost_finals": observed.lost}
-    print("comparing every block of every node", flush=True)
     height, different = await blocks_of_all(net)
     return {
         "height": height,
@@ -132,9 +112,8 @@ async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> R
     }
 
 
-def _judge_signatures(net: Devnet, above: int) -> Report:
-    """What the observer saw: each vote is in its voter's own record, and who has voted for blocks above a height."""
-    seen = seen_by_observer(net)
+def _judge_signatures(net: Devnet, seen: Report, above: int) -> Report:
+    """Compare what the observer saw with the nodes' own records; note who has not voted for blocks above a height."""
     votes = seen.pop("votes")
     awake = {voter for voter, _, _, _, height, _ in votes if height > above}
     names = [member.name for member in net.members]
@@ -162,21 +141,30 @@ def _failures(report: Report) -> list[str]:
     return failures
 
 
-def _line(report: Report) -> str:
+def figures(facts: Mapping[str, Report]) -> str:
+    """Return the line of figures."""
+    report = facts["storm"]
     kinds = ", ".join(f"{count} {kind}" for kind, count in report["kinds"].items())
     return (
-        f"crash: {len(report['strikes'])} of {report['kills']} kills ({kinds}; seed {report['seed']}) in "
-        f"{report['seconds']} s, {report['open_votes']} open votes on the disks of the killed, "
-        f"{len(report['conflicting_signatures'])} conflicting signatures in "
-        f"{report['observer']['ballots']} votes and {report['observer']['headers']} headers seen, "
-        f"{len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} final blocks lost, "
-        f"{report['height']} blocks equal on {VALIDATORS} nodes, {report['transfers_included']} transfers; "
+        f"{len(report['strikes'])} of {report['kills']} kills ({kinds}; seed {report['seed']}), "
+        f"{report['open_votes']} open votes on the disks of the killed, {len(report['conflicting_signatures'])} "
+        f"conflicting signatures in {report['observer']['ballots']} votes and {report['observer']['headers']} headers "
+        f"seen, {len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} final blocks "
+        f"lost, {report['height']} blocks equal on {VALIDATORS} nodes, {report['transfers_included']} transfers; "
         f"{report['latency_line']}"
     )
 
 
+PROOF = LiveProof(
+    "crash",
+    "Kill nodes of a live devnet.",
+    [Scenario("storm", "{kills} strikes, seed {seed}", four_nodes, stormed, _failures)],
+    figures,
+    [
+        ProofOption("--kills", 100, "how often"),
+        ProofOption("--seed", random.SystemRandom().randrange(2**32), "of times and victims"),
+    ],
+)
+
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"crash: {failure}")
+    run(PROOF)

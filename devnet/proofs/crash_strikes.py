@@ -23,8 +23,8 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
 from devnet.launcher.status import ask_all
-from devnet.measuring.final_blocks import Observed
-from devnet.measuring.vote_records import has_open_vote
+from devnet.stage.measuring.final_blocks import Observed
+from devnet.stage.measuring.observer import has_open_vote
 
 ALIVE_SECONDS_MAX = 1.5
 DOWN_SECONDS_MAX = 1.5

@@ -1,6 +1,6 @@
 """`python -m devnet.proofs.equivocation`: a validator proposes twice on a live devnet, and is slashed for it.
 
-Four validators; Dave's node is `devnet.proofs.cheating.equivocating_node`. The others' nodes see both blocks, pass the
+Four validators; Dave's node is `devnet.stage.cheating.equivocating_node`. The others' nodes see both blocks, pass the
 two headers on, the next author attaches them, and the chain tombstones, and slashes an era later. Bars: the offence is
 proven on chain by an author, the amounts are the table's (quarter of the stake: (3/4)^2 of it, half of it burned, a
 tenth to the author), nobody else is touched, and blocks go on.
@@ -9,22 +9,23 @@ tenth to the author), nobody else is touched, and blocks go on.
 from __future__ import annotations
 
 import asyncio
-import shutil
-import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from devnet.launcher import processes
-from devnet.launcher.layout import Devnet, create
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import (
     all_processes,
-    ending_on_signals,
     node_process,
     ready,
 )
-from devnet.measuring import report
-from devnet.measuring.report import Report
+from devnet.stage.network import fresh_layout
+from devnet.stage.report import Report
+from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.pallets.staking.slashing import SLASH_FLOOR_PPM, SLASH_SLOPE, SlashCurve, equivocation_ppm
@@ -33,33 +34,24 @@ from runtime.pallets.staking.trust_lock import OffenceProven
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
-FOLDER = report.FOLDER / "equivocation"
 OFFENDER = "Dave"
-MODULE = "devnet.proofs.cheating.equivocating_node"
+MODULE = "devnet.stage.cheating.equivocating_node"
 PROOF_SECONDS = 150.0
 BLOCKS_AFTER = 5
 
 
-def main() -> int:
-    """Run it; 0 if every bar held."""
-    with ending_on_signals():
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        net = create(FOLDER, 4, any_ports=True)
-        try:
-            _start(net)
-            facts = asyncio.run(_watch(net))
-        finally:
-            processes.stop(*all_processes(net))
-    report.write("equivocation", facts)
-    print(_line(facts))
-    return 0 if not facts["failures"] else 1
-
-
-def _start(net: Devnet) -> None:
-    for member in net.members:
-        process = node_process(net, member)
-        processes.start(replace(process, module=MODULE) if member.name == OFFENDER else process)
-    asyncio.run(ready(net))
+@contextmanager
+def with_offender(run: ProofRun) -> Iterator[Devnet]:
+    """Run four nodes, one of which proposes twice."""
+    net = fresh_layout(run, 4)
+    try:
+        for member in net.members:
+            process = node_process(net, member)
+            processes.start(replace(process, module=MODULE) if member.name == OFFENDER else process)
+        asyncio.run(ready(net))
+        yield net
+    finally:
+        processes.stop(*all_processes(net))
 
 
 async def _watch(net: Devnet) -> Report:
@@ -71,7 +63,7 @@ async def _watch(net: Devnet) -> Report:
         taken, _ = await _event(client, SlashTaken, offender, height)  # an era later
         at = await client.finalized()
         after = await client.read(TrustStake.bonds, offender, at=at)
-        facts = {
+        facts: Report = {
             "block": height,
             "offender": ss58(offender),
             "reporter": ss58(proven.reporter),
@@ -85,7 +77,6 @@ async def _watch(net: Devnet) -> Report:
             "others_tombstoned": await _others(client, net, at),
         }
         facts["blocks_after"] = await _blocks_after(client, height)
-    facts["failures"] = _failures(facts)
     return facts
 
 
@@ -108,7 +99,7 @@ async def _event(client: ChainClient, kind: type[Any], offender: bytes, seen: in
             seen = height
         if time.monotonic() > end:
             break
-    raise SystemExit(f"no {kind.__name__} within {PROOF_SECONDS:.0f} s")
+    raise DevnetError(f"no {kind.__name__} within {PROOF_SECONDS:.0f} s")
 
 
 async def _others(client: ChainClient, net: Devnet, at: bytes) -> int:
@@ -137,15 +128,27 @@ def _failures(facts: Report) -> list[str]:
     return [text for text, held in bars.items() if not held]
 
 
-def _line(facts: Report) -> str:
-    if facts["failures"]:
-        return "equivocation: FAILED: " + "; ".join(facts["failures"])
+def figures(facts: Mapping[str, Report]) -> str:
+    """Return the line of figures."""
+    found = facts["twice"]
     return (
-        f"equivocation: slot {facts['slot']} proposed twice by {OFFENDER}, proven in block {facts['block']}, "
-        f"{facts['ppm'] / 10_000:g} % slashed ({facts['slashed_grains']} grains), tombstoned; "
-        f"{facts['blocks_after']} final blocks after it"
+        f"slot {found['slot']} proposed twice by {OFFENDER}, proven in block {found['block']}, "
+        f"{found['ppm'] / 10_000:g} % slashed ({found['slashed_grains']} grains); "
+        f"{found['blocks_after']} final blocks after it"
     )
 
 
+PROOF = LiveProof(
+    "equivocation",
+    "A validator proposes twice, and is slashed for it.",
+    [
+        Scenario(
+            "twice", f"{OFFENDER} proposes twice in each of its slots", with_offender,
+            lambda net: asyncio.run(_watch(net)), _failures,
+        ),
+    ],
+    figures,
+)  # fmt: skip
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run(PROOF)

@@ -11,40 +11,33 @@ their duty calls cost, and fees of no more than posting each unit once. Writes `
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from devnet.demo import stage
-from devnet.demo.telling import Narrator
-from devnet.launcher import lifecycle as network
 from devnet.launcher import programs
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import source_path
-from devnet.measuring import report
+from devnet.stage.actors import purchase
+from devnet.stage.network import CUSTOMER, FreshDevnet, Stage
+from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
+from genesis import dev_accounts
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.runs import runs_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
-from runtime.pallets.system import System
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
-from wallet.suri import keypair_from_suri
 
-FOLDER = report.FOLDER / "files"
-PROVIDERS = 4
-CUSTOMER = "//Ferdie"
+ACCOUNTS = {CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 PRICE, MAX_TOKENS, RACERS = "0.05", 2, 1
 UNITS, BATCH_MAX = 125, 128
 """So many units are posted in several transactions, in which there is time to kill; but no larger ones than this."""
@@ -84,35 +77,8 @@ class FileSale:
     paid: int = 0
     prepaid: int = 0
     fees_most: int = 0
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """A fresh devnet, the file, the kills, the judgement; 0 if every bar held."""
-    parser = argparse.ArgumentParser("devnet.proofs.files", description="Kill the customer of a file while it posts.")
-    parser.add_argument("--lines", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32), help="of the moments")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the network; emptied first")
-    options = parser.parse_args(arguments)
-    tell, net = Narrator(2), None
-    with network.ending_on_signals():
-        try:
-            tell.step(f"Network: {PROVIDERS} validators, each with a provider")
-            net = stage.fresh_network(options.folder, PROVIDERS, any_ports=True, detach=False, tell=tell)
-            tell.step(f"File: {options.lines:,} lines; the customer is killed at moments of seed {options.seed}")
-            sale = Customer(net, options.lines, random.Random(options.seed), tell).buy()
-        finally:
-            if net is not None:
-                network.down(net)
-    failures = failures_of(sale)
-    path = report.write("files", {**asdict(sale), "seed": options.seed, "failures": failures})
-    for failure in failures:
-        tell.line(f"FAILED: {failure}")
-    sys.stdout.write(
-        f"files: {sale.answered_once:,} of {sale.lines:,} lines answered once, {sale.posted:,} units posted of "
-        f"{sale.units:,}, {len(sale.kills)} kills, {sale.seconds:.0f} s, {format_amount(sale.spent)} oGPU; "
-        f"{len(failures)} failures; {path}\n"
-    )
-    return 1 if failures else 0
+    seed: int = 0
+    """Of the moments."""
 
 
 def failures_of(sale: FileSale) -> list[str]:
@@ -136,22 +102,27 @@ def failures_of(sale: FileSale) -> list[str]:
 class Customer:
     """Posts one file, over and over, until it is answered."""
 
-    def __init__(self, net: Devnet, lines: int, rng: random.Random, tell: Narrator) -> None:
-        """Nothing is posted yet."""
-        self._net, self._lines, self._rng, self._tell = net, lines, rng, tell
-        self._file, self._results = net.folder / "requests.txt", net.folder / "results.jsonl"
-        self._postings, self._log = net.folder / "postings", net.folder / "ogpu.log"
-        self._words = ["--url", net.members[0].rpc_url, "post", str(self._file), "--out", str(self._results)]
-        self._words += ["--key", CUSTOMER, "--racers", str(RACERS), "--max-tokens", str(MAX_TOKENS), "--price", PRICE]
-        batch = min(BATCH_MAX, max(1, lines // UNITS))
-        self._words += ["--batch", str(batch), "--postings", str(self._postings), "--anyway", "--yes"]
+    def __init__(self, stage: Stage) -> None:
+        """Post nothing yet."""
+        self._stage, net = stage, stage.net
+        self._lines: int = stage.options.lines
+        self._rng = random.Random(stage.options.seed)
+        self._results, self._postings, self._log = (
+            net.folder / name for name in ("results.jsonl", "postings", "ogpu.log")
+        )
+        file = purchase.write_prompts(stage, "requests", [f"n{number} =" for number in range(self._lines)])
+        batch = min(BATCH_MAX, max(1, self._lines // UNITS))
+        words = purchase.post_words(
+            file, RACERS, PRICE, out=self._results, max_tokens=MAX_TOKENS, batch=batch, postings=self._postings
+        )
+        self._words = [*words, "--anyway"]
 
     def buy(self) -> FileSale:
-        """The file, all kills, and what came of it."""
-        self._file.write_text("".join(f"n{number} =\n" for number in range(self._lines)), encoding="utf-8")
-        cost = json.loads(programs.run("ogpu", *self._words, "--dry-run", keyring=self._net.keyring))
-        before = asyncio.run(self._wealth())
-        sale = FileSale(self._lines, int(cost["units"]), fees_most=_grains(cost["fees"]))
+        """Buy the answers, through all kills, and note what came of it."""
+        cost = json.loads(self._stage.ogpu("post", *self._words, "--dry-run", is_shown=False))
+        before = self._stage.wealth(ACCOUNTS)[CUSTOMER]
+        sale = FileSale(self._lines, int(cost["units"]), fees_most=int(cost["fees"]["grains"]))
+        sale.seed = self._stage.options.seed
         began = time.monotonic()
         for goal in self._goals(sale.units):
             sale.runs += 1
@@ -161,7 +132,7 @@ class Customer:
             sale.runs += 1
             self._killed_at(sale, None)
         sale.seconds = time.monotonic() - began
-        asyncio.run(self._judge(sale, before))
+        self._judge(sale, before)
         return sale
 
     def _goals(self, units: int) -> list[tuple[int, float]]:
@@ -174,11 +145,20 @@ class Customer:
         """Run the command until the goal is reached, and kill it; False where it ended by itself."""
         with self._log.open("ab") as log:
             run = subprocess.Popen(
-                [sys.executable, "-m", programs.MODULES["ogpu"], "--json", *self._words],
+                [
+                    sys.executable,
+                    "-m",
+                    programs.MODULES["ogpu"],
+                    "--json",
+                    "--url",
+                    self._stage.url,
+                    "post",
+                    *self._words,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**source_path(), "OGPU_KEYRING": str(self._net.keyring)},
+                env={**source_path(), "OGPU_KEYRING": str(self._stage.net.keyring)},
             )
             try:
                 return self._watched(run, sale, goal)
@@ -197,7 +177,7 @@ class Customer:
             run.send_signal(signal.SIGKILL)
             if run.wait() == -signal.SIGKILL:
                 sale.kills.append(self._moment())
-                self._tell.line(f"killed: {sale.kills[-1]}")
+                self._stage.tell.line(f"killed: {sale.kills[-1]}")
                 return True
         if run.returncode:
             raise DevnetError(f"`ogpu post` ended with status {run.returncode}; its last words are in {self._log}")
@@ -231,50 +211,58 @@ class Customer:
             return 0
         return sum(len(part["places"]) for found in parts for part in found)
 
-    # ------------------------------------------------------------------------------------------------- the judgement
-
-    async def _judge(self, sale: FileSale, before: int) -> None:
-        """What chain, record and files say."""
-        units = await self._units(sale)
+    def _judge(self, sale: FileSale, before: int) -> None:
+        """Note what chain, record and files say."""
+        units = self._stage.ask(lambda chain: self._units(chain, sale))
         sale.settled = sum(unit.state is UnitState.SETTLED for unit in units)
         sale.paid = sum(unit.paid for unit in units)
-        sale.spent = before - await self._wealth()
-        answers = _rows(self._results)
-        indices = [row["index"] for row in answers]
+        sale.spent = before - self._stage.wealth(ACCOUNTS)[CUSTOMER]
+        indices = [row["index"] for row in _rows(self._results)]
         once = set(indices) if len(set(indices)) == len(indices) else set[int]()
         sale.answered_once = len(once & set(range(1, self._lines + 1)))
         sale.errors = len(_rows(self._results.with_name(f"{self._results.name}.errors")))
 
-    async def _units(self, sale: FileSale) -> list[Unit]:
-        account, record = keypair_from_suri(CUSTOMER).account, self._record()
-        async with await ChainClient.connect(self._net.members[0].rpc_url) as chain:
-            sale.posted = await chain.read(InferenceMarket.posted, account)
-            ids = [unit_id_of(chain.genesis_hash, account, number) for number in range(sale.posted)]
-            noted = set() if record is None else {bytes.fromhex(unit) for unit in record.posted.values()}
-            sale.known = len(noted & set(ids))
-            units = [unit for unit in await market_reads.units(chain, ids) if unit is not None]
-            for unit in units:
-                quote = await market_reads.quote(chain, unit.service, unit.terms.price_max, RACERS)
-                sale.prepaid += 0 if quote is None else quote.prepaid
-            return units
-
-    async def _wealth(self) -> int:
-        """All that the customer has, held or free."""
-        async with await ChainClient.connect(self._net.members[0].rpc_url) as chain:
-            found = await chain.read(System.account, keypair_from_suri(CUSTOMER).account)
-            return int(found.data.free + found.data.reserved)
+    async def _units(self, chain: ChainClient, sale: FileSale) -> list[Unit]:
+        account, record = dev_accounts.stash(CUSTOMER), self._record()
+        sale.posted = await chain.read(InferenceMarket.posted, account)
+        ids = [unit_id_of(chain.genesis_hash, account, number) for number in range(sale.posted)]
+        noted = set() if record is None else {bytes.fromhex(unit) for unit in record.posted.values()}
+        sale.known = len(noted & set(ids))
+        units = [unit for unit in await market_reads.units(chain, ids) if unit is not None]
+        for unit in units:
+            quote = await market_reads.quote(chain, unit.service, unit.terms.price_max, RACERS)
+            sale.prepaid += 0 if quote is None else quote.prepaid
+        return units
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _grains(amount: dict[str, str]) -> int:
-    return int(amount["grains"])
+def figures(facts: Mapping[str, FileSale]) -> str:
+    """Return the line of figures."""
+    sale = facts["file"]
+    return (
+        f"{sale.answered_once:,} of {sale.lines:,} lines answered once, {sale.posted:,} units posted of "
+        f"{sale.units:,}, {len(sale.kills)} kills, {sale.seconds:.0f} s, {format_amount(sale.spent)} oGPU"
+    )
 
+
+PROOF = LiveProof(
+    "files",
+    "Kill the customer of a file while it posts.",
+    [
+        Scenario(
+            "file", "A file of {lines:,} lines; its customer is killed at moments of seed {seed}", FreshDevnet().open,
+            lambda stage: Customer(stage).buy(), failures_of,
+        ),
+    ],
+    figures,
+    [
+        ProofOption("--lines", 2_000, "of the file"),
+        ProofOption("--seed", random.SystemRandom().randrange(2**32), "of the moments"),
+    ],
+)  # fmt: skip
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"files: {failure}")
+    run(PROOF)

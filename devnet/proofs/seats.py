@@ -11,22 +11,21 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from devnet.launcher import layout, processes, programs
-from devnet.launcher import lifecycle as network
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
-from devnet.measuring import report
-from devnet.measuring.observing import observer_of, seen_by_observer
-from devnet.measuring.report import Report
+from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
+from devnet.stage.report import Narrator, Report
+from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
 from runtime.blocks.digest import DIGEST_ITEM, find_author
@@ -38,7 +37,6 @@ from runtime.pallets.system import System
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 
-FOLDER = report.FOLDER / "seats"
 DOCUMENT = Path("docs/operators.md")
 MEMBERS, SEATS = 4, 4
 SAVER, NEWCOMER, MOVED = "Alice", "Newcomer", "Moved"
@@ -58,8 +56,12 @@ class Operator:
 
     net: Devnet
     client: ChainClient
-    tell: Callable[[str], None]
-    began: float
+    narrator: Narrator
+    began: float = field(default_factory=time.monotonic)
+
+    def tell(self, text: str) -> None:
+        """Tell that something happened."""
+        self.narrator.line(text)
 
     @property
     def stash(self) -> bytes:
@@ -163,41 +165,32 @@ class Operator:
         return find_author(tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"]))
 
 
-def main() -> int:
-    """Run it; 0 if every bar held."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    net = layout.create(FOLDER, MEMBERS, any_ports=True, seats=SEATS, is_fast=True)
-    for name in (NEWCOMER, MOVED):
+@contextmanager
+def with_two_machines(run: ProofRun) -> Iterator[ObservedStage]:
+    """Run four validators and an observer; the operator's two machines are its own to start."""
+    net = fresh_layout(run, MEMBERS, seats=SEATS, is_fast=True)
+    for name in OWN:
         net, _ = layout.add_full_node(net, name, any_ports=True)
-    of_genesis = replace(net, members=net.members[:MEMBERS])
-    observer = observer_of(net)
-    began = time.monotonic()
-    with network.running(of_genesis):
-        try:
-            processes.start(observer)
-            facts = asyncio.run(_play(net, began))
-        finally:
-            processes.stop(observer, *(Process(name, processes.NODE, (), net.folder / name.lower()) for name in OWN))
-    facts["conflicts"] = seen_by_observer(net)["conflicts"]
-    facts["seconds"] = round(time.monotonic() - began)
-    facts["failures"] = [f"conflicting signatures: {text}" for text in facts["conflicts"]]
-    report.write("seats", facts)
-    for failure in facts["failures"]:
-        print(f"FAILED {failure}")
-    print(_line(facts))
-    return 1 if facts["failures"] else 0
+    try:
+        with observed_nodes(run, net, replace(net, members=net.members[:MEMBERS])) as stage:
+            yield stage
+    finally:
+        processes.stop(*(Process(name, processes.NODE, (), net.folder / name.lower()) for name in OWN))
 
 
-async def _play(net: Devnet, began: float) -> Report:
-    """All four, one after the other; DevnetError where one does not come to its end."""
-    async with await ChainClient.connect(net.members[0].rpc_url) as client:
-        operator = Operator(net, client, lambda text: print(text, flush=True), began)
+def operated(stage: ObservedStage) -> Report:
+    """Do all four, one after the other; DevnetError where one does not come to its end."""
+
+    async def played(client: ChainClient) -> Report:
+        operator = Operator(stage.net, client, stage.tell)
         return {
             "became": await _become(operator),
             "rotated": await _change_keys(operator),
             "moved": await _move(operator),
             "left": await _leave(operator),
         }
+
+    return stage.ask(played) | {"conflicts": stage.seen()["conflicts"]}
 
 
 async def _become(operator: Operator) -> Report:
@@ -295,17 +288,28 @@ def _node_command(words: list[str]) -> str:
     return ran.stdout
 
 
-def _line(facts: Report) -> str:
-    after = [facts[step]["seconds"] for step in ("became", "rotated", "moved")]
+def figures(facts: Mapping[str, Report]) -> str:
+    """Return the line of figures."""
+    found = facts["operator"]
+    after = [found[step]["seconds"] for step in ("became", "rotated", "moved")]
     return (
-        f"seats: by the words of {DOCUMENT} {NEWCOMER} sat and sealed after {after[0]} s, with new keys and the same "
-        f"process after {after[1]} s, on another machine after {after[2]} s, had left and its money free after "
-        f"{facts['seconds']} s; {len(facts['conflicts'])} conflicting signatures, {len(facts['failures'])} failures"
+        f"by the words of {DOCUMENT} {NEWCOMER} sat and sealed after {after[0]} s, with new keys and the same process "
+        f"after {after[1]} s, on another machine after {after[2]} s; {len(found['conflicts'])} conflicting signatures"
     )
 
 
+PROOF = LiveProof(
+    "seats",
+    "An operator takes a seat, changes keys, moves, and leaves, as the documents say.",
+    [
+        Scenario(
+            "operator", f"By the words of {DOCUMENT}: take a seat, change keys, move, leave",
+            with_two_machines, operated,
+            lambda facts: [f"conflicting signatures: {text}" for text in facts["conflicts"]],
+        ),
+    ],
+    figures,
+)  # fmt: skip
+
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"seats: {failure}")
+    run(PROOF)

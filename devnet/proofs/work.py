@@ -6,111 +6,84 @@ killed with -9 comes back and is paid again, and nobody is slashed or fined.
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from devnet.demo import purchase, stage
-from devnet.demo.purchase import UnitView, name_of
-from devnet.demo.telling import Narrator
-from devnet.launcher import lifecycle as network
-from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
-from devnet.launcher.lifecycle import provider_process
-from devnet.measuring.ledger import DevnetLedger
-from devnet.measuring.report import write
-from runtime.cryptography.ss58 import encode as ss58
+from devnet.stage.actors import purchase
+from devnet.stage.actors.purchase import UnitView, name_of
+from devnet.stage.network import FreshDevnet, Stage
+from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from wallet.amounts import format_amount
 
 VICTIM = "Bob"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """A fresh devnet, the units, the judgement."""
-    options = _parse(arguments)
-    tell = Narrator(2)
-    net = None
-    with network.ending_on_signals():
-        try:
-            tell.step(f"Network: {stage.VALIDATORS} validators, each with a GPU provider")
-            net = stage.fresh_network(options.folder, any_ports=True, detach=False, tell=tell)
-            tell.step(f"Work: {options.units} units; {VICTIM}'s provider is killed midway")
-            prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, options.units)
-            killing = Killing(net, options.units // 2, tell)
-            units, book, wrong = purchase.trace(net, purchase.buy(net, prompts, tell, killing.on_ended))
-        finally:
-            if net is not None:
-                network.down(net)
-    failures = [*wrong, *_failures(units, book, killing.at_block, options.units)]
-    return _finish(units, failures, killing, tell)
+@dataclass(frozen=True, slots=True)
+class HonestWork:
+    """What became of the units."""
+
+    wanted: int
+    units: list[UnitView]
+    killed_after_block: int | None
+    wrong_sums: list[str]
+    slashed: list[str]
+    fined: list[str]
+    """For a miss."""
 
 
-class Killing:
-    """Kills the victim's provider when half of the units have ended, and starts it again."""
+def worked(stage: Stage) -> HonestWork:
+    """Buy units; when half of them have ended, kill the victim's provider and start it again."""
+    wanted, killed = stage.options.units, list[int]()
 
-    def __init__(self, net: Devnet, after: int, tell: Narrator) -> None:
-        """Nothing is killed yet."""
-        self._net = net
-        self._after = after
-        self._tell = tell
-        self.at_block: int | None = None
+    def on_ended(count: int, row: UnitView) -> None:
+        if count >= wanted // 2 and not killed:
+            killed.append(int(row["ended_in_block"]))
+            stage.kill_and_restart(VICTIM, f"after block {killed[0]}")
 
-    def on_ended(self, count: int, row: UnitView) -> None:
-        """A unit has ended, the `count`th."""
-        if count < self._after or self.at_block is not None:
-            return
-        self.at_block = int(row["ended_in_block"])
-        victim = provider_process(self._net, self._net.member(VICTIM))
-        pid = processes.kill(victim)
-        processes.start(victim)
-        self._tell.line(
-            f"killed the provider of {VICTIM} (process {pid}) after block {self.at_block}; started it again"
-        )
+    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, wanted)
+    units, book, wrong = purchase.trace(stage, purchase.buy(stage, prompts, on_ended))
+    slashed, fined = ([name_of(each.provider) for _, each in events] for events in (book.slashes(), book.misses()))
+    return HonestWork(wanted, units, killed[0] if killed else None, wrong, slashed, fined)
 
 
-def _failures(units: list[UnitView], book: DevnetLedger, killed_at: int | None, wanted: int) -> list[str]:
-    found = [
-        f"unit {unit['unit']} is {unit['state']} and was paid {unit['times_paid']} times"
-        for unit in units
-        if unit["times_paid"] != 1 or unit["state"] != "settled" or unit["completion"] is None
-    ]
-    if len(units) != wanted:
-        found.append(f"{len(units)} units instead of {wanted}")
-    found += [f"{name_of(ss58(event.provider))} was slashed" for _, event in book.slashes()]
-    found += [f"{name_of(ss58(event.provider))} was fined for a miss" for _, event in book.misses()]
+def failures_of(work: HonestWork) -> Iterator[str]:
+    """Yield every bar that does not hold."""
+    yield from work.wrong_sums
+    for unit in work.units:
+        if unit["times_paid"] != 1 or unit["state"] != "settled" or unit["completion"] is None:
+            yield f"unit {unit['unit']} is {unit['state']} and was paid {unit['times_paid']} times"
+    if len(work.units) != work.wanted:
+        yield f"{len(work.units)} units instead of {work.wanted}"
+    yield from (f"{name} was slashed" for name in work.slashed)
+    yield from (f"{name} was fined for a miss" for name in work.fined)
+    killed_at = work.killed_after_block
     if killed_at is None:
-        found.append("nothing was killed")
-    elif not any(unit.get("block", 0) > killed_at and VICTIM in (unit["payee"], unit["witness"]) for unit in units):
-        found.append(f"{VICTIM} was not paid again after it was killed")
-    return found
+        yield "nothing was killed"
+    elif not any(
+        unit.get("block", 0) > killed_at and VICTIM in (unit["payee"], unit["witness"]) for unit in work.units
+    ):
+        yield f"{VICTIM} was not paid again after it was killed"
 
 
-def _finish(units: list[UnitView], failures: list[str], killing: Killing, tell: Narrator) -> int:
-    seconds = round(tell.seconds)
-    figures = {"units": units, "killed_after_block": killing.at_block, "failures": failures, "seconds": seconds}
-    path = write("work", figures)
-    for failure in failures:
-        print(f"FAILED {failure}")
-    once = sum(unit["times_paid"] == 1 for unit in units)
+def figures(facts: Mapping[str, HonestWork]) -> str:
+    """Return the line of figures."""
+    units = facts["units"].units
     paid = format_amount(sum(int(unit.get("cost_grains", 0)) for unit in units))
-    print(
-        f"work: {once} of {len(units)} units paid once, {paid} oGPU in all, one provider killed midway; "
-        f"{len(failures)} failures; {seconds} s; {path}"
-    )
-    return 1 if failures else 0
+    once = sum(unit["times_paid"] == 1 for unit in units)
+    return f"{once} of {len(units)} units paid once, {paid} oGPU in all, one provider killed midway"
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("devnet.proofs.work", description="Honest work, with a provider killed midway.")
-    parser.add_argument("--units", type=int, default=200)
-    parser.add_argument("--folder", type=Path, default=Path("out") / "work", help="of the network; emptied first")
-    return parser.parse_args(arguments)
-
+PROOF = LiveProof(
+    "work",
+    "Honest work, with a provider killed midway.",
+    [
+        Scenario(
+            "units", f"{{units}} units; {VICTIM}'s provider is killed midway", FreshDevnet().open, worked, failures_of
+        )
+    ],
+    figures,
+    [ProofOption("--units", 200, "to be posted")],
+)
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"work: {failure}")
+    run(PROOF)

@@ -26,8 +26,8 @@ from devnet.simulation.scenario import (
     LATE_MIX,
     PUT_BACK_MIX,
     WAN,
-    Scenario,
     ScenarioOutcome,
+    SimulatedScenario,
     run,
 )
 
@@ -40,7 +40,7 @@ SAMPLED_ONE_IN = 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 0 if every bar holds."""
     options = parse(arguments)
-    jobs: list[tuple[Scenario, int]] = []
+    jobs: list[tuple[SimulatedScenario, int]] = []
     for place, size in enumerate(options.validators.split(",")):
         jobs += deal(list(plan(options, int(size))), options, place * options.seeds)
     repeats = list({kind_of(scenario.name): (scenario, seed) for scenario, seed in reversed(jobs)}.values())
@@ -73,7 +73,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
+def plan(options: argparse.Namespace, size: int) -> Iterator[SimulatedScenario]:
     """The scenarios of one size that the options select."""
     wanted = [part for part in options.scenarios.split(",") if part]
     for scenario in catalogue(size):
@@ -84,7 +84,9 @@ def plan(options: argparse.Namespace, size: int) -> Iterator[Scenario]:
         yield scenario
 
 
-def deal(scenarios: Sequence[Scenario], options: argparse.Namespace, skip: int = 0) -> Iterator[tuple[Scenario, int]]:
+def deal(
+    scenarios: Sequence[SimulatedScenario], options: argparse.Namespace, skip: int = 0
+) -> Iterator[tuple[SimulatedScenario, int]]:
     """Which scenario each seed runs: one after another, from another one on for each size, or every one."""
     for seed in range(options.first, options.first + options.seeds):
         if options.every:
@@ -93,7 +95,7 @@ def deal(scenarios: Sequence[Scenario], options: argparse.Namespace, skip: int =
             yield sampled(scenarios[(seed + skip) % len(scenarios)], seed, options.sample), seed
 
 
-def sampled(scenario: Scenario, seed: int, units: int | None) -> Scenario:
+def sampled(scenario: SimulatedScenario, seed: int, units: int | None) -> SimulatedScenario:
     """The scenario with polls of so many units of stake; None: as the seed has it."""
     if units is None:
         is_sampled = seed % SAMPLED_ONE_IN == SAMPLED_ONE_IN - 1 and scenario.validators <= FULL_POLL_VALIDATORS_MAX
@@ -104,7 +106,7 @@ def sampled(scenario: Scenario, seed: int, units: int | None) -> Scenario:
     return replace(scenario, name=f"{scenario.name}-k{units}", parameters=parameters)
 
 
-def catalogue(size: int) -> Iterator[Scenario]:
+def catalogue(size: int) -> Iterator[SimulatedScenario]:
     """Every scenario of a network of `size` validators: with one set for ever, and with sets that change."""
     for scenario in steady(size):
         yield scenario
@@ -112,34 +114,38 @@ def catalogue(size: int) -> Iterator[Scenario]:
     yield from edges(size)
 
 
-def steady(size: int) -> Iterator[Scenario]:
+def steady(size: int) -> Iterator[SimulatedScenario]:
     """Scenarios with one set; `bad` validators is the most that may misbehave."""
     bad = (size - 1) // 3
     name = f"n{size}"
     if size > FULL_POLL_VALIDATORS_MAX:
-        yield Scenario(f"{name}-calm", size, storm_s=0, quiet_s=30, delay_ms=WAN)
-        yield Scenario(f"{name}-storm", size, storm_s=20, quiet_s=20, delay_ms=WAN)
+        yield SimulatedScenario(f"{name}-calm", size, storm_s=0, quiet_s=30, delay_ms=WAN)
+        yield SimulatedScenario(f"{name}-storm", size, storm_s=20, quiet_s=20, delay_ms=WAN)
         return
-    yield Scenario(f"{name}-calm", size, storm_s=0, quiet_s=60, delay_ms=LAN, clock_offset_max_ms=0)
-    yield Scenario(f"{name}-real-signatures", size, storm_s=10, quiet_s=15, real_signatures=True)
-    yield Scenario(f"{name}-honest", size)
-    yield Scenario(f"{name}-silent", size, silent=bad)
-    yield Scenario(f"{name}-equivocators", size, equivocators=bad)
-    yield Scenario(f"{name}-twins", size, twins=bad)
-    yield Scenario(f"{name}-blackouts", size, equivocators=bad, storm=BLACKOUT_MIX, storm_s=50)
-    yield Scenario(f"{name}-cuts", size, equivocators=bad, storm=CUT_MIX, storm_s=50)
-    yield Scenario(f"{name}-hard", size, storm=HARD_MIX, clock_offset_max_ms=400)
-    yield Scenario(f"{name}-put-back", size, silent=bad, storm=PUT_BACK_MIX, storm_s=60)
-    yield Scenario(f"{name}-slow", size, slow=bad, storm_s=40, quiet_s=30)
-    yield Scenario(f"{name}-withholding", size, withholders=bad, storm_s=40)
-    yield Scenario(f"{name}-weights", size, equivocators=bad, unequal=True)
-    yield Scenario(f"{name}-sparse", size, shape="sparse", followers=2, storm_s=40, quiet_s=60)
-    yield Scenario(f"{name}-sparse-equivocators", size, equivocators=bad, shape="ring 4", followers=1, quiet_s=60)
+    yield SimulatedScenario(f"{name}-calm", size, storm_s=0, quiet_s=60, delay_ms=LAN, clock_offset_max_ms=0)
+    yield SimulatedScenario(f"{name}-real-signatures", size, storm_s=10, quiet_s=15, real_signatures=True)
+    yield SimulatedScenario(f"{name}-honest", size)
+    yield SimulatedScenario(f"{name}-silent", size, silent=bad)
+    yield SimulatedScenario(f"{name}-equivocators", size, equivocators=bad)
+    yield SimulatedScenario(f"{name}-twins", size, twins=bad)
+    yield SimulatedScenario(f"{name}-blackouts", size, equivocators=bad, storm=BLACKOUT_MIX, storm_s=50)
+    yield SimulatedScenario(f"{name}-cuts", size, equivocators=bad, storm=CUT_MIX, storm_s=50)
+    yield SimulatedScenario(f"{name}-hard", size, storm=HARD_MIX, clock_offset_max_ms=400)
+    yield SimulatedScenario(f"{name}-put-back", size, silent=bad, storm=PUT_BACK_MIX, storm_s=60)
+    yield SimulatedScenario(f"{name}-slow", size, slow=bad, storm_s=40, quiet_s=30)
+    yield SimulatedScenario(f"{name}-withholding", size, withholders=bad, storm_s=40)
+    yield SimulatedScenario(f"{name}-weights", size, equivocators=bad, unequal=True)
+    yield SimulatedScenario(f"{name}-sparse", size, shape="sparse", followers=2, storm_s=40, quiet_s=60)
+    yield SimulatedScenario(
+        f"{name}-sparse-equivocators", size, equivocators=bad, shape="ring 4", followers=1, quiet_s=60
+    )
     tiny = replace(DEVNET, epoch_blocks=3)
-    yield Scenario(f"{name}-late", size, late=1, followers=1, storm=LATE_MIX, storm_s=210, quiet_s=20, parameters=tiny)
+    yield SimulatedScenario(
+        f"{name}-late", size, late=1, followers=1, storm=LATE_MIX, storm_s=210, quiet_s=20, parameters=tiny
+    )
 
 
-def changing(scenario: Scenario) -> Scenario:
+def changing(scenario: SimulatedScenario) -> SimulatedScenario:
     """The same with sets that follow from each other as the chain's do, in short epochs, and trouble at their edges."""
     length = min(scenario.parameters.epoch_blocks, 6)
     return replace(
@@ -150,30 +156,30 @@ def changing(scenario: Scenario) -> Scenario:
     )  # fmt: skip
 
 
-def edges(size: int) -> Iterator[Scenario]:
+def edges(size: int) -> Iterator[SimulatedScenario]:
     """What only sets that change can show."""
     if size > FULL_POLL_VALIDATORS_MAX:
         return
     bad = (size - 1) // 3
     name, short, tiny = f"n{size}", replace(DEVNET, epoch_blocks=12), replace(DEVNET, epoch_blocks=4)
-    yield Scenario(f"{name}-rotate", size, change=SetChange.WINDOW, spares=1, parameters=short)
-    yield Scenario(
+    yield SimulatedScenario(f"{name}-rotate", size, change=SetChange.WINDOW, spares=1, parameters=short)
+    yield SimulatedScenario(
         f"{name}-rotate-equivocator", size, change=SetChange.WINDOW, spares=1, equivocators=bad, parameters=short
     )
-    anybody = Scenario(f"{name}-any", size, change=SetChange.ANY, spares=size, parameters=tiny, rekey=True)
+    anybody = SimulatedScenario(f"{name}-any", size, change=SetChange.ANY, spares=size, parameters=tiny, rekey=True)
     yield anybody
     yield replace(anybody, name=f"{name}-any-equivocators", equivocators=bad, edges=EDGE_MIX)
-    yield Scenario(
+    yield SimulatedScenario(
         f"{name}-third-down", size, change=SetChange.CUT, spares=2, unequal=True, edges=("third",), storm_s=0,
         quiet_s=90, parameters=tiny,
     )  # fmt: skip
-    yield Scenario(
+    yield SimulatedScenario(
         f"{name}-joiner", size, change=SetChange.CUT, spares=1, unequal=True, rekey=True, joiners=1, storm=LATE_MIX,
         storm_s=1_000, quiet_s=20, parameters=replace(DEVNET, epoch_blocks=3), handoffs_least=HANDOFFS_LEAST,
     )  # fmt: skip
 
 
-def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
+def simulate(jobs: Sequence[tuple[SimulatedScenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
     """Outcomes in the order of the jobs, from several processes; says how far it is."""
     started = time.monotonic()
     with ProcessPoolExecutor(processes) as pool:
@@ -187,7 +193,7 @@ def simulate(jobs: Sequence[tuple[Scenario, int]], processes: int) -> Iterator[S
                 )
 
 
-def run_job(job: tuple[Scenario, int]) -> ScenarioOutcome:
+def run_job(job: tuple[SimulatedScenario, int]) -> ScenarioOutcome:
     """One run, in a worker process."""
     return run(*job)
 

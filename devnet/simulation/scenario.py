@@ -34,7 +34,7 @@ BLACKOUT_MIX = ("blackout", "blackout", "blackout", "partition", "loss", "delay"
 
 
 @dataclass(frozen=True)
-class Scenario:
+class SimulatedScenario:
     """A reproducible run, but for its seed. Times in seconds."""
 
     name: str
@@ -94,7 +94,7 @@ class ScenarioOutcome:
         return plain
 
 
-def run(scenario: Scenario, seed: int) -> ScenarioOutcome:
+def run(scenario: SimulatedScenario, seed: int) -> ScenarioOutcome:
     """Simulate one scenario with one seed: storm, healing, quiet; then judge."""
     world = make_world(scenario, seed)
     for node in world.nodes[: len(world.nodes) - scenario.late - scenario.joiners]:
@@ -111,7 +111,7 @@ def run(scenario: Scenario, seed: int) -> ScenarioOutcome:
     return judge(world, scenario, seed, at_healing)
 
 
-def make_world(scenario: Scenario, seed: int) -> World[SimulatedNode]:
+def make_world(scenario: SimulatedScenario, seed: int) -> World[SimulatedNode]:
     """Nodes with their roles, not started."""
     rings = make_rings(scenario)
     verify = verify_real if scenario.real_signatures else verify_fake
@@ -143,7 +143,7 @@ def make_world(scenario: Scenario, seed: int) -> World[SimulatedNode]:
     return world
 
 
-def links_of(scenario: Scenario, count: int, random: Random) -> Links | None:
+def links_of(scenario: SimulatedScenario, count: int, random: Random) -> Links | None:
     """Who is connected to whom; None: everybody to everybody."""
     match scenario.shape.split():
         case ["mesh"]:
@@ -160,7 +160,7 @@ def links_of(scenario: Scenario, count: int, random: Random) -> Links | None:
             raise ValueError(f"no shape {scenario.shape!r}")
 
 
-def make_rings(scenario: Scenario) -> list[KeyRing]:
+def make_rings(scenario: SimulatedScenario) -> list[KeyRing]:
     """The session keys of each node that may sit: one, or two in turn."""
     make = real_signer if scenario.real_signatures else fake_signer
     rings = []
@@ -171,14 +171,14 @@ def make_rings(scenario: Scenario) -> list[KeyRing]:
     return rings
 
 
-def stake_of(scenario: Scenario, number: int) -> int:
+def stake_of(scenario: SimulatedScenario, number: int) -> int:
     """Weight of a validator; unequal ones differ by up to a half, so that a third of the nodes is near a third."""
     if scenario.unequal:
         return 1_000 + 97 * number * number % 500
     return scenario.stakes[number] if scenario.stakes else 1_000
 
 
-def plan_storm(world: World[SimulatedNode], scenario: Scenario, heal_ms: int) -> None:
+def plan_storm(world: World[SimulatedNode], scenario: SimulatedScenario, heal_ms: int) -> None:
     """Crashes, partitions, loss and delay at random times until `heal_ms`; then all is well."""
     chance = Random(f"storm/{world.seed}")
     now = START_MS + 2_000
@@ -216,7 +216,7 @@ def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: in
                 world.at(now + chance.randint(100, 2_000), restart, node)
 
 
-def bad_weather(scenario: Scenario, kind: str, chance: Random, count: int) -> Weather:
+def bad_weather(scenario: SimulatedScenario, kind: str, chance: Random, count: int) -> Weather:
     """What happens to links."""
     match kind:
         case "partition" | "one-way":
@@ -254,7 +254,7 @@ def _set_weather(world: World[SimulatedNode], weather: Weather) -> None:
     world.weather = weather
 
 
-def _heal(world: World[SimulatedNode], scenario: Scenario) -> None:
+def _heal(world: World[SimulatedNode], scenario: SimulatedScenario) -> None:
     world.weather = Weather(*scenario.delay_ms)
     for node in world.nodes:
         node.effects_to_live = None
@@ -262,7 +262,9 @@ def _heal(world: World[SimulatedNode], scenario: Scenario) -> None:
             node.start()
 
 
-def judge(world: World[SimulatedNode], scenario: Scenario, seed: int, at_healing: dict[int, int]) -> ScenarioOutcome:
+def judge(
+    world: World[SimulatedNode], scenario: SimulatedScenario, seed: int, at_healing: dict[int, int]
+) -> ScenarioOutcome:
     """Compare what happened with what must hold."""
     findings = world.findings
     failures = [f"conflicting finals: {conflict}" for conflict in findings.conflicting_finals]

@@ -14,7 +14,7 @@ import pytest
 from consensus.wire import MESSAGE, MESSAGE_BYTES_MAX, Chits, Message, NeedCerts, PullQuery, Vote
 from damage import damaged
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.scenario import Scenario, run
+from devnet.simulation.scenario import SimulatedScenario, run
 from runtime.encoding.scale import DecodeError
 
 SEEDS = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2
@@ -72,7 +72,7 @@ def test_a_noisy_peer_stops_nobody(monkeypatch: pytest.MonkeyPatch, seed: int) -
             receive(self, sender, variant)
 
     monkeypatch.setattr(SimulatedNode, "receive", noisy)
-    outcome = run(Scenario("noise", 4, storm_s=0, quiet_s=25, real_signatures=True), seed)
+    outcome = run(SimulatedScenario("noise", 4, storm_s=0, quiet_s=25, real_signatures=True), seed)
     assert outcome.failures == ()
     assert outcome.finals > 10
     assert min(noise.seen.values()) > 100

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import cache
 from random import Random
 
-from devnet.proofs.cheating import lies
-from devnet.proofs.cheating.lies import RightAnswers, ToldBatch
+from devnet.stage.cheating import lies
+from devnet.stage.cheating.lies import RightAnswers, ToldBatch
 from gpu_tasks.batches.leaf_draws import WHOLE, covers, drawn_points, leaves_to_check, weight_floor
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest

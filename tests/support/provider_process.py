@@ -16,7 +16,7 @@ class ProviderProcess:
     def __init__(self, base: Path, name: str, url: str, *, port: int, cheat: str = "") -> None:
         self.base = base / f"provider-{name}"
         self.log = base / f"provider-{name}.log"
-        program = ["devnet.proofs.cheating", "--mode", cheat] if cheat else ["gpu_tasks.provider.cli"]
+        program = ["devnet.stage.cheating", "--mode", cheat] if cheat else ["gpu_tasks.provider.cli"]
         self._command = [sys.executable, "-m", *program, "--url", url, "--key", f"//{name}//provider"]
         self._command += ["--base-path", str(self.base), "run", "--blob-port", str(port)]
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,78 +1,379 @@
-"""`python -m devnet.proofs.containers`: programs run in containers for bought time; exit 1 if a bar fails."""
+"""`python -m devnet.proofs.containers`: jobs and leases in real containers on a devnet; exit 1 if a bar fails.
+
+They are run, watched, left by either side, and paid to the grain. Always: everything is done by the programs that
+people run; who was killed is started again within the scene; container engine, registry and the image in it are this
+proof's own, and end with it.
+"""
 
 from __future__ import annotations
 
-import argparse
+import io
+import json
+import os
 import shutil
-import sys
-from collections.abc import Sequence
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from rich.table import Table
+import docker
+from docker.errors import APIError
 
-from devnet.demo.telling import Narrator
-from devnet.launcher import lifecycle as network
+from devnet.launcher.dockerd import own_engine
 from devnet.launcher.errors import DevnetError
-from devnet.measuring.choice import chosen_from
-from devnet.measuring.report import Report, write
-from devnet.proofs.containers import course
-from devnet.proofs.containers.errands import ERRANDS, Errand
-from devnet.proofs.containers.judging import ContainerFinding, ContainerScene
+from devnet.launcher.free_ports import one_free_port
+from devnet.launcher.made_images import MadeImage, busybox_files
+from devnet.proofs.containers.errands import ERRANDS, PORT, SERVE, Place, visit
+from devnet.stage.actors import task_sale
+from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.task_sale import SaleRow, TaskSale
+from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
+from genesis import dev_accounts
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task
+from runtime.cryptography.ss58 import encode as ss58
 
 VALIDATORS = 4
+NAME, TAG = "tool", "latest"
+VERSION = "auto"
+START_SECONDS = 20.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Engine, registry and a fresh devnet, one scene after the other; 0 if every bar held."""
-    options = _parse(arguments)
-    scenes = [each for each in options.scenes if isinstance(each, ContainerScene)]
-    errands = [each for each in options.scenes if isinstance(each, Errand)]
-    tell = Narrator(1 + len(scenes) + len(errands))
-    shutil.rmtree(options.folder, ignore_errors=True)
-    (options.folder / "yard").mkdir(parents=True)
-    with network.ending_on_signals():
-        tell.step(f"Network: {VALIDATORS} validators, each with a GPU provider; a container engine, and a registry")
-        with course.open_harbour(options.folder, VALIDATORS, tell) as harbour:
-            findings = [course.play(harbour, scene) for scene in scenes]
-            failed = {errand.name: course.run_errand(harbour, errand) for errand in errands}
-    return _finish(findings, failed, tell)
+@dataclass(frozen=True, slots=True)
+class Shipyard:
+    """Where the engine listens, and what the registry has."""
+
+    engine: str
+    repository: str
+    image: str
+    """The repository with the digest."""
 
 
-def _finish(findings: list[ContainerFinding], errands: dict[str, list[str]], tell: Narrator) -> int:
-    table = Table("scene", "ended", "intervals paid", "grains paid", "seconds", "outcome")
-    for each in findings:
-        outcome = "FAILED" if each.failures else "held"
-        table.add_row(each.scene.name, each.outcome, str(each.intervals), str(each.paid), str(each.seconds), outcome)
-    for name, found in errands.items():
-        table.add_row(name, "", "", "", "", "FAILED" if found else "held")
-    tell.console.print(table)
-    failures = [f"{each.scene.name}: {failure}" for each in findings for failure in each.failures]
-    failures += [f"{name}: {failure}" for name, found in errands.items() for failure in found]
-    for failure in failures:
-        print(f"FAILED {failure}")
-    report: Report = {
-        "scenes": [each.as_json() for each in findings], "errands": list(errands), "failures": failures,
-    }  # fmt: skip
-    report["seconds"] = round(tell.seconds)
-    path = write("containers", report)
-    intervals = sum(each.intervals for each in findings)
-    print(f"containers: {len(findings)} programs, {intervals} intervals paid, {len(errands)} errands, ", end="")
-    print(f"{len(failures)} failures; {report['seconds']} s; {path}")
-    return 1 if failures else 0
+@contextmanager
+def shipyard(folder: Path) -> Iterator[Shipyard]:
+    """An engine and a registry with an image of busybox; DevnetError where something is not installed."""
+    if shutil.which("docker-registry") is None:
+        raise DevnetError("there is no registry: apt-get install docker-registry")
+    port = one_free_port()
+    with own_engine(folder / "d") as engine, _registry(folder, port):
+        repository = f"localhost:{port}/{NAME}"
+        yield Shipyard(engine, repository, _pushed(engine, repository))
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("devnet.proofs.containers", description="Programs run in containers.")
-    everything = (*course.SCENES, *ERRANDS)
-    scenes = {scene.name: scene for scene in everything}
-    chosen, names = chosen_from(scenes, "scene"), ", ".join(scenes)
-    parser.add_argument("--scenes", type=chosen, default=list(everything), help=f"only these, with commas: {names}")
-    parser.add_argument("--folder", type=Path, default=Path("/tmp/ogpu-containers"), help="emptied; a short path")  # noqa: S108
-    return parser.parse_args(arguments)
+@contextmanager
+def _registry(folder: Path, port: int) -> Iterator[None]:
+    settings = folder / "registry.yml"
+    settings.write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {folder / 'registry'}}}}}\n"
+        f"http: {{addr: 127.0.0.1:{port}}}\n"
+    )
+    with (folder / "registry.log").open("wb") as log:
+        process = subprocess.Popen(  # this machine's own program
+            ["docker-registry", "serve", str(settings)],  # noqa: S607
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
+
+def _pushed(engine: str, repository: str) -> str:
+    """The image with its digest, which the engine has not kept."""
+    client = docker.APIClient(engine, VERSION, int(START_SECONDS))
+    archive = MadeImage(busybox_files()).archive()
+    assert isinstance(archive.content, bytes), "made in memory"
+    try:
+        list(client.load_image(iter((archive.content,))))
+        client.tag(archive.sha256, repository, TAG)
+        said = list(client.push(repository, TAG, stream=True, decode=True))
+        client.remove_image(archive.sha256, force=True)
+    except APIError as error:
+        raise DevnetError(f"no image in the registry: {error}") from None
+    finally:
+        client.close()
+    digest = next((line["aux"]["Digest"] for line in said if "Digest" in line.get("aux", {})), None)
+    if digest is None:
+        raise DevnetError("the registry took no image: see registry.log")
+    return f"{repository}@{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerScene:
+    """A task, what is done to it, and how it must end."""
+
+    name: str
+    title: str
+    kind: str
+    command: str
+    ends: TaskOutcome
+    seconds: int
+    """Bought, in intervals of `interval`."""
+    interval: int
+    is_stopped: bool = False
+    """By its customer, once an interval is paid."""
+    kills: bool = False
+    """Its provider's daemon, with -9, once an interval is paid; it is started again at once."""
+    outputs: Mapping[str, bytes] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    """On which its program listens; its customer enters it once an interval is paid."""
+    copies: int = 1
+    """Devices that compute it, and are compared."""
+    liar: str = ""
+    """Whose outputs are bent, of those that compute it."""
+
+
+@dataclass(slots=True)
+class RanContainer:
+    """What became of a scene."""
+
+    outcome: str
+    intervals: int
+    seconds: float
+    """From submission to the end."""
+    paid_grains: int
+    """To providers, by `ogpu describe`."""
+    failures: list[str] = field(default_factory=list)
+
+
+def judge(
+    scene: ContainerScene,
+    finding: RanContainer,
+    told: Mapping[str, Any],
+    moved: Mapping[str, int],
+    outputs: Mapping[str, bytes] | None,
+    left: list[str],
+) -> None:
+    """Note what is not as it must be: `told` is what `ogpu describe` says, `moved` what each stash has won."""
+    failures = finding.failures
+    if finding.outcome != scene.ends.name.lower():
+        failures.append(f"it ended as {finding.outcome}, not {scene.ends.name.lower()}")
+    if (outputs or {}) != scene.outputs:
+        failures.append(f"its outputs are {sorted(outputs or {})}, not {sorted(scene.outputs)}, or others within")
+    if left:
+        failures.append(f"containers are left: {', '.join(left)}")
+    failures += _wrong_copies(scene, told)
+    won = dict.fromkeys(moved, 0)
+    for row in told["payments"]:
+        if row["account"] in won and row["party"] != "customer":
+            if row["paid"] is None or row["lost"] is None:
+                failures.append(f"what {row['party']} was paid is not told: {row['for']}")
+                continue
+            won[row["account"]] += int(row["paid"]["grains"]) - int(row["lost"]["grains"])
+    for account, grains in moved.items():
+        if won[account] != grains:
+            failures.append(f"{account} has won {grains} grains, and {won[account]} are told")
+
+
+def _wrong_copies(scene: ContainerScene, told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with replicas: the liar is outvoted and loses something, and nobody else is."""
+    if scene.copies == 1:
+        return
+    rows = [row for row in told["payments"] if row["party"] == "provider"]
+    if len(rows) != scene.copies:
+        yield f"{len(rows)} providers had a part in it, not {scene.copies}"
+    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
+    if outvoted != bool(scene.liar):
+        yield f"{outvoted} of its replicas are outvoted"
+
+
+ASKS = dict.fromkeys(("Alice", "Bob", "Charlie"), "0.2 oGPU/h")
+"""Alike, so that each takes the price of an award as a replica."""
+WORDS = "to be counted by a job\n"
+GONE_SECONDS = 30.0
+"""In so many a container must be gone after its task has ended."""
+SCENES = (
+    ContainerScene(
+        "job", "A job: from a file to its outputs, paid until its program ends", "Job",
+        "cat /in/words.txt > /out/copy; echo done; sleep 14", TaskOutcome.TIME_OVER, 60, 10,
+        outputs={"copy": WORDS.encode()},
+    ),
+    ContainerScene(
+        "lease", "A lease: lasts until its time is up", "Lease",
+        "echo here > /out/state", TaskOutcome.TIME_OVER, 30, 10, outputs={"state": b"here\n"},
+    ),
+    ContainerScene(
+        "stopped", "A lease that its customer leaves", "Lease", "sleep 600", TaskOutcome.TIME_STOPPED, 90, 10,
+        is_stopped=True,
+    ),
+    ContainerScene(
+        "killed", "A lease whose provider's daemon is killed with -9: it leaves, and the runner-up goes on", "Lease",
+        "echo here > /out/state; sleep 600", TaskOutcome.TIME_OVER, 50, 10, kills=True, outputs={"state": b"here\n"},
+    ),
+    ContainerScene(
+        "entered", "A lease that its customer enters: a shell, files, a service on a port; then it leaves", "Lease",
+        SERVE, TaskOutcome.TIME_STOPPED, 120, 10, is_stopped=True, ports=(PORT,),
+    ),
+    ContainerScene(
+        "copies", "A job that three compute, of whom one gives something else than its program left", "Job",
+        "wc -w < /in/words.txt > /out/count; sleep 4", TaskOutcome.ON_TIME, 20, 10, outputs={"count": b"6\n"}, copies=3,
+        liar="Charlie",
+    ),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class ContainerStage(Stage):
+    """A devnet whose first providers run containers."""
+
+    yard: Shipyard = field(kw_only=True)
+
+
+@contextmanager
+def with_engine(run: ProofRun) -> Iterator[ContainerStage]:
+    """Open engine, registry and devnet; DevnetError with what is missing."""
+    shutil.rmtree(run.folder, ignore_errors=True)
+    (run.folder / "yard").mkdir(parents=True)
+    with shipyard(run.folder / "yard") as yard:
+        os.environ["DOCKER_HOST"] = yard.engine  # the daemons find it there, as an operator's would
+        with NETWORK.open(run) as stage:
+            for name, asked in ASKS.items():
+                words = ("--kind", "container", "--image", yard.repository, "--least-price", asked)
+                stage.provider(name, "policy", *words)
+            stage.restart(dict.fromkeys(ASKS))
+            yield ContainerStage(stage.net, stage.tell, stage.options, yard=yard)
+
+
+def errand_run(do: Callable[[Place], Iterator[str]], stage: ContainerStage) -> dict[str, list[str]]:
+    """Have a customer run an errand; return what was not as it must be."""
+    try:
+        failures = [
+            *do(Place(stage, stage.yard.image)),
+            *(f"a container is left: {name}" for name in _until_gone(stage)),
+        ]
+    except DevnetError as error:
+        failures = [str(error)]
+    return {"failures": failures}
+
+
+def ran(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
+    """Sell the time of a scene, do what it says, and judge."""
+    addresses = {ss58(dev_accounts.stash(name)): (dev_accounts.stash(name),) for name in ASKS}
+    if scene.liar:
+        stage.restart({scene.liar: "bent-outputs"})
+    before, began, missed = stage.wealth(addresses), time.monotonic(), list[str]()
+    sale = _sold(stage, scene, missed)
+    if scene.liar:
+        stage.restart({scene.liar: None})
+    record = task_sale.record(stage, sale.task_id)
+    seconds = round(time.monotonic() - began, 1)
+    left = _until_gone(stage)
+    told: dict[str, Any] = json.loads(task_sale.ask(stage, sale, "describe"))
+    moved = {address: now - before[address] for address, now in stage.wealth(addresses).items()}
+    paid = sum(int(row["paid"]["grains"]) for row in told["payments"] if row["paid"] and row["account"] in moved)
+    outcome = "none" if record.outcome is None else record.outcome.name.lower()
+    finding = RanContainer(outcome, record.behind + record.owed, seconds, paid)
+    judge(scene, finding, told, moved, _outputs(stage, sale, record), left)
+    rows = task_sale.verified(stage, sale)
+    finding.failures += [f"verify: {row['what']}: {row['says']}" for row in rows if row["is_right"] is False]
+    finding.failures += missed
+    return finding
+
+
+def _sold(stage: ContainerStage, scene: ContainerScene, missed: list[str]) -> TaskSale:
+    """Submit a scene's task, follow it to its end, and strike once an interval is paid."""
+    found, struck = list[TaskSale](), list[str]()
+
+    def on_row(row: SaleRow) -> None:
+        found.append(TaskSale(bytes.fromhex(row["task"][2:])))
+        is_due = "running" in row["state"] and "interval 0" not in row["state"]
+        if is_due and not struck and (scene.is_stopped or scene.kills):
+            struck.append(scene.name)
+            missed.extend(_strike(stage, scene, found[0]))
+
+    try:
+        return task_sale.sell(stage, _file(stage, scene), on_row=on_row)
+    except DevnetError as error:
+        if found and "ended without a result" in str(error):
+            return found[0]
+        raise
+
+
+def _strike(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> list[str]:
+    """Do what a scene says; return what was not as it must be."""
+    missed = visit(stage, sale.name) if scene.ports else []
+    if scene.is_stopped:
+        task_sale.ask(stage, sale, "amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
+    else:
+        stage.kill_and_restart(name_of(task_sale.record(stage, sale.task_id).slots[0].provider), "amid its lease")
+    return missed
+
+
+def _file(stage: ContainerStage, scene: ContainerScene) -> Path:
+    """The scene's task file, with its input beside it."""
+    folder = stage.net.folder / "files"
+    folder.mkdir(exist_ok=True)
+    (folder / "words.txt").write_text(WORDS)
+    path = folder / f"{scene.name}.yaml"
+    path.write_text(
+        f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  run:\n"
+        f"    image: {stage.yard.image}\n    inputs: [words.txt]\n"
+        + (f"    ports: {list(scene.ports)}\n" if scene.ports else "")
+        + f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
+        f"  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}\n  market: {{maxPrice: 0.2 oGPU}}\n"
+        + (
+            f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"
+            if scene.copies == 1
+            else f"  limits: {{time: {scene.seconds}s}}\n  verify: {{copies: {scene.copies}}}\n"
+        )
+    )
+    return path
+
+
+def _until_gone(stage: ContainerStage) -> list[str]:
+    """The containers that are left after a while."""
+    client = docker.APIClient(stage.yard.engine, VERSION, 20)
+    try:
+        end, left = time.monotonic() + GONE_SECONDS, ["?"]
+        while left and time.monotonic() < end:
+            left = [found["Names"][0] for found in client.containers(all=True)]
+            time.sleep(0.5)
+        return left
+    finally:
+        client.close()
+
+
+def _outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, bytes] | None:
+    """Return what the customer has of /out; None where there is nothing."""
+    if not any(slot.result is not None for slot in record.slots):
+        return None
+    out = stage.net.folder / f"{sale.name[:10]}.tar"
+    task_sale.ask(stage, sale, "result", "--key", CUSTOMER_KEY, "--out", str(out), is_shown=True)
+    with tarfile.open(fileobj=io.BytesIO(out.read_bytes())) as archive:
+        files = [(entry.name, archive.extractfile(entry)) for entry in archive if entry.isfile()]
+        return {name: content.read() for name, content in files if content is not None}
+
+
+def figures(facts: Mapping[str, Any]) -> str:
+    """Return the line of figures."""
+    found = [each for each in facts.values() if isinstance(each, RanContainer)]
+    return (
+        f"{len(found)} programs, {sum(each.intervals for each in found)} intervals paid, "
+        f"{len(facts) - len(found)} errands"
+    )
+
+
+NETWORK = FreshDevnet(VALIDATORS, "net")
+PROOF = LiveProof(
+    "containers",
+    "Programs run in containers.",
+    (
+        *(Scenario(scene.name, scene.title, with_engine, partial(ran, scene)) for scene in SCENES),
+        *(
+            Scenario(name, title, with_engine, partial(errand_run, do), lambda facts: facts["failures"])
+            for name, title, do in ERRANDS
+        ),
+    ),
+    figures,
+    folder=Path("/tmp/ogpu-containers"),  # noqa: S108  # a short path
+)
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"containers: {failure}")
+    run(PROOF)

@@ -1,22 +1,77 @@
-"""What customers do in one line: a command run, an array of tasks, a picture; each with what must come of it.
+"""What customers do with containers: enter one while it runs, and in one line run a command, an array, a picture.
 
-Always: everything is done by the programs that people run, and what they print is what is judged.
+Always: everything is done by `ogpu`, as customers would; what it prints is what is judged, and what comes back is
+compared to the byte.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tarfile
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from devnet.demo.task_sale import EXAMPLES, TaskSale, record
-from devnet.demo.telling import Narrator
-from devnet.launcher import programs
-from devnet.launcher.layout import Devnet
+from devnet.launcher.errors import DevnetError
+from devnet.stage.actors.task_sale import EXAMPLES, record
+from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
+
+SENT_BYTES = 3 * 1024 * 1024
+PORT = 8_080
+PAGE = "served from the container"
+SERVE = f"mkdir -p /workspace/www; echo {PAGE} > /workspace/www/index.html; "
+SERVE += f"busybox httpd -f -p 127.0.0.1:{PORT} -h /workspace/www"
+HTTP_SECONDS = 10
+
+
+def visit(stage: Stage, task: str) -> list[str]:
+    """Enter the container of a task; return what was not as it must be."""
+    try:
+        return [*_shell(stage, task), *_files(stage, task), *_port(stage, task)]
+    except (DevnetError, OSError) as error:
+        return [f"the container is not entered: {error}"]
+
+
+def _shell(stage: Stage, task: str) -> Iterator[str]:
+    words = (task, "--key", CUSTOMER_KEY, "--", "sh", "-c")
+    said = stage.ogpu("shell", *words, "id -u; hostname")
+    if said.split() != ["65534", "container"]:
+        yield f"a shell says {said[:80]!r}"
+    try:
+        stage.ogpu("shell", *words, "exit 5", is_shown=False)
+        yield "a program that fails there does not fail here"
+    except DevnetError as error:
+        if "status 5" not in str(error):
+            yield f"the exit code is not the program's: {error}"
+    try:
+        stage.ogpu("shell", task, "--key", "//Dave", "--", "id", is_shown=False)
+        yield "somebody else is let in"
+    except DevnetError:
+        pass
+
+
+def _files(stage: Stage, task: str) -> Iterator[str]:
+    sent, back = stage.net.folder / "sent.bin", stage.net.folder / "back"
+    sent.write_bytes(os.urandom(SENT_BYTES))
+    there = f"{task}:workspace/data"
+    stage.ogpu("cp", str(sent), there, "--key", CUSTOMER_KEY)
+    stage.ogpu("cp", f"{there}/sent.bin", str(back), "--key", CUSTOMER_KEY)
+    if not (back / "sent.bin").exists() or (back / "sent.bin").read_bytes() != sent.read_bytes():
+        yield "a file comes back as another"
+
+
+def _port(stage: Stage, task: str) -> Iterator[str]:
+    for row in stage.ogpu_lines("port-forward", task, f"0:{PORT}", "--key", CUSTOMER_KEY):
+        with urllib.request.urlopen(f"http://{row['local']}/", timeout=HTTP_SECONDS) as answer:
+            if answer.read().decode().strip() != PAGE:
+                yield "a service of the container says something else through its port"
+        return
+    yield "no port was forwarded"
+
 
 SECRET = "of-nobody-else"  # noqa: S105  # a test's
 EXIT_CODE = 3
@@ -29,29 +84,22 @@ MAKERS = ("Alice", "Bob", "Charlie")
 class Place:
     """Where errands are run."""
 
-    net: Devnet
+    stage: Stage
     image: str
-    key: str
-    tell: Narrator
+
+    @property
+    def folder(self) -> Path:
+        """The devnet's."""
+        return self.stage.net.folder
 
     def typed(self, command: str, *words: str) -> tuple[int, str]:
-        """What `ogpu COMMAND` ends with, and prints."""
-        options = ("--url", self.net.members[0].rpc_url, command, "--key", self.key, *words)
-        return programs.tried("ogpu", *options, keyring=self.net.keyring, show=self.tell.command)
-
-
-@dataclass(frozen=True, slots=True)
-class Errand:
-    """Something that a customer has done; `do` says what was not as it must be."""
-
-    name: str
-    title: str
-    do: Callable[[Place], Iterator[str]]
+        """Return what `ogpu COMMAND` ends with, and prints."""
+        return self.stage.ogpu_tried(command, "--key", CUSTOMER_KEY, *words)
 
 
 def job_file(place: Place, name: str, command: str, seconds: int) -> Path:
     """The file of a small job, paid in intervals of ten seconds."""
-    path = place.net.folder / f"{name}.yaml"
+    path = place.folder / f"{name}.yaml"
     path.write_text(
         f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  run:\n"
         f"    image: {place.image}\n    command: [sh, -c, {json.dumps(command)}]\n"
@@ -63,7 +111,7 @@ def job_file(place: Place, name: str, command: str, seconds: int) -> Path:
 
 def run_command(place: Place) -> Iterator[str]:
     """`ogpu run`: lines, outputs, a secret, the exit code."""
-    folder = place.net.folder / "run"
+    folder = place.folder / "run"
     folder.mkdir()
     (folder / "words.txt").write_text("three small words\n")
     (folder / "token").write_text(SECRET)
@@ -71,7 +119,7 @@ def run_command(place: Place) -> Iterator[str]:
     code, said = place.typed(
         "run", "--image", place.image, "--max-price", "0.2 oGPU", "--time", "60s", "--memory", "32Mi", "--disk", "8Mi",
         "--in", str(folder / "words.txt"), "--secret", f"TOKEN={folder / 'token'}", "--out", str(folder / "out.tar"),
-        "--postings", str(place.net.folder / "postings"), "--yes", "--", "sh", "-c", program,
+        "--postings", str(place.folder / "postings"), "--yes", "--", "sh", "-c", program,
     )  # fmt: skip
     if code != EXIT_CODE:
         yield f"`ogpu run` ends with {code}, not with its program's {EXIT_CODE}"
@@ -84,20 +132,20 @@ def run_command(place: Place) -> Iterator[str]:
 def run_array(place: Place) -> Iterator[str]:
     """`ogpu submit --array`: at once on two devices, none twice; then one more behind them."""
     path = job_file(place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
-    options = ("--postings", str(place.net.folder / "postings"), "--yes")
+    options = ("--postings", str(place.folder / "postings"), "--yes")
     words = (str(path), "--array", f"{','.join(map(str, INDICES))}%{len(INDICES)}", "--watch", *options)
     code, said = place.typed("submit", *words)
     rows = json.loads(said) if said else []
     if code or [row["index"] for row in rows] != list(INDICES) or any(row["exit_code"] != 0 for row in rows):
         yield f"the array ends with {code}: {rows}"
         return
-    slots = [record(place.net, TaskSale(bytes.fromhex(row["task"][2:]))).slots[0] for row in rows]
+    slots = [record(place.stage, bytes.fromhex(row["task"][2:])).slots[0] for row in rows]
     if slots[0].device == slots[1].device:
         yield "both ran on one device"
     if max(slot.started_at for slot in slots) >= min(slot.finished_at for slot in slots):
         yield "one ran after the other"
     for row in rows:
-        out = place.net.folder / f"array-{row['index']}.tar"
+        out = place.folder / f"array-{row['index']}.tar"
         place.typed("result", row["task"], "--out", str(out))
         if _content(out, "index") != f"{row['index']}\n".encode():
             yield f"member {row['index']} found another index"
@@ -116,14 +164,14 @@ def run_array(place: Place) -> Iterator[str]:
 def requeue_job(place: Place) -> Iterator[str]:
     """`ogpu submit --requeue`: what its time limit cut off is another task, once and no more."""
     path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
-    options = ("--postings", str(place.net.folder / "postings"), "--yes")
+    options = ("--postings", str(place.folder / "postings"), "--yes")
     code, said = place.typed("submit", str(path), "--watch", "--requeue", "1", *options)
     tasks = list(dict.fromkeys(json.loads(line)["task"] for line in said.splitlines()))
     if code or len(tasks) != 2:
         yield f"`ogpu submit --requeue 1` ends with {code}, after {len(tasks)} tasks"
         return
     for task in tasks:
-        out = place.net.folder / f"{task[:10]}-endless.tar"
+        out = place.folder / f"{task[:10]}-endless.tar"
         place.typed("result", task, "--out", str(out))
         if _content(out, "state") != b"begun\n":
             yield f"{task} left no outputs"
@@ -131,7 +179,7 @@ def requeue_job(place: Place) -> Iterator[str]:
 
 def buy_picture(place: Place) -> Iterator[str]:
     """`ogpu picture`: tiles from three providers, put together."""
-    net, out = place.net, place.net.folder / "still-life.png"
+    out = place.folder / "still-life.png"
     code, said = place.typed(
         "create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001", "--price-max", "0.1",
         "--ramp", "20", "--lease", "60", "--max-tokens", "4000000000", "--yes",
@@ -141,15 +189,11 @@ def buy_picture(place: Place) -> Iterator[str]:
         return
     service = json.loads(said)["service"]
     for name in MAKERS:
-        member = net.member(name)
-        device = _device_of(net, name)
-        words = ("--url", member.rpc_url, "--key", f"//{name}//provider", "offer", device)
-        base = ("--base-path", str(net.home(member) / "provider"))
-        asked = ("--service", str(service), "--ask", "0.001")
-        programs.run("ogpu-provider", *base, *words, *asked, keyring=net.keyring, show=place.tell.command)
+        device = _device_of(place.stage, name)
+        place.stage.provider(name, "offer", device, "--service", str(service), "--ask", "0.001")
     code, said = place.typed(
         "picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles", str(TILES), "--out",
-        str(out), "--postings", str(net.folder / "postings"), "--yes",
+        str(out), "--postings", str(place.folder / "postings"), "--yes",
     )  # fmt: skip
     if code or not out.exists():
         yield f"the picture is not bought: {code}"
@@ -159,9 +203,9 @@ def buy_picture(place: Place) -> Iterator[str]:
         yield f"its tiles come from {len(makers)} providers"
 
 
-def _device_of(net: Devnet, name: str) -> str:
+def _device_of(stage: Stage, name: str) -> str:
     stash = ss58(dev_accounts.stash(name))
-    rows = json.loads(programs.run("ogpu", "--url", net.members[0].rpc_url, "providers", keyring=net.keyring))
+    rows = json.loads(stage.ogpu("providers", is_shown=False))
     return next(str(row["device"]) for row in rows if row["provider"] == stash)
 
 
@@ -174,8 +218,9 @@ def _content(path: Path, name: str) -> bytes | None:
 
 
 ERRANDS = (
-    Errand("run", "A command line: `ogpu run`, with a secret, lines, outputs and its exit code", run_command),
-    Errand("array", "An array of two, at once on two devices; the same command again; a task behind it", run_array),
-    Errand("requeued", "A job that its time limit cuts off, submitted again once", requeue_job),
-    Errand("picture", "A picture out of tiles from three providers", buy_picture),
+    ("run", "A command line: `ogpu run`, with a secret, lines, outputs and its exit code", run_command),
+    ("array", "An array of two, at once on two devices; the same command again; a task behind it", run_array),
+    ("requeued", "A job that its time limit cuts off, submitted again once", requeue_job),
+    ("picture", "A picture out of tiles from three providers", buy_picture),
 )
+"""The name and the title of each; and its function, which yields what was not as it must be."""

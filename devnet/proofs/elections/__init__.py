@@ -1,10 +1,7 @@
-"""`make elections`: the stake elects who validates, on a real devnet of six with four seats, over 30 epochs.
+"""The stake elects who validates, on a real devnet of six with four seats, over 30 epochs: `make elections`.
 
 In reading order:
 
-* `recount`: the next set, reckoned anew from a state, by another way than the chain's (pure)
-* `terms`: who sat when, and what the sets of all epochs show (pure)
-* `watching`: what the chain does meanwhile: sets, recounts, how long blocks take to become final
-* `scenes`: what is done to it: stake that moves, kills, jail, an offence
-* `__main__`: all of it, and the bars
+* `recount`: the next set, reckoned anew from a state; what the chain does meanwhile
+* `__main__`: what is done to it: stake that moves, kills, jail, an offence; the bars
 """

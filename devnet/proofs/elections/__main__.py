@@ -10,31 +10,154 @@ nodes have the same blocks.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import shutil
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from devnet.launcher import layout, processes
-from devnet.launcher import lifecycle as network
+from devnet.launcher import layout, processes, programs
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
-from devnet.measuring import report
-from devnet.measuring.final_blocks import blocks_of_all
-from devnet.measuring.observing import observer_of, seen_by_observer
-from devnet.measuring.report import Report
-from devnet.proofs.elections.scenes import Director
-from devnet.proofs.elections.terms import terms_of
-from devnet.proofs.elections.watching import Watched
+from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.lifecycle import node_process
+from devnet.proofs.elections.recount import Watched, terms_of
+from devnet.stage.measuring.final_blocks import blocks_of_all
+from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
+from devnet.stage.report import Report
+from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
+from runtime.cryptography.ss58 import encode as ss58
+from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
-FOLDER = report.FOLDER / "elections"
+SAVER = "Alice"
+"""Whose money moves: it has a million, and may put it behind itself too."""
+STEP = 100 * GRAINS_PER_OGPU
+"""How much more than anybody else the one has whom an election is to seat."""
+KILLED_SECONDS = 5.0
+EQUIVOCATING = "devnet.stage.cheating.equivocating_node"
+
+
+@dataclass(slots=True)
+class Director:
+    """Who does what when; `told` is what happened, for the report."""
+
+    net: Devnet
+    client: ChainClient
+    watched: Watched
+    tell: Callable[[str], None]
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def member(self, stash: bytes) -> NodeLayout:
+        """The node of a stash."""
+        return next(each for each in self.net.members if dev_accounts.stash(each.name) == stash)
+
+    def wallet(self, *words: str) -> str:
+        """`ogpu-wallet` at the node that only follows."""
+        url = ("--url", self.net.members[-1].rpc_url)
+        return programs.run("ogpu-wallet", *url, *words, keyring=self.net.keyring)
+
+    async def lift(self, stash: bytes) -> None:
+        """Put so much behind somebody who waits that the next election ranks it first."""
+        at = await self.client.finalized()
+        behind = {each: await self._behind(each, at) for each in self.stashes()}
+        amount = max(behind.values()) + STEP - behind[stash]
+        await asyncio.to_thread(
+            self.wallet, "delegate", ss58(stash), _ogpu(amount), "--from", f"//{self._saver(stash)}", "--yes"
+        )
+        self.tell(f"epoch {self.watched.epoch}: {_ogpu(amount)} oGPU go behind {self.member(stash).name}")
+
+    def waits_longest(self) -> bytes:
+        """Who of those that are not elected has waited longest."""
+        newest = self.watched.sets[max(self.watched.sets)]
+        waiting = [stash for stash in self.stashes() if stash not in newest]
+        return min(waiting, key=lambda stash: (self._last_sat(stash), stash))
+
+    async def kill_and_restart(self, stash: bytes) -> None:
+        """Kill -9, and back a few seconds later."""
+        member = self.member(stash)
+        await asyncio.to_thread(processes.kill, node_process(self.net, member))
+        self.tell(f"epoch {self.watched.epoch}: {member.name} is killed with -9")
+        await asyncio.sleep(KILLED_SECONDS)
+        processes.start(node_process(self.net, member))
+
+    async def chill(self, *stashes: bytes) -> None:
+        """Let these give up their candidacy."""
+        for stash in stashes:
+            await asyncio.to_thread(self.wallet, "chill", "--from", f"//{self.member(stash).name}", "--yes")
+
+    async def offer_again(self, *stashes: bytes) -> None:
+        """Let these be candidates again, with the keys that they had."""
+        for stash in stashes:
+            name = self.member(stash).name
+            provider = f"0x{dev_accounts.key(name, dev_accounts.PROVIDER).hex()}"
+            await asyncio.to_thread(self.wallet, "validate", f"//{name}", provider, "--from", f"//{name}", "--yes")
+
+    def stop(self, stash: bytes) -> None:
+        """Let a node go down and stay down."""
+        processes.kill(node_process(self.net, self.member(stash)))
+
+    def start(self, stash: bytes) -> None:
+        """Bring it back."""
+        processes.start(node_process(self.net, self.member(stash)))
+
+    async def unjail(self, stash: bytes) -> None:
+        """Ask to be let out of jail."""
+        await asyncio.to_thread(self.wallet, "unjail", "--from", f"//{self.member(stash).name}", "--yes")
+
+    def restart_equivocating(self, stash: bytes, epoch: int) -> None:
+        """From an epoch on its node proposes twice in each of its slots."""
+        process = node_process(self.net, self.member(stash))
+        processes.stop(process)
+        arguments = (*process.arguments, "--twice-from", str(epoch))
+        processes.start(replace(process, module=EQUIVOCATING, arguments=arguments))
+
+    def restart_honest(self, stash: bytes) -> None:
+        """Its node is itself again."""
+        process = node_process(self.net, self.member(stash))
+        processes.stop(process)
+        processes.start(process)
+
+    async def is_convicted(self, stash: bytes) -> bool:
+        """Whether somebody is tombstoned: an author had the evidence of the nodes that saw both blocks."""
+        at = await self.client.finalized()
+        return await self.client.read(TrustStake.tombstones, stash, at=at) is not None
+
+    async def least(self) -> bytes:
+        """Who of those that are elected has the least behind it."""
+        at = await self.client.finalized()
+        elected = self.watched.sets[max(self.watched.sets)]
+        behind = {stash: await self._behind(stash, at) for stash in elected}
+        return min(elected, key=lambda stash: (behind[stash], stash))
+
+    async def stake_of(self, stash: bytes) -> int:
+        """What is bonded and behind somebody."""
+        return await self._behind(stash, await self.client.finalized())
+
+    async def _behind(self, stash: bytes, at: bytes) -> int:
+        pool = await self.client.read(TrustStake.pools, stash, at=at)
+        bond: int = await self.client.read(TrustStake.bonds, stash, at=at)
+        return bond + int(pool.stake.value)
+
+    def stashes(self) -> list[bytes]:
+        """Of all validators, whether they sit or wait."""
+        return sorted(dev_accounts.stash(member.name) for member in self.net.members if member.is_validator)
+
+    def _last_sat(self, stash: bytes) -> int:
+        return max((epoch for epoch, members in self.watched.sets.items() if stash in members), default=-1)
+
+    def _saver(self, stash: bytes) -> str:
+        """Nobody delegates to itself."""
+        return SAVER if self.member(stash).name != SAVER else "Bob"
+
+
+def _ogpu(grains: int) -> str:
+    whole, rest = divmod(grains, GRAINS_PER_OGPU)
+    return f"{whole}.{rest:08d}".rstrip("0").rstrip(".")
+
+
 MEMBERS, SEATS, EPOCHS = 6, 4, 30
 WATCHER = "Watcher"
 TERMS = 2
@@ -43,42 +166,30 @@ GAP_SLOTS_MAX = 60
 """Between two final blocks: a quarter of the weight is away for three epochs, and its rounds wait for it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; 0 if every bar held."""
-    parser = argparse.ArgumentParser("devnet.proofs.elections", description="The stake elects, on real nodes.")
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help="to watch in all; the scenes take 29")
-    options = parser.parse_args(arguments)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    net = layout.create(FOLDER, MEMBERS, any_ports=True, seats=SEATS, is_fast=True)
-    net, _ = layout.add_full_node(net, WATCHER, any_ports=True)
-    observer = observer_of(net)
-    started = time.monotonic()
-    with network.running(net):
-        try:
-            processes.start(observer)
-            facts = asyncio.run(_play(net, max(EPOCHS, options.epochs)))
-        finally:
-            processes.stop(observer)
-    facts["conflicts"] = seen_by_observer(net)["conflicts"]
-    facts["seconds"] = round(time.monotonic() - started)
-    facts["failures"] = _failures(facts)
-    report.write("elections", facts)
-    for failure in facts["failures"]:
-        print(f"FAILED {failure}")
-    print(_line(facts))
-    return 1 if facts["failures"] else 0
+@contextmanager
+def six_on_four_seats(run: ProofRun) -> Iterator[ObservedStage]:
+    """Run six validators, a node that only follows, and an observer."""
+    net, _ = layout.add_full_node(fresh_layout(run, MEMBERS, seats=SEATS, is_fast=True), WATCHER, any_ports=True)
+    with observed_nodes(run, net) as stage:
+        yield stage
 
 
-async def _play(net: Devnet, epochs: int) -> Report:
-    parameters = CONSENSUS[layout.FAST]
+def elected(stage: ObservedStage) -> Report:
+    """Play all scenes, and return what was seen."""
+    facts = asyncio.run(_play(stage))
+    return facts | {"conflicts": stage.seen()["conflicts"]}
+
+
+async def _play(stage: ObservedStage) -> Report:
+    net, parameters = stage.net, CONSENSUS[layout.FAST]
     watched = Watched(parameters.epoch_blocks, parameters.slot_ms, SEATS)
     async with (
         await ChainClient.connect(net.members[-1].rpc_url) as client,
         await ChainClient.connect(net.members[-1].rpc_url) as other,
     ):
         following = asyncio.create_task(watched.follow(client))
-        director = Director(net, other, watched, lambda text: print(text, flush=True))
-        playing = asyncio.create_task(_scenes(director, epochs))
+        director = Director(net, other, watched, stage.tell.line)
+        playing = asyncio.create_task(_scenes(director, max(EPOCHS, stage.options.epochs)))
         done, _ = await asyncio.wait((following, playing), return_when=asyncio.FIRST_COMPLETED)
         if following in done and playing not in done:
             playing.cancel()
@@ -209,21 +320,27 @@ def _failures(facts: Report) -> list[str]:
     return [f"{name}: {found[:5]}" for name, found in bars.items() if found]
 
 
-def _line(facts: Report) -> str:
-    entered = sum(terms["entered"] for terms in facts["terms"].values())
-    left = sum(terms["left"] for terms in facts["terms"].values())
+def figures(found: Mapping[str, Report]) -> str:
+    """Return the line of figures."""
+    facts = found["turns"]
+    entered, left = (sum(terms[name] for terms in facts["terms"].values()) for name in ("entered", "left"))
     edges, rest = facts["latency"]["edges"], facts["latency"]["elsewhere"]
     return (
-        f"elections: {facts['epochs']} epochs, {facts['recounts']} sets recounted, {len(facts['wrong_sets'])} wrong; "
-        f"{entered} times somebody took a seat, {left} times one left; {facts['jailed']} jailed and back; "
-        f"{facts['offender']} slashed after it left; {facts['height']} blocks equal on {MEMBERS + 1} nodes; final p50 "
-        f"{edges['p50_ms']} ms, p99 {edges['p99_ms']} ms at edges, {rest['p50_ms']} and {rest['p99_ms']} ms elsewhere; "
-        f"longest gap {facts['longest_gap_slots']} slots; {len(facts['failures'])} failures; {facts['seconds']} s"
+        f"{facts['epochs']} epochs, {facts['recounts']} sets recounted, {len(facts['wrong_sets'])} wrong; {entered} "
+        f"times somebody took a seat, {left} times one left; {facts['jailed']} jailed and back; {facts['offender']} "
+        f"slashed after it left; {facts['height']} blocks equal on {MEMBERS + 1} nodes; final p50 {edges['p50_ms']} "
+        f"ms, p99 {edges['p99_ms']} ms at edges, {rest['p50_ms']} and {rest['p99_ms']} ms elsewhere; longest gap "
+        f"{facts['longest_gap_slots']} slots"
     )
 
 
+PROOF = LiveProof(
+    "elections",
+    "The stake elects, on real nodes.",
+    [Scenario("turns", "Stake moves, nodes are killed, jail, an offence", six_on_four_seats, elected, _failures)],
+    figures,
+    [ProofOption("--epochs", EPOCHS, "to watch in all; the scenes take 29")],
+)
+
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"elections: {failure}")
+    run(PROOF)

@@ -5,9 +5,19 @@ The rules are those of docs/staking.md: who stands for election, the cut of an e
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from devnet.stage.measuring.latency import percentile, slot_of
+from runtime.blocks.digest import DIGEST_ITEM, FinalRef, consensus_logs
+from runtime.encoding.codec import codec
+from runtime.pallets.staking.presence import CertificateHead
+from runtime.pallets.staking.stakers import Seat
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.client import ChainClient
 
 SEATS_LEAST = 4
 JAIL_EPOCHS = 2
@@ -102,3 +112,169 @@ def _comers(
             break
         entering.append(stash)
     return {stash: min(stakes[stash], third) for stash in entering if min(stakes[stash], third) > 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """How often somebody entered office (at the genesis counts), and how often it left."""
+
+    entered: int
+    left: int
+
+
+def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Tenure:
+    """Those of a member in the sets of epochs 0 and so on."""
+    entered = left = 0
+    sat = False
+    for epoch in sorted(sets):
+        sits = member in sets[epoch]
+        entered += sits and not sat
+        left += sat and not sits
+        sat = sits
+    return Tenure(entered, left)
+
+
+EDGE_BLOCKS = 2
+"""An epoch's first blocks: of the set that has just taken office."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What was seen of the chain."""
+
+    epoch_blocks: int
+    slot_ms: int
+    seats: int
+    height: int = 0
+    sets: dict[int, dict[bytes, int]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    recounts: int = 0
+    jailed: set[bytes] = field(default_factory=set)
+    at_edges: list[int] = field(default_factory=list)
+    elsewhere: list[int] = field(default_factory=list)
+    longest_gap_ms: int = 0
+    _moved: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def epoch(self) -> int:
+        """The one of the newest final block."""
+        return max(0, self.height - 1) // self.epoch_blocks
+
+    def sitting(self, epoch: int | None = None) -> dict[bytes, int]:
+        """Weights by stash in an epoch, or now."""
+        return self.sets[self.epoch if epoch is None else epoch]
+
+    async def follow(self, client: ChainClient) -> None:
+        """Until cancelled: take every final block, in order."""
+        at = await self._hash(client, 0)
+        self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.seats, at=at))
+        last_ms = _now_ms()
+        async for header in await client.finalized_heads():
+            now_ms, slot = _now_ms(), slot_of(header)
+            self.longest_gap_ms = max(self.longest_gap_ms, now_ms - last_ms)
+            last_ms = now_ms
+            number = int(header["number"], 16)
+            if slot is not None:
+                place = (number - 1) % self.epoch_blocks
+                (self.at_edges if place < EDGE_BLOCKS else self.elsewhere).append(now_ms - slot * self.slot_ms)
+            for height in range(self.height + 1, number + 1):
+                if (height - 1) % self.epoch_blocks == 0 and height > 1:
+                    await self._recount(client, height)
+                self.height = height
+            async with self._moved:
+                self._moved.notify_all()
+
+    async def until_epoch(self, epoch: int) -> None:
+        """Wait until a block of an epoch is final."""
+        await self.until(lambda: self.epoch >= epoch and self.height > 0)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds that depends on what was seen; looked at with each final block."""
+        async with self._moved:
+            await self._moved.wait_for(holds)
+
+    def latency(self) -> dict[str, dict[str, int | None]]:
+        """p50 and p99 at the edges and elsewhere, in milliseconds."""
+        groups = {"edges": self.at_edges, "elsewhere": self.elsewhere}
+        return {
+            name: {"p50_ms": percentile(values, 50), "p99_ms": percentile(values, 99), "blocks": len(values)}
+            for name, values in groups.items()
+        }
+
+    async def _recount(self, client: ChainClient, height: int) -> None:
+        """Compare the set that an epoch's first block elects with one that is reckoned from the state before it."""
+        epoch = (height - 1) // self.epoch_blocks
+        before, after = await self._hash(client, height - 1), await self._hash(client, height)
+        voted = await self._voted(client, before, after, epoch - 1)
+        standings = await self._standings(client, before, self.sets[epoch], voted)
+        expected, jailed = following(self.sets[epoch], standings, self.seats, epoch - 1)
+        found = await self._elected(client, after, epoch + 1)
+        self.sets[epoch + 1] = found
+        self.jailed |= jailed
+        self.recounts += 1
+        if found != expected:
+            self.wrong.append(f"the set of epoch {epoch + 1}: {_told(found)}, and reckoned {_told(expected)}")
+
+    async def _voted(self, client: ChainClient, before: bytes, first: bytes, ended: int) -> dict[bytes, int]:
+        """Whom certificates of the epoch that ended, or of the one before it, show: the epoch after that of the vote.
+
+        Those of its blocks, and the one that the `first` block of the next epoch brings.
+        """
+        present = await client.read(TrustStake.present, at=before)
+        bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_votes, at=before)}
+        header = await client.rpc.call("chain_getHeader", "0x" + first.hex())
+        digest = tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
+        for log in consensus_logs(digest):
+            if isinstance(log, FinalRef):
+                head, _ = codec(CertificateHead).decode_from(log.certificate, 0)
+                known = int.from_bytes(bits.get(head.epoch, b""), "little")
+                bits[head.epoch] = (known | int.from_bytes(head.signers, "little")).to_bytes(16, "little")
+        voted: dict[bytes, int] = {}
+        for epoch in (ended - 1, ended):
+            for place, stash in enumerate(sorted(self.sets.get(epoch, {}))):
+                if int.from_bytes(bits[epoch], "little") >> place & 1:
+                    voted[stash] = epoch + 1
+        return voted
+
+    async def _standings(
+        self, client: ChainClient, at: bytes, old: dict[bytes, int], voted: dict[bytes, int]
+    ) -> dict[bytes, Footing]:
+        candidates = {key[-32:] for key in await client.entries(TrustStake.candidates, at=at)}
+        everybody = sorted(candidates | old.keys())
+        waiting = {waiter.stash: waiter.since for waiter in await client.read(TrustStake.waiting, at=at)}
+        found = {}
+        for stash in everybody:
+            pool = await client.read(TrustStake.pools, stash, at=at)
+            bond = await client.read(TrustStake.bonds, stash, at=at)
+            found[stash] = Footing(
+                stake=bond + pool.stake.value,
+                is_candidate=stash in candidates and bond > 0,
+                heard=max(await client.read(TrustStake.heard, stash, at=at), voted.get(stash, 0)),
+                seated_since=await client.read(TrustStake.seated_since, stash, at=at),
+                is_jailed=await client.read(TrustStake.jailed, stash, at=at) is not None,
+                is_tombstoned=await client.read(TrustStake.tombstones, stash, at=at) is not None,
+                leaving_since=await client.read(TrustStake.leaving_since, stash, at=at),
+                waiting_since=waiting.get(stash, 0),
+            )
+        return found
+
+    async def _elected(self, client: ChainClient, at: bytes, epoch: int) -> dict[bytes, int]:
+        starts = await client.read(TrustStake.set_starts, at=at)
+        first = max(start for start in starts if start <= epoch)
+        return weights(await client.read(TrustStake.sets, first, at=at))
+
+    async def _hash(self, client: ChainClient, height: int) -> bytes:
+        return bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])
+
+
+def weights(seats: tuple[Seat, ...]) -> dict[bytes, int]:
+    """Weights by stash."""
+    return {seat.stash: seat.weight for seat in seats}
+
+
+def _told(found: dict[bytes, int]) -> str:
+    return ", ".join(f"0x{stash.hex()[:8]} {weight}" for stash, weight in sorted(found.items()))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

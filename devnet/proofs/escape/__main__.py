@@ -18,13 +18,12 @@ from pathlib import Path
 
 from devnet.launcher.dockerd import own_engine, why_no_engine
 from devnet.launcher.errors import DevnetError
-from devnet.measuring.choice import chosen_from
-from devnet.measuring.report import write
-from devnet.measuring.timeline import Timeline
 from devnet.proofs.escape import ground
 from devnet.proofs.escape.catalogue import ATTEMPTS
 from devnet.proofs.escape.course import AttemptFinding, run_course
 from devnet.proofs.escape.scene import scene_at
+from devnet.stage.report import Timeline, write
+from devnet.stage.scenario import chosen_from
 
 WIDTH_WITHOUT_TERMINAL = 160
 

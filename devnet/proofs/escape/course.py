@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from devnet.measuring.timeline import Timeline
 from devnet.proofs.escape.attempt import EscapeAttempt, EscapeChecks
 from devnet.proofs.escape.scene import EscapeScene, pid_of, process_count, resident_bytes, used_disk
+from devnet.stage.report import Timeline
 from gpu_tasks.provider.execution.containers.programs import run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import MIB

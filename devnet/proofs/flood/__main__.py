@@ -16,13 +16,13 @@ import trio
 
 from devnet.launcher import lifecycle, processes
 from devnet.launcher.errors import DevnetError
-from devnet.measuring.choice import chosen_from
-from devnet.measuring.report import write
 from devnet.proofs.flood import network
 from devnet.proofs.flood.catalogue import ATTACKS
 from devnet.proofs.flood.course import Course
 from devnet.proofs.flood.judging import BarResult, as_json
 from devnet.proofs.flood.telling import Teller, last_line
+from devnet.stage.report import write
+from devnet.stage.scenario import chosen_from
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

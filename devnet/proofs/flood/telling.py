@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from devnet.measuring.timeline import Timeline
 from devnet.proofs.flood.judging import BarResult
 from devnet.proofs.flood.measuring.records import AttackFigures
+from devnet.stage.report import Timeline
 
 WIDTH_WITHOUT_TERMINAL = 200
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from devnet.launcher import lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.measuring.choice import chosen_from
-from devnet.measuring.report import write
 from devnet.proofs.liars import network
 from devnet.proofs.liars.bad_stores import BadStoresRun, run_bad_stores
 from devnet.proofs.liars.catalogue import LIES, UNPROVABLE
@@ -25,6 +23,8 @@ from devnet.proofs.liars.course import LiarsRun, LyingCourse
 from devnet.proofs.liars.judging import as_json
 from devnet.proofs.liars.lie import StoreLie
 from devnet.proofs.liars.telling import LiarsTeller, figures, last_line
+from devnet.stage.report import write
+from devnet.stage.scenario import chosen_from
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from devnet.launcher import processes
 from devnet.launcher.layout import Devnet
-from devnet.measuring import load
 from devnet.proofs.liars import judging, money, network, people, scenes
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import Lie, NodeLie, Program, StoreLie
@@ -22,6 +21,7 @@ from devnet.proofs.liars.money import Books
 from devnet.proofs.liars.network import ProviderAtWork
 from devnet.proofs.liars.people import Person
 from devnet.proofs.liars.telling import LiarsTeller
+from devnet.stage.measuring import load
 from genesis import dev_accounts
 from gpu_tasks.data import market_reads
 from wallet.client import ChainClient

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from devnet.measuring import ledger
-from devnet.measuring.ledger import DevnetLedger
+from devnet.stage.measuring import ledger
+from devnet.stage.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
 from genesis.preset_names import DEV_NAMES
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitPosted

@@ -9,8 +9,8 @@ from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from devnet.measuring.timeline import Timeline
 from devnet.proofs.liars.judging import Hearing
+from devnet.stage.report import Timeline
 
 WIDTH_WITHOUT_TERMINAL = 160
 

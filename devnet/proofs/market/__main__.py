@@ -4,28 +4,245 @@ A devnet of six validators on this machine, so that the leaves of batches are ch
 judge. Each device has a quarter of one core, in turns with the others, so that the nodes slow them down less. Before
 and after each size the network stands still and the same devices compute bare. Bars: with batches of 256 requests the
 market computes six tenths of the bare tokens where one races for a unit, and three tenths where two do; and on a market
-that is never without units a provider ten times as fast as another earns eight times as much. Figures: tokens a second,
-blocks from post to payment, what a thousand tokens cost their customer beside the price, and the processor time of all
-processes for them. Writes `out/market.json`.
+that is never without units a provider ten times as fast as another earns eight times as much: its processes are stopped
+for nine tenths of every tenth of a second, all other devices are paused, and units count that ended while units still
+waited for a draw. The time of a trade runs from the block of the first post to the block of the last payment.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
-from devnet.demo import stage
-from devnet.demo.telling import Narrator
-from devnet.launcher import lifecycle as network
-from devnet.measuring import report
-from devnet.proofs.market.family import provider_of
-from devnet.proofs.market.shares import FASTER_BAR, Shares, shared
-from devnet.proofs.market.trades import OfferedDevices, Trade, failures_of, row_of, traded
+from devnet.launcher.layout import Devnet
+from devnet.proofs.market.bare import MAX_TOKENS, Bare, bare
+from devnet.proofs.market.processes import cpu_seconds, in_turns, provider_of, roots_of, standing_still, started_by
+from devnet.stage.actors import purchase
+from devnet.stage.measuring.latency import slot_of
+from devnet.stage.network import FreshDevnet, Stage
+from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
+from genesis import dev_accounts
+from genesis.parameters import CONSENSUS
+from genesis.presets import ASK
+from gpu_tasks.client.results import winner_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.units import Unit, UnitState
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
 
-FOLDER = report.FOLDER / "market"
+PRICE = "0.05"
+BARS = {(256, 1): 0.6, (256, 2): 0.3}
+"""Of the bare tokens, by requests of a unit and racers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedDevices:
+    """Those that are offered."""
+
+    providers: Sequence[int]
+    """The process of each provider."""
+    part: float
+    """Of the time, for which each runs."""
+
+    def bare(self, net: Devnet) -> Bare:
+        """What they compute while the network stands still: two minutes later a machine may be a fifth faster."""
+        with standing_still(roots_of(net)):
+            return bare(len(self.providers), self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """What came of the units of one size. Times are seconds of the chain's clock, money is in grains."""
+
+    requests: int
+    racers: int
+    units: int
+    settled: int
+    tokens: int
+    seconds: float
+    tokens_per_second: float
+    blocks_p50: float
+    blocks_p95: float
+    paid_per_thousand: float
+    duties_per_thousand: float
+    """What is prepaid for duty calls."""
+    cpu_seconds: float
+    """Of every process of the network, the providers' workers too."""
+    bare: Bare
+    """What the same devices compute with nothing beside them: the mean of just before and just after."""
+
+    @property
+    def of_bare(self) -> float:
+        """Tokens a second, as a part of the bare ones."""
+        return self.tokens_per_second / self.bare.tokens_per_second
+
+    @property
+    def times_bare_cpu(self) -> float:
+        """Processor time, beside that of the same tokens computed bare, once."""
+        return self.cpu_seconds / (self.tokens * self.bare.cpu_per_token)
+
+
+def row_of(trade: Trade) -> str:
+    """A line of figures."""
+    what = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
+    bare = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
+    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare})"
+    waits = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
+    return f"{what}, {rate}; {waits}; {trade.times_bare_cpu:.1f} times the bare CPU time"
+
+
+def failures_of(trades: Sequence[Trade]) -> list[str]:
+    """What was not settled, and which bars were missed, as sentences."""
+    found = [
+        f"{trade.units - trade.settled} of {trade.units} units of {trade.requests} requests, {trade.racers} racing, "
+        "were not settled"
+        for trade in trades
+        if trade.settled < trade.units
+    ]
+    for trade in trades:
+        bar = BARS.get((trade.requests, trade.racers), 0.0)
+        if trade.of_bare < bar:
+            found.append(
+                f"{100 * trade.of_bare:.0f} % of the bare tokens with {trade.requests} requests a unit and "
+                f"{trade.racers} racing: {100 * bar:.0f} are wanted"
+            )
+    return found
+
+
+def traded(
+    stage: Stage, devices: OfferedDevices, requests: int, units: int, racers: int, before: Bare
+) -> tuple[Trade, Bare]:
+    """Post so many units of so many requests, and see them paid; and what the devices compute bare after that."""
+    net = stage.net
+    cpu_before = cpu_seconds(net)
+    with in_turns(lambda: [started_by(provider) for provider in devices.providers], devices.part):
+        named = posted_and_followed(stage, requests, units, racers, PRICE)
+    spent, after = cpu_seconds(net) - cpu_before, devices.bare(net)
+    found, seconds, prepaid = stage.ask(lambda chain: _told(chain, named, racers))
+    settled = [unit for unit in found if unit.state is UnitState.SETTLED]
+    tokens = sum(tokens_of(unit) for unit in settled)
+    waits = sorted(unit.ended_at - unit.posted_at for unit in found)
+    trade = Trade(
+        requests=requests,
+        racers=racers,
+        units=units,
+        settled=len(settled),
+        tokens=tokens,
+        seconds=seconds,
+        tokens_per_second=tokens / seconds,
+        blocks_p50=statistics.median(waits),
+        blocks_p95=waits[min(len(waits) - 1, len(waits) * 95 // 100)],
+        paid_per_thousand=1_000 * sum(unit.paid for unit in settled) / max(1, tokens),
+        duties_per_thousand=1_000 * prepaid * len(found) / max(1, tokens),
+        cpu_seconds=spent,
+        bare=before.mean(after),
+    )
+    return trade, after
+
+
+def posted_and_followed(stage: Stage, requests: int, units: int, racers: int, price: str) -> list[str]:
+    """Post so many units of so many requests with `ogpu`, and wait until they have ended; return their names."""
+    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, requests * units)
+    file = purchase.write_prompts(stage, f"{requests}-{racers}", prompts)
+    words = purchase.post_words(file, racers, price, batch=requests, max_tokens=MAX_TOKENS)
+    return sorted({row["unit"] for row in stage.ogpu_lines("post", *words, "--watch", "--anyway", is_shown=False)})
+
+
+async def _told(chain: ChainClient, named: Sequence[str], racers: int) -> tuple[list[Unit], float, int]:
+    """Return the units, the seconds from the first post to the last payment, and what a unit prepays for duty calls."""
+    found = await _units(chain, named)
+    first, last = min(unit.posted_at for unit in found), max(unit.ended_at for unit in found)
+    # by their headers: the state of the first one may be gone by now
+    slots = [await _slot(chain, height) for height in (first, last)]
+    terms = found[0].terms
+    quote = await market_reads.quote(chain, found[0].service, terms.price_max, racers, terms.requests)
+    seconds = (slots[1] - slots[0]) * CONSENSUS["devnet"].slot_ms / 1_000
+    return found, seconds, quote.prepaid if quote else 0
+
+
+async def _slot(chain: ChainClient, height: int) -> int:
+    block = await chain.block_id(height)
+    slot = await chain.rpc.ask(slot_of, "chain_getHeader", "0x" + block.hex())
+    assert slot is not None, "no unit is posted in genesis"
+    return slot
+
+
+def tokens_of(unit: Unit) -> int:
+    """The output tokens that a settled unit was paid for."""
+    winner = winner_of(unit)
+    assert winner is not None, "a settled unit has who was paid"
+    assert winner.reveal is not None, "a winner has revealed"
+    return winner.reveal.output_tokens
+
+
+FASTER_BAR = 8.0
+"""Times as much as who has a tenth of its speed, at least."""
+SLOWNESS = 10
+SHARES_REQUESTS, SHARES_UNITS = 32, 128
+"""Small enough that the slow one ends some meanwhile: with two ends, one more or less is all that is measured."""
+SHARES_PRICE = format_amount(ASK * 21 // 20)
+"""Hardly more than both ask, so it hardly rises with a unit's age: what is earned goes by tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What the two were paid, in grains and tokens, and between which blocks."""
+
+    fast_paid: int
+    slow_paid: int
+    fast_tokens: int
+    slow_tokens: int
+    from_block: int
+    to_block: int
+    times_as_much: float
+
+
+def shared(stage: Stage) -> Shares:
+    """Post more than both can do, and see who is paid what while all have work."""
+    fast, slow, *others = stage.net.members[:PROVIDERS]
+    for member in others:
+        stage.set_device(member.name, "pause")
+    provider = provider_of(stage.net, slow)
+    with in_turns(lambda: [started_by(provider)], 1 / SLOWNESS):
+        named = posted_and_followed(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
+    units = [each for each in stage.ask(lambda chain: _units(chain, named)) if each.state is UnitState.SETTLED]
+    found = shares_of(units, dev_accounts.stash(fast.name), dev_accounts.stash(slow.name))
+    stage.tell.line(
+        f"{fast.name}: {found.fast_tokens} tokens, {slow.name}, ten times as slow: {found.slow_tokens}, in blocks "
+        f"{found.from_block} to {found.to_block}; {found.times_as_much:.1f} times as much earned"
+    )
+    return found
+
+
+def shares_of(units: list[Unit], fast: bytes, slow: bytes) -> Shares:
+    """What each was paid from the first unit that the slower one ended to the last one, while some were not drawn yet.
+
+    Between two of its ends it computed all that it was paid for: no unit that was begun before counts for it.
+    """
+    drawn_last = max(unit.round.drawn_at for unit in units if unit.round is not None)
+    ends = [unit.ended_at for unit in units if _winner(unit) == slow and unit.ended_at <= drawn_last]
+    first, last = min(ends, default=0), max(ends, default=0)
+    within = [unit for unit in units if first < unit.ended_at <= last]
+    paid, tokens = dict.fromkeys((fast, slow), 0), dict.fromkeys((fast, slow), 0)
+    for unit in within:
+        paid[_winner(unit)] += unit.paid
+        tokens[_winner(unit)] += tokens_of(unit)
+    return Shares(paid[fast], paid[slow], tokens[fast], tokens[slow], first, last, paid[fast] / max(1, paid[slow]))
+
+
+def _winner(unit: Unit) -> bytes:
+    winner = winner_of(unit)
+    assert winner is not None, "only settled units are counted"
+    return winner.owner
+
+
+async def _units(chain: ChainClient, named: Sequence[str]) -> list[Unit]:
+    return [unit for unit in await market_reads.units(chain, [bytes.fromhex(name[2:]) for name in named]) if unit]
+
+
 VALIDATORS, PROVIDERS = 6, 4
 SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
 """Requests of a unit, and how many units."""
@@ -34,57 +251,67 @@ PART = 1 / PROVIDERS
 """Of one core, for each device: one core is all that they take, and the nodes have the others."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; 0 if every bar held."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--largest", type=int, default=SIZES[-1][0], help="no larger batches than this; 0 for none")
-    parser.add_argument("--no-shares", action="store_true", help="leave the slowed provider out")
-    options = parser.parse_args(arguments)
-    tell = Narrator(2)
-    tell.step(f"Market: {VALIDATORS} validators, {PROVIDERS} of which offer a device")
-    net = stage.fresh_network(FOLDER, VALIDATORS, any_ports=True, detach=False, tell=tell)
-    trades: list[Trade] = []
-    try:
-        for member in net.members[PROVIDERS:]:
-            stage.set_device(net, member, "pause")
-        devices = OfferedDevices([provider_of(net, member) for member in net.members[:PROVIDERS]], PART)
-        before = devices.bare(net)
-        for racers, (requests, units) in product(RACERS, SIZES):
-            if requests <= options.largest:
-                trade, before = traded(net, devices, requests, units, racers, before)
-                trades.append(trade)
-                tell.line(row_of(trade))
-        tell.step("Shares: one provider slowed down to a tenth, one free, and more units than both can do")
-        shares = None if options.no_shares else shared(net, PROVIDERS, tell)
-    finally:
-        network.down(net)
-    return _ended(trades, shares, tell)
+@dataclass(frozen=True, slots=True)
+class Trades:
+    """What came of the units of all sizes."""
+
+    trades: list[Trade]
+    of_bare: list[float]
+    times_bare_cpu: list[float]
 
 
-def _ended(trades: list[Trade], shares: Shares | None, tell: Narrator) -> int:
-    failures = failures_of(trades)
-    if shares is not None and shares.times_as_much < FASTER_BAR:
-        failures.append(f"ten times as fast earned {shares.times_as_much:.1f} times as much: {FASTER_BAR} is wanted")
-    found = {
-        "trades": [
-            {**asdict(trade), "of_bare": trade.of_bare, "times_bare_cpu": trade.times_bare_cpu} for trade in trades
-        ],
-        "shares": None if shares is None else asdict(shares),
-        "failures": failures,
-    }
-    path = report.write("market", found)
-    for failure in failures:
-        tell.line(f"FAILED: {failure}")
-    best = max(trades, key=lambda trade: trade.of_bare, default=None)
+def all_traded(stage: Stage) -> Trades:
+    """Trade units of each size, and measure what the devices compute bare between them."""
+    devices = OfferedDevices([provider_of(stage.net, member) for member in stage.net.members[:PROVIDERS]], PART)
+    before, trades = devices.bare(stage.net), list[Trade]()
+    for racers, (requests, units) in product(RACERS, SIZES):
+        if requests <= stage.options.largest:
+            trade, before = traded(stage, devices, requests, units, racers, before)
+            trades.append(trade)
+            stage.tell.line(row_of(trade))
+    return Trades(trades, [trade.of_bare for trade in trades], [trade.times_bare_cpu for trade in trades])
+
+
+def too_little(shares: Shares) -> list[str]:
+    """Return the bar of the shares, if it does not hold."""
+    if shares.times_as_much >= FASTER_BAR:
+        return []
+    return [f"ten times as fast earned {shares.times_as_much:.1f} times as much: {FASTER_BAR} is wanted"]
+
+
+def figures(facts: Mapping[str, Any]) -> str:
+    """Return the line of figures."""
     said = []
-    if best is not None:
+    if "trades" in facts:
+        best = max(facts["trades"].trades, key=lambda trade: trade.of_bare)
         rates = f"{best.tokens_per_second:.0f} of {best.bare.tokens_per_second:.0f} bare tokens/s at best"
         said.append(f"{rates} ({best.requests} requests a unit, {best.racers} racing)")
-    if shares is not None:
-        said.append(f"ten times as fast earned {shares.times_as_much:.1f} times as much")
-    tell.line(f"market: {'; '.join(said)}; {len(failures)} failures; {path}")
-    return 1 if failures else 0
+    if "shares" in facts:
+        said.append(f"ten times as fast earned {facts['shares'].times_as_much:.1f} times as much")
+    return "; ".join(said)
 
+
+def _prepare(stage: Stage) -> None:
+    stage.leave_devices_to(*(member.name for member in stage.net.members[:PROVIDERS]))
+
+
+NETWORK = FreshDevnet(VALIDATORS, prepare=_prepare)
+PROOF = LiveProof(
+    "market",
+    "What a market of four providers computes, beside the same tokens computed bare.",
+    [
+        Scenario(
+            "trades", f"{PROVIDERS} of {VALIDATORS} validators offer a device; batches of up to {{largest:,}} "
+            "requests", NETWORK.open, all_traded, lambda found: failures_of(found.trades),
+        ),
+        Scenario(
+            "shares", "One provider slowed down to a tenth, one free, and more units than both can do", NETWORK.open,
+            shared, too_little,
+        ),
+    ],
+    figures,
+    [ProofOption("--largest", SIZES[-1][0], "no larger batches than this")],
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(PROOF)

@@ -11,8 +11,8 @@ import sys
 import time
 from dataclasses import dataclass
 
-from devnet.demo.purchase import DEFAULT_PROMPTS, read_prompts
-from devnet.proofs.market.turns import in_turns
+from devnet.proofs.market.processes import in_turns
+from devnet.stage.actors.purchase import DEFAULT_PROMPTS, read_prompts
 from gpu_tasks.workloads.registry import form_named, open_workload
 
 WORKLOAD, MAX_TOKENS = "textgen-int8", 32

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from devnet.demo import container, task_sale
+from devnet.demo import container
 from devnet.demo.container import DemoEngine, DemoProgram, engine_for, write_task
-from devnet.demo.task_sale import TaskSale
-from devnet.demo.telling import Narrator
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
+from devnet.stage.actors import task_sale
+from devnet.stage.actors.task_sale import TaskSale
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from gpu_tasks.client.task_files import load_any
 from gpu_tasks.market.training.money import TaskOutcome
@@ -30,7 +32,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *, sells: Any = None, *
     good: dict[str, Any] = GOOD | changed
     slot = SimpleNamespace(provider=CHARLIE, result=SimpleNamespace(metric=good["exit"]))
 
-    def ask(_: Devnet, __: TaskSale, command: str, *words: str, tell: Any = None) -> str:
+    def ask(_: Stage, __: TaskSale, command: str, *words: str, is_shown: bool = False) -> str:
         if command == "describe":
             paid = {"party": "provider", "paid": {"grains": str(good["paid"])}}
             return json.dumps({"payments": [paid, {"party": "customer", "paid": {"grains": "5"}}]})
@@ -45,7 +47,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *, sells: Any = None, *
     monkeypatch.setattr(task_sale, "ask", ask)
     monkeypatch.setattr(task_sale, "record", lambda *_: SimpleNamespace(slots=(slot,), outcome=good["outcome"]))
     net = Devnet(folder, (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
-    return DemoProgram(net, DemoEngine("unix:///nowhere"), Narrator(1)).end()
+    return DemoProgram(Stage(net, Narrator(1)), DemoEngine("unix:///nowhere")).end()
 
 
 def test_a_container_that_ran_is_told_with_what_it_paid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_without_an_engine_it_is_left_out_and_says_why(
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr(container, "why_no_engine", lambda: "not installed: dockerd (apt-get install docker.io)")
     with engine_for(stay=False) as engine:
-        report = DemoProgram(Devnet(tmp_path, ()), engine, Narrator(1)).end()
+        report = DemoProgram(Stage(Devnet(tmp_path, ()), Narrator(1)), engine).end()
     assert report["failures"] == []
     assert "apt-get install docker.io" in report["left_out"]
     assert "left out: not installed: dockerd" in capsys.readouterr().out

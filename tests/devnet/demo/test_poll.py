@@ -11,9 +11,10 @@ from rich.console import Console
 
 from devnet.demo import __main__ as demo
 from devnet.demo import container, poll
-from devnet.demo.telling import Narrator
 from devnet.launcher import layout, lifecycle
 from devnet.launcher.errors import DevnetError
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.presets import load_spec
 
@@ -51,7 +52,7 @@ def told(
     tell = Narrator(1)
     tell.console = Console(width=200)
     with tell.console.capture() as captured:
-        shown = poll.show(layout.create(folder, 2, any_ports=True), tell)
+        shown = poll.show(Stage(layout.create(folder, 2, any_ports=True), tell))
     text = captured.get()
     lines = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
     return shown, [[cell.strip() for cell in line] for line in lines], text

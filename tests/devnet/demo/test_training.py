@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from devnet.demo import task_sale, training
-from devnet.demo.task_sale import TaskSale
-from devnet.demo.telling import Narrator
+from devnet.demo import training
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
-from devnet.measuring.task_ledger import TaskLedger, TaskMove, TaskSums, TaskTrace
+from devnet.stage.actors import task_sale
+from devnet.stage.actors.task_sale import TaskSale
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskMove, TaskSums, TaskTrace
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from gpu_tasks.market.training.events import MilestoneCounted, SlotSettled, TaskAwarded
 from gpu_tasks.market.training.money import TaskOutcome
@@ -48,7 +50,7 @@ def ended(
     monkeypatch.setattr(task_sale, "sell", sells or (lambda *_: TaskSale(TASK)))
     monkeypatch.setattr(task_sale, "ask", lambda *_, **__: CHECKS % is_right)
     net = Devnet(Path(), (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
-    return training.DemoTask(net, Narrator(1)).end()
+    return training.DemoTask(Stage(net, Narrator(1))).end()
 
 
 def test_a_task_that_went_well_is_told_with_what_it_paid(monkeypatch: pytest.MonkeyPatch) -> None:

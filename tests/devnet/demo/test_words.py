@@ -9,30 +9,33 @@ from typing import Any
 import pytest
 
 from devnet.demo import __main__ as demo
-from devnet.demo import batch, container, purchase, stage, task_sale
-from devnet.demo.telling import Narrator
+from devnet.demo import batch, container
 from devnet.launcher import layout, programs
 from devnet.launcher.layout import Devnet
-from devnet.measuring.ledger import DevnetLedger
 from devnet.proofs.liars import people
 from devnet.proofs.liars.lie import Program
-from devnet.proofs.market import trades
+from devnet.proofs.market import __main__ as market
+from devnet.stage import network
+from devnet.stage.actors import purchase, task_sale
+from devnet.stage.measuring.ledger import DevnetLedger
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 
 
 class StoppedError(Exception):
     """Enough was seen."""
 
 
-def sold(net: Devnet) -> None:
+def sold(stage: Stage) -> None:
     """A task is submitted twice: each run of the demo buys its own."""
-    task_sale.sell(net, net.folder / "task.yaml", "//Ferdie", Narrator(1))
+    task_sale.sell(stage, stage.net.folder / "task.yaml")
 
 
-COMMANDS: dict[str, tuple[Callable[[Devnet], Any], set[str]]] = {
-    "prompts": (lambda net: purchase.buy(net, ["a"], Narrator(1)), {"--yes", "--watch"}),
-    "batch": (lambda net: batch.buy_batch(net, ["a", "b"], Narrator(1)), {"--yes", "--watch"}),
+COMMANDS: dict[str, tuple[Callable[[Stage], Any], set[str]]] = {
+    "prompts": (lambda stage: purchase.buy(stage, ["a"]), {"--yes", "--watch"}),
+    "batch": (lambda stage: batch.buy_batch(stage, ["a", "b"]), {"--yes", "--watch"}),
     "task": (sold, {"--yes", "--again", "--watch", "--accept"}),
-    "market": (lambda net: trades.posted_and_followed(net, 2, 3, 2, "0.5"), {"--yes", "--anyway", "--watch"}),
+    "market": (lambda stage: market.posted_and_followed(stage, 2, 3, 2, "0.5"), {"--yes", "--anyway", "--watch"}),
 }
 
 
@@ -44,14 +47,14 @@ def test_nobody_has_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
         said.extend((program, *words))
         raise StoppedError
 
-    async def begun(_net: Devnet) -> purchase.Purchase:
+    def ask(_: Stage, __: Any) -> purchase.Purchase:
         return purchase.Purchase(DevnetLedger(next_height=1), 0, [])
 
     monkeypatch.setattr(programs, "lines", lines)
-    monkeypatch.setattr(purchase, "_begun", begun)
+    monkeypatch.setattr(Stage, "ask", ask)
     act, options = COMMANDS[name]
     with pytest.raises(StoppedError):
-        act(layout.create(tmp_path, 2, any_ports=True))
+        act(Stage(layout.create(tmp_path, 2, any_ports=True), Narrator(1)))
     assert said[0] == "ogpu"
     assert options <= set(said)
 
@@ -73,6 +76,6 @@ def test_the_network_of_the_demo_polls_a_sample(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(StoppedError):
         demo.main(["--any-ports", "--folder", str(tmp_path / "net")])
     with pytest.raises(StoppedError):
-        stage.fresh_network(tmp_path / "other", any_ports=True, detach=False, tell=Narrator(1), before_start=seen)
+        network.fresh_network(tmp_path / "other", any_ports=True, detach=False, tell=Narrator(1), before_start=seen)
     assert [net.sample for net in nets] == [demo.SAMPLE, None]
     assert demo.SAMPLE < demo.SEATS

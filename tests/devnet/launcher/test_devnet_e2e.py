@@ -13,7 +13,7 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.cli import ogpu_devnet
 from devnet.launcher.layout import Devnet
-from devnet.measuring.final_blocks import blocks_of_all
+from devnet.stage.measuring.final_blocks import blocks_of_all
 from wallet.rpc import RpcConnection
 
 pytestmark = pytest.mark.e2e

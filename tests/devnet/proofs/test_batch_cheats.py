@@ -10,14 +10,22 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.batch_cheats.facts import BatchFacts
-from devnet.proofs.batch_cheats.judging import expected_of, failures_of, figures_of
-from devnet.proofs.batch_cheats.money import lies_paid, purse
-from devnet.proofs.batch_cheats.scenes import SCENES, BatchCustomer, BatchScene
-from devnet.proofs.batch_cheats.traces import CheckCase, CheckTrace
-from devnet.proofs.cheating.__main__ import LIES
-from devnet.proofs.cheating.lies import RightAnswers, told_with
-from devnet.proofs.cheating.lying_daemons import LazyChecking, LyingDaemon, told_about
+from devnet.proofs.cheats.batch_judgement import (
+    SCENES,
+    BatchCustomer,
+    BatchFacts,
+    BatchScene,
+    CheckCase,
+    CheckTrace,
+    expected_of,
+    failures_of,
+    figures_of,
+    lies_paid,
+    purse,
+)
+from devnet.stage.cheating.__main__ import LIES
+from devnet.stage.cheating.daemons import LazyChecking, LyingDaemon, told_about
+from devnet.stage.cheating.lies import RightAnswers, told_with
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.sum_tree import holds, path_claim

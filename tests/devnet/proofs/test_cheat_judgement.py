@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from devnet.measuring.ledger import DevnetLedger
-from devnet.proofs import cheat_judgement
-from devnet.proofs.cheat_judgement import Check, Finding
+from devnet.proofs.cheats import units as cheat_judgement
+from devnet.proofs.cheats.units import Check, Finding
+from devnet.stage.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.cases import PartyFault

@@ -1,7 +1,6 @@
 """`make crash`: every kind of strike has its turn, does what it says, and what it finds is a failure."""
 
 import asyncio
-import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -13,9 +12,10 @@ from devnet.launcher import lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.launcher.processes import Process
-from devnet.measuring.final_blocks import Observed
 from devnet.proofs import crash, crash_strikes
 from devnet.proofs.crash_strikes import KINDS, TAKING, Struck, deal
+from devnet.stage.measuring.final_blocks import Observed
+from devnet.stage.report import Narrator
 from genesis import dev_accounts
 
 NAMES = ("Alice", "Bob", "Charlie", "Dave")
@@ -222,7 +222,7 @@ def test_a_node_that_does_not_come_back_ends_the_strikes(
     monkeypatch.setattr(Struck, "copy_databases", nothing)
     monkeypatch.setattr(processes, "kill", lambda _: machine.up.clear())
     monkeypatch.setattr(processes, "start", lambda _: None)
-    done = asyncio.run(crash._strike(struck, ["one"] * 10))
+    done = asyncio.run(crash._strike(struck, ["one"] * 10, Narrator(1)))
     assert len(done["strikes"]) == 2
     assert "ended by itself" in done["not_started"][0]
 
@@ -230,6 +230,5 @@ def test_a_node_that_does_not_come_back_ends_the_strikes(
 def test_who_votes_no_more_is_named(struck: Struck, monkeypatch: pytest.MonkeyPatch) -> None:
     heights = {"Alice": 30, "Bob": 20, "Charlie": 21}
     votes = [[SESSIONS[name], 0, 0, 1, height, "00"] for name, height in heights.items()]
-    (struck.net.folder / "seen.json").write_text(json.dumps({"conflicts": [], "votes": votes}))
     monkeypatch.setattr(crash, "missing_records", lambda *_: [])
-    assert crash._judge_signatures(struck.net, above=20)["silent"] == ["Bob", "Dave"]
+    assert crash._judge_signatures(struck.net, {"conflicts": [], "votes": votes}, above=20)["silent"] == ["Bob", "Dave"]

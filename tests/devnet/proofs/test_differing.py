@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.cheating.bent_batches import BentMiddle, bent_place
-from devnet.proofs.differing.judging import failures_of, figures_of
-from devnet.proofs.differing.scenes import SCENES
-from devnet.proofs.differing.traces import DisputeTrace, computed_of
+from devnet.proofs.cheats.differing import SCENES, DisputeTrace, computed_of, failures_of, figures_of
+from devnet.stage.cheating.executors import BentMiddle, bent_place
 from gpu_tasks.market.courts.cases import CaseKind, PartyFault
 from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, OpinionOpened
 from gpu_tasks.market.courts.money import CaseOutcome

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from devnet.proofs.market.__main__ import BARS, Trade, failures_of
 from devnet.proofs.market.bare import Bare
-from devnet.proofs.market.family import is_of, standing_still, started_by
-from devnet.proofs.market.trades import BARS, Trade, failures_of
-from devnet.proofs.market.turns import in_turns
+from devnet.proofs.market.processes import in_turns, is_of, standing_still, started_by
 
 BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
 GOOD = Trade(
@@ -92,8 +91,8 @@ def test_devices_take_turns_and_all_go_on_afterwards() -> None:
 @pytest.mark.parametrize("held", ["standing_still([{0}])", "in_turns(lambda: [[{0}]], 0.1)"])
 def test_what_was_stopped_goes_on_also_where_the_measuring_process_is_killed(held: str) -> None:
     code = (
-        "import time\nfrom devnet.proofs.market.family import standing_still\n"
-        "from devnet.proofs.market.turns import in_turns\nwith {}:\n    time.sleep(600)"
+        "import time\nfrom devnet.proofs.market.processes import standing_still\n"
+        "from devnet.proofs.market.processes import in_turns\nwith {}:\n    time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
         try:

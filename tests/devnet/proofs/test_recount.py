@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnet.proofs.elections.recount import Footing, absent, following
-from devnet.proofs.elections.terms import Tenure, terms_of
+from devnet.proofs.elections.recount import Footing, Tenure, absent, following, terms_of
 from runtime.pallets.churn import cut
 
 STASHES = [bytes([number]) * 32 for number in range(9)]

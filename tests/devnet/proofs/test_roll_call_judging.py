@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from devnet.proofs.roll_call.judging import CalledProvider, RollCallPart, RollCallTrace, judge
+from devnet.proofs.roll_call import CalledProvider, RollCallPart, RollCallTrace, judge
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.devices.events import DeviceAssigned

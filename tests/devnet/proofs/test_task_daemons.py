@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.cheating.attempts import Attempts
-from devnet.proofs.cheating.task_daemons import LazyJudge, ReplayedMilestone, WithheldCheckpoint
+from devnet.stage.cheating.daemons import LazyJudge, ReplayedMilestone, WithheldCheckpoint
+from devnet.stage.cheating.races import Attempts
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.courts.events import OpinionOpened
 from gpu_tasks.market.courts.opinions import Answered

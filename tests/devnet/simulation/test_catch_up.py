@@ -7,7 +7,7 @@ import pytest
 from consensus import events as ev
 from consensus.parameters import DEVNET, Parameters
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.scenario import LAN, START_MS, Scenario, make_world
+from devnet.simulation.scenario import LAN, START_MS, SimulatedScenario, make_world
 from devnet.simulation.weather import Weather
 from devnet.simulation.world import World
 
@@ -18,7 +18,7 @@ SECONDS = 120
 
 def grown(seed: int) -> World[SimulatedNode]:
     """Four validators through slow spells; the fifth node has not started."""
-    world = make_world(Scenario("late", 4, followers=1, late=1, storm_s=0, parameters=SHORT), seed)
+    world = make_world(SimulatedScenario("late", 4, followers=1, late=1, storm_s=0, parameters=SHORT), seed)
     for node in world.nodes[:-1]:
         node.start()
     for second in range(0, SECONDS, 13):

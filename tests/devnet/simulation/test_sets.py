@@ -14,11 +14,11 @@ from devnet.simulation.joiner import Joiner
 from devnet.simulation.keys import KeyRing, fake_signer
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.packets import HandoffsAsked, HandoffsSent, Packet
-from devnet.simulation.scenario import START_MS, Scenario, make_world, run
+from devnet.simulation.scenario import START_MS, SimulatedScenario, make_world, run
 from devnet.simulation.world import World
 
 TINY = replace(DEVNET, epoch_blocks=3)
-JOINED = Scenario(
+JOINED = SimulatedScenario(
     "joined", 4, change=SetChange.CUT, spares=2, unequal=True, rekey=True, joiners=1, storm_s=0, parameters=TINY
 )
 

@@ -8,14 +8,14 @@ from consensus.finality.relay import BallotRelay
 from consensus.parameters import DEVNET
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.roles import both_ways
-from devnet.simulation.scenario import START_MS, Scenario, ScenarioOutcome, make_world, run
+from devnet.simulation.scenario import START_MS, ScenarioOutcome, SimulatedScenario, make_world, run
 from devnet.simulation.world import World
 
 SHAPES = [(4, "star"), (4, "line"), (7, "ring 2"), (10, "ring 4"), (13, "ring 6"), (10, "sparse")]
 
 
 def calm(size: int, shape: str, followers: int = 0) -> ScenarioOutcome:
-    return run(Scenario("shape", size, followers=followers, shape=shape, storm_s=0, quiet_s=25), 1)
+    return run(SimulatedScenario("shape", size, followers=followers, shape=shape, storm_s=0, quiet_s=25), 1)
 
 
 @pytest.mark.parametrize(("size", "shape"), SHAPES)
@@ -27,7 +27,7 @@ def test_connected_is_enough(size: int, shape: str) -> None:
 
 def apart(followers: int) -> World[SimulatedNode]:
     """Four validators that meet nobody but the full nodes between them."""
-    world = make_world(Scenario("apart", 4, followers=followers, storm_s=0), 1)
+    world = make_world(SimulatedScenario("apart", 4, followers=followers, storm_s=0), 1)
     world.links = both_ways(
         (validator, 4 + place)
         for place in range(followers)
@@ -47,7 +47,7 @@ def test_through_full_nodes_too(followers: int) -> None:
 
 
 def test_two_that_never_meet_lose_no_time() -> None:
-    world = make_world(Scenario("missing link", 7, storm_s=0), 1)
+    world = make_world(SimulatedScenario("missing link", 7, storm_s=0), 1)
     everybody = range(7)
     world.links = both_ways((a, b) for a in everybody for b in everybody if a < b and (a, b) != (2, 5))
     for node in world.nodes:
@@ -64,7 +64,7 @@ def test_without_passing_on_they_stand_still(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_full_mesh_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the nodes have told each other whom they reach, which takes them a part of a second."""
-    world = make_world(Scenario("mesh", 7, storm_s=0), 1)
+    world = make_world(SimulatedScenario("mesh", 7, storm_s=0), 1)
     for node in world.nodes:
         node.start()
     world.run_until(START_MS + 2_000)
@@ -86,6 +86,6 @@ def test_a_full_mesh_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly
 def test_a_sparse_network_outlives_a_storm() -> None:
-    scenario = Scenario("sparse", 7, shape="sparse", followers=2, storm_s=30, quiet_s=40)
+    scenario = SimulatedScenario("sparse", 7, shape="sparse", followers=2, storm_s=30, quiet_s=40)
     assert run(scenario, 3).failures == ()
     assert run(replace(scenario, equivocators=2, shape="ring 4"), 3).failures == ()

@@ -21,7 +21,7 @@ from devnet.simulation import scenario as scenarios
 from devnet.simulation.__main__ import catalogue, deal, main, parse, sampled
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.report import kind_of, summarise
-from devnet.simulation.scenario import Scenario, run
+from devnet.simulation.scenario import SimulatedScenario, run
 from nightly_but import nightly_but
 from runtime.blocks.votes import BallotKind
 
@@ -29,29 +29,29 @@ SEEDS_UNTIL_CAUGHT = 15
 SAMPLED = {"n5-calm", "n5-honest", "n5-equivocators", "n5-weights", "n5-honest-sets"}
 
 
-def short(scenario: Scenario) -> Scenario:
+def short(scenario: SimulatedScenario) -> SimulatedScenario:
     return replace(scenario, storm_s=25, quiet_s=20, handoffs_least=0)
 
 
 @pytest.mark.parametrize("scenario", nightly_but(14, catalogue(4)), ids=lambda scenario: scenario.name)
-def test_four_validators_agree(scenario: Scenario) -> None:
+def test_four_validators_agree(scenario: SimulatedScenario) -> None:
     outcome = run(short(scenario) if scenario.storm_s else scenario, seed=1)
     assert outcome.failures == ()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_other_sizes_agree(size: int) -> None:
-    assert run(short(Scenario(f"n{size}", size)), seed=2).failures == ()
+    assert run(short(SimulatedScenario(f"n{size}", size)), seed=2).failures == ()
 
 
 def test_unequal_stakes_agree() -> None:
-    scenario = Scenario("stakes", 5, stakes=(10, 20, 40, 20, 10), equivocators=1)
+    scenario = SimulatedScenario("stakes", 5, stakes=(10, 20, 40, 20, 10), equivocators=1)
     assert run(short(scenario), seed=3).failures == ()
 
 
 def test_sampling_can_be_forced_on_a_small_network() -> None:
     parameters = replace(DEVNET, force_sampling=True, sample_units=20)
-    outcome = run(Scenario("sampled", 4, storm_s=0, quiet_s=20, parameters=parameters), seed=4)
+    outcome = run(SimulatedScenario("sampled", 4, storm_s=0, quiet_s=20, parameters=parameters), seed=4)
     assert outcome.failures == ()
     assert outcome.accept_ms
 
@@ -59,7 +59,7 @@ def test_sampling_can_be_forced_on_a_small_network() -> None:
 @pytest.mark.parametrize(
     "scenario", nightly_but(2, [each for each in catalogue(5) if each.name in SAMPLED]), ids=lambda each: each.name
 )
-def test_five_validators_that_poll_three_units_agree(scenario: Scenario) -> None:
+def test_five_validators_that_poll_three_units_agree(scenario: SimulatedScenario) -> None:
     outcome = run(short(sampled(scenario, 1, 3)), seed=1)
     assert outcome.failures == ()
     assert outcome.accept_ms
@@ -83,21 +83,21 @@ def test_the_command_line_may_choose_the_sample(words: list[str], sizes: set[int
 
 
 def test_two_of_seven_silent_stop_snowflake_but_not_finality() -> None:
-    outcome = run(Scenario("silent", 7, silent=2, storm_s=0, quiet_s=30), seed=5)
+    outcome = run(SimulatedScenario("silent", 7, silent=2, storm_s=0, quiet_s=30), seed=5)
     assert outcome.failures == ()
     assert outcome.accept_ms == ()
 
 
 def test_a_half_is_no_quorum() -> None:
     # With two of four silent nothing may become final, and nothing conflict.
-    outcome = run(Scenario("halt", 4, silent=2, storm_s=0, quiet_s=30), seed=6)
+    outcome = run(SimulatedScenario("halt", 4, silent=2, storm_s=0, quiet_s=30), seed=6)
     assert outcome.finals == 0
     assert outcome.failures == ("only 0 new final blocks after healing",)
 
 
 def test_seed_repeats_bit_for_bit_whatever_the_hash_seed() -> None:
     code = (
-        "from devnet.simulation.scenario import Scenario, run;"
+        "from devnet.simulation.scenario import SimulatedScenario, run;"
         "print(run(Scenario('repeat', 4, equivocators=1, storm_s=15, quiet_s=10), 7).trace)"
     )
     traces = {
@@ -111,11 +111,11 @@ def test_seed_repeats_bit_for_bit_whatever_the_hash_seed() -> None:
         for hash_seed in ("1", "2", "77")
     }
     assert len(traces) == 1
-    other = run(Scenario("repeat", 4, equivocators=1, storm_s=15, quiet_s=10), 8)
+    other = run(SimulatedScenario("repeat", 4, equivocators=1, storm_s=15, quiet_s=10), 8)
     assert other.trace + "\n" not in traces
 
 
-def failures_until_caught(scenario: Scenario, first: int = 0) -> str:
+def failures_until_caught(scenario: SimulatedScenario, first: int = 0) -> str:
     """What the first seed shows that catches the bug; `first` is the one that does today, so that none is in vain."""
     for seed in range(first, first + SEEDS_UNTIL_CAUGHT):
         failures = run(scenario, seed).failures
@@ -126,7 +126,7 @@ def failures_until_caught(scenario: Scenario, first: int = 0) -> str:
 
 def test_half_quorum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ValidatorSet, "is_quorum", lambda self, weight: 2 * weight >= self.total)
-    assert "conflicting finals" in failures_until_caught(Scenario("mutant", 4, equivocators=1), first=25)
+    assert "conflicting finals" in failures_until_caught(SimulatedScenario("mutant", 4, equivocators=1), first=25)
 
 
 def test_finalise_after_skip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_finalise_after_skip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             sound(kind, signed)
 
     monkeypatch.setattr(signstate, "_require_compatible", lax)
-    assert "framed" in failures_until_caught(Scenario("mutant", 4))
+    assert "framed" in failures_until_caught(SimulatedScenario("mutant", 4))
 
 
 def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SimulatedNode, "start", forgetful)
     # Blackouts: who restarts alone votes only for what it still knows, so it takes many restarts in one open round.
-    scenario = Scenario("mutant", 4, storm=scenarios.BLACKOUT_MIX, storm_s=50)
+    scenario = SimulatedScenario("mutant", 4, storm=scenarios.BLACKOUT_MIX, storm_s=50)
     assert "framed" in failures_until_caught(scenario, first=4)
 
 
@@ -162,7 +162,7 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
         node.disk.certificates = {}
         start(node)
 
-    scenario = Scenario("mutant", 5, equivocators=1, storm=scenarios.BLACKOUT_MIX, storm_s=50, quiet_s=20)
+    scenario = SimulatedScenario("mutant", 5, equivocators=1, storm=scenarios.BLACKOUT_MIX, storm_s=50, quiet_s=20)
     monkeypatch.setattr(SimulatedNode, "start", forgetful)
     stalled = next(seed for seed in range(22, 60) if run(scenario, seed).failures)
     monkeypatch.setattr(SimulatedNode, "start", start)
@@ -172,14 +172,14 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.nightly
 def test_a_vote_that_is_never_asked_for_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three that must all sign, one had its database put back, and was asked while it could not sign."""
-    scenario = Scenario("n4-put-back", 4, silent=1, storm=scenarios.PUT_BACK_MIX, storm_s=60)
+    scenario = SimulatedScenario("n4-put-back", 4, silent=1, storm=scenarios.PUT_BACK_MIX, storm_s=60)
     assert run(scenario, 1).failures == ()
     monkeypatch.setattr(Gadget, "is_silent", lambda _: False)
     assert run(scenario, 1).failures == ("only 0 new final blocks after healing",)
 
 
 def test_nobody_loses_the_last_copy_of_a_final_block() -> None:
-    world = scenarios.make_world(Scenario("some", 4, storm_s=0), 1)
+    world = scenarios.make_world(SimulatedScenario("some", 4, storm_s=0), 1)
     for node in world.nodes:
         node.start()
     world.run_until(scenarios.START_MS + 10_000)
@@ -214,9 +214,9 @@ def test_command_line_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_what_went_wrong_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
+    sound = run(short(SimulatedScenario("n4-some", 4, storm_s=0)), 1)
     monkeypatch.setattr(scenarios, "FINALS_AFTER_HEALING_MIN", 1_000)
-    stalled = run(short(Scenario("n4-some", 4, storm_s=0)), 1)
+    stalled = run(short(SimulatedScenario("n4-some", 4, storm_s=0)), 1)
     bad = ("conflicting finals: height 3 at node 1", "honest node framed: x", "2 pieces of evidence do not verify")
     outcomes = [sound, stalled, *(replace(sound, failures=(failure,)) for failure in bad)]
     sampling = [replace(sound, scenario=name) for name in ("n4-some-k3", "n4-some-k20", "n4-k3-some")]

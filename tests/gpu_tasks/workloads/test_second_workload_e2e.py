@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from devnet.demo import stage
-from devnet.demo.telling import Narrator
 from devnet.launcher import layout, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.layout import Devnet
-from devnet.measuring import ledger
-from devnet.measuring.ledger import DevnetLedger
+from devnet.stage import network as stage
+from devnet.stage.measuring import ledger
+from devnet.stage.measuring.ledger import DevnetLedger
+from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.presets import DEVICE_BOND
 from gpu_tasks.workloads.registry import form_named

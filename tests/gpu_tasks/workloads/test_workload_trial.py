@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.proofs.cheating.executors import FlippedBit
+from devnet.stage.cheating.executors import FlippedBit
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.data.unit_output import output_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from devnet.measuring.latency import percentile
+from devnet.stage.measuring.latency import percentile
 
 FAILED_MS = 10_000
 """What an honest call that was refused counts as: as long as the longest that one waits for."""

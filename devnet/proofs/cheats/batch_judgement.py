@@ -1,0 +1,588 @@
+"""What is tried about batches, what final blocks say of one, and what must have come of it, grain by grain.
+
+Always: a drawn leaf that is a lie ends the check against the answerer; a lie that nobody drew is paid, and its chance
+is said; the honest pay nothing. What a hold was filled with is what left it; of a check nothing moves but what the
+money table lists. Heights are of final blocks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from fractions import Fraction
+
+from devnet.stage.cheating.__main__ import HIDING, LAZY, LIES
+from devnet.stage.cheating.daemons import told_about
+from devnet.stage.cheating.lies import RightAnswers, ToldBatch, drawn_paths, told_with
+from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
+from gpu_tasks.batches.sum_tree import LeafPath, batch_root, before, leaf_claim, path_claim
+from gpu_tasks.batches.work import TOKEN, work_of
+from gpu_tasks.market.courts.cases import AUDIT_POT, JUDGE_SEAT
+from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, JudgeCharged, OpinionOpened
+from gpu_tasks.market.courts.money import FIRST_JUDGES, SMALL_SET_PRICE_PERCENT, seat_hold
+from gpu_tasks.market.devices.records import COLLATERAL
+from gpu_tasks.market.inference.events import (
+    ProviderSlashed,
+    RaceMissed,
+    UnitDisputed,
+    UnitMatched,
+    UnitRefunded,
+    UnitRequeued,
+    UnitSettled,
+)
+from gpu_tasks.market.leaf_checks.checks import (
+    LEAF_BOND,
+    LEAF_FEE,
+    LEAF_SEAT,
+    CheckOutcome,
+    CheckTerms,
+    ShownLeaf,
+    check_case,
+)
+from gpu_tasks.market.leaf_checks.events import (
+    AuditorDrawn,
+    AuditorSilent,
+    LeafCheckEnded,
+    LeafDoubted,
+    LeavesDrawn,
+    LeavesPassed,
+    LeavesShown,
+)
+from gpu_tasks.market.leaf_checks.proofs import leaves_proof
+from runtime.frame.holds import HoldReason
+from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
+
+
+class BatchCustomer(Enum):
+    """What the customer does when it may dispute a leaf."""
+
+    SILENT = auto()
+    LOOKS = auto()
+    """Disputes a leaf that is wrong, with `ogpu dispute`."""
+    LIES = auto()
+    """Calls a right leaf wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScene:
+    """One batch, and who does what about it."""
+
+    name: str
+    title: str
+    mode: str | None
+    """Of the daemons that answer; None where they are honest."""
+    customer: BatchCustomer = BatchCustomer.SILENT
+    racers: int = 1
+    others: str | None = None
+    """The mode of all other daemons, which audit and judge."""
+
+    @property
+    def hides(self) -> bool:
+        """Whether who answers shows no leaf."""
+        return self.mode == HIDING
+
+    @property
+    def are_lazy(self) -> bool:
+        """Whether auditors pass without a look."""
+        return self.others == LAZY
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the answers are right."""
+        return self.mode not in LIES
+
+
+_LOOKS = BatchCustomer.LOOKS
+SCENES = (
+    BatchScene("one-wrong", "one answer is wrong", "one-wrong", _LOOKS),
+    BatchScene("a-tenth-wrong", "a tenth of the answers is wrong", "a-tenth-wrong", _LOOKS),
+    BatchScene("all-wrong", "all answers are wrong", "all-wrong", _LOOKS),
+    BatchScene("made-up-sums", "totals that no leaves have", "made-up-sums"),
+    BatchScene("made-up-tokens", "tokens beside a right leaf that has them not", "made-up-tokens"),
+    BatchScene("padded", "answers that go on to all that is paid for", "padded", _LOOKS),
+    BatchScene("cut-short", "half of each answer", "cut-short", _LOOKS),
+    BatchScene("false-errors", "a fifth of good requests are said to be none", "false-errors", _LOOKS),
+    BatchScene("withheld-leaves", "all answers are wrong, and no leaf is shown", HIDING),
+    BatchScene("false-dispute", "the customer calls a right answer wrong", None, BatchCustomer.LIES),
+    BatchScene("colluding-pair", "two give the same wrong answers", "all-wrong", _LOOKS, racers=2),
+    BatchScene("lazy-about-wrong", "all answers are wrong, auditors pass all", "all-wrong", _LOOKS, others=LAZY),
+    BatchScene("lazy-about-right", "answers are right, auditors do not look", LAZY, others=LAZY),
+)
+
+
+CASES_MAX = 8
+"""Of a check: of three auditors each may pass and be looked at, or doubt; then the customer."""
+HoldEvent = Locked | Unlocked | Paid
+
+
+@dataclass(slots=True)
+class CheckCase:
+    """One case about a leaf, or about what an auditor passed with."""
+
+    opinions: list[OpinionOpened] = field(default_factory=list)
+    ended: CaseEnded | None = None
+    ended_at: int = 0
+
+
+@dataclass(slots=True)
+class CheckTrace:
+    """One batch, from its draw to the end of its check."""
+
+    unit: bytes
+    racers: tuple[bytes, ...] = ()
+    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
+    terms: CheckTerms | None = None
+    """Of the check, as the chain has them when leaves are drawn."""
+    drawn: LeavesDrawn | None = None
+    shown_by: list[LeavesShown] = field(default_factory=list)
+    shown: tuple[ShownLeaf, ...] = ()
+    """The drawn leaves, as the chain took them."""
+    auditors: list[bytes] = field(default_factory=list)
+    passed: dict[bytes, bytes] = field(default_factory=dict)
+    """With what each auditor passed that did."""
+    doubts: list[LeafDoubted] = field(default_factory=list)
+    watched: dict[bytes, bytes] = field(default_factory=dict)
+    """The case of each auditor whose proof the courts looked at."""
+    cases: dict[bytes, CheckCase] = field(default_factory=dict)
+    slashes: list[ProviderSlashed] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    """What no scene has: a race that was missed, a dispute, somebody silent, a judge that pays."""
+    moved: list[tuple[int, HoldEvent]] = field(default_factory=list)
+    ended: LeafCheckEnded | None = None
+    ended_at: int = 0
+
+    def take(self, height: int, event: object) -> None:
+        """One event of the block at that height, of whatever unit."""
+        about = getattr(event, "unit", None) or getattr(event, "case", None)
+        if about != self.unit and about not in self._own_cases():
+            return
+        if isinstance(event, Locked | Unlocked | Paid):
+            self.moved.append((height, event))
+        else:
+            self._race(height, event)
+            self._check(height, event)
+            self._judge(height, event)
+
+    def _own_cases(self) -> tuple[bytes, ...]:
+        return tuple(check_case(self.unit, number) for number in range(CASES_MAX))
+
+    def _race(self, height: int, event: object) -> None:
+        match event:
+            case UnitMatched():
+                self.racers = event.racers
+            case UnitSettled():
+                self.settled.append((height, event))
+            case ProviderSlashed():
+                self.slashes.append(event)
+            case RaceMissed() | UnitRequeued() | UnitRefunded() | UnitDisputed() | AuditorSilent() | JudgeCharged():
+                self.unexpected.append(f"{type(event).__name__} in block {height}")
+            case _:
+                pass
+
+    def _check(self, height: int, event: object) -> None:
+        match event:
+            case LeavesDrawn():
+                self.drawn = event
+            case LeavesShown():
+                self.shown_by.append(event)
+            case AuditorDrawn():
+                self.auditors.append(event.auditor)
+            case LeavesPassed():
+                self.passed[event.auditor] = event.proof
+            case LeafDoubted():
+                self.doubts.append(event)
+            case LeafCheckEnded():
+                self.ended, self.ended_at = event, height
+            case _:
+                pass
+
+    def _judge(self, height: int, event: object) -> None:
+        match event:
+            case CaseOpened():
+                self.cases[event.case] = CheckCase()
+                if not self.doubts or self.doubts[-1].case != event.case:
+                    self.watched[self.auditors[-1]] = event.case
+            case OpinionOpened():
+                self.cases[event.case].opinions.append(event)
+            case CaseEnded():
+                self.cases[event.case].ended, self.cases[event.case].ended_at = event, height
+            case _:
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """One batch of a scene."""
+
+    scene: BatchScene
+    right: RightAnswers
+    trace: CheckTrace
+    lazy: frozenset[bytes] = frozenset()
+    """Who passes without a look."""
+
+    @property
+    def told(self) -> ToldBatch:
+        """What its racers state in this scene: it follows from what is right."""
+        lie = LIES.get(self.scene.mode or "")
+        return told_with(self.right, {}) if lie is None else told_about(lie, self.right)
+
+    def drawn(self) -> list[LeafPath | None]:
+        """Of each point that the beacon drew the path that there is for it."""
+        drawn, terms = self.trace.drawn, self.terms
+        assert drawn is not None, "a batch that is settled has leaves drawn"
+        return drawn_paths(self.told, drawn.seed, self.trace.unit, _floor(terms), terms.input_share)
+
+    def shown(self) -> tuple[ShownLeaf, ...]:
+        """Each drawn leaf once, as it can be shown; none where a point has no path, or all are kept back."""
+        drawn = self.drawn()
+        paths = [path for path in drawn if path is not None]
+        if self.scene.hides or len(paths) < len(drawn):
+            return ()
+        return tuple(dict.fromkeys(ShownLeaf(path.index, path_claim(path)) for path in paths))
+
+    def is_right(self, leaf: ShownLeaf) -> bool:
+        """Whether who computes that leaf finds what was shown."""
+        return leaf.claim == self.right_claim(leaf.index)
+
+    def right_claim(self, index: int) -> bytes:
+        """What must be said of a leaf."""
+        return leaf_claim(index, self.right.leaves[index])
+
+    def wrong_outputs(self) -> list[int]:
+        """The leaves whose outputs are others, as the customer finds."""
+        pairs = enumerate(zip(self.told.outcomes, self.right.outcomes, strict=True))
+        return [index for index, (said, true) in pairs if said != true]
+
+    def right_proof(self, auditor: bytes) -> bytes:
+        """With what an auditor passes that has computed the drawn leaves, and found them right."""
+        right, leaves = self.right, self.right.leaves
+        digests = [leaves[leaf.index].digest for leaf in self.shown()]
+        return leaves_proof(right.genesis, right.unit, auditor, right.salt, digests)
+
+    def chance(self) -> Fraction:
+        """With what chance a point of the draw falls on a lie, or on something that cannot be shown."""
+        if self.scene.hides:
+            return Fraction(1)
+        terms, totals, told = self.terms, self.told.totals, self.told
+        floor, share = _floor(terms), terms.input_share
+        sound = 0
+        for path in told.paths:
+            weight = work_of(share, path.tokens_in, path.tokens_out + floor)
+            start = work_of(share, *_before(told, path, floor))
+            holds = covers(totals, floor, path, start, input_share=share)
+            sound += weight if holds and path_claim(path) == self.right_claim(path.index) else 0
+        line = work_of(share, totals.tokens_in, totals.tokens_out) + totals.requests * floor * TOKEN
+        return 1 - Fraction(sound, line) ** leaves_to_check(totals.requests)
+
+    @property
+    def terms(self) -> CheckTerms:
+        """Of the check."""
+        assert self.trace.terms is not None, "a batch that is settled has a check"
+        return self.trace.terms
+
+
+def _floor(terms: CheckTerms) -> int:
+    return weight_floor(terms.allowed, terms.requests)
+
+
+def _before(told: ToldBatch, path: LeafPath, floor: int) -> tuple[int, int]:
+    """Tokens in, and tokens out with the floor of each, of all leaves before that of a path."""
+    tokens_in, tokens_out = before(told.totals, path)
+    return tokens_in, tokens_out + path.index * floor
+
+
+IN_OFFICE = 6
+"""All of the same stake."""
+REASONS = (COLLATERAL, LEAF_SEAT, LEAF_BOND, LEAF_FEE, JUDGE_SEAT)
+CheckPurse = tuple[bytes, str]
+"""Whose, and what for."""
+CheckPayee = bytes | None
+"""None: it burns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPayment:
+    """Of what some hold together so much goes to each; what is left stays with them."""
+
+    purses: tuple[CheckPurse, ...]
+    dues: Counter[CheckPayee]
+
+    def to_others(self) -> Counter[CheckPayee]:
+        """Without what one of them would pay to itself, and keeps."""
+        own = {who for who, _ in self.purses}
+        return Counter({payee: due for payee, due in self.dues.items() if payee not in own})
+
+    def lost(self) -> int:
+        """What they have less."""
+        return sum(self.to_others().values())
+
+
+def purse(who: bytes, reason: HoldReason) -> CheckPurse:
+    """What an account holds for the batch, or a case of it."""
+    return who, reason.name
+
+
+def lies_paid(
+    case: CheckCase, liars: Sequence[tuple[CheckPurse, int]], customer: bytes, price: int, fee: int
+) -> CheckPayment:
+    """Who lied pays the judges who said what stands, then the customer its price; the rest burns.
+
+    Whole, where these judges are more than a third of those in office; else price, fees and a fourth of the price.
+    """
+    assert case.ended is not None, "the case is over"
+    right = [said.judge for said in case.opinions if said.statement.opinion == case.ended.verdict]
+    cap = price + fee * len(right) + -(-price * SMALL_SET_PRICE_PERCENT // 100)
+    whole = len(right) * 3 > IN_OFFICE
+    left = sum(held if whole else min(held, cap) for _, held in liars)
+    dues: Counter[CheckPayee] = Counter()
+    for payee, due in [*((judge, fee) for judge in right), (customer, price)]:
+        dues[payee] += min(left, due)
+        left -= min(left, due)
+    dues[None] += left
+    return CheckPayment(tuple(each for each, _ in liars), +dues)
+
+
+def withheld_paid(terms: CheckTerms) -> CheckPayment:
+    """Who showed nothing pays the customer its price; the rest burns."""
+    held = sum(each.held for each in terms.answerers)
+    dues: Counter[CheckPayee] = Counter({terms.customer: min(held, terms.price), None: max(0, held - terms.price)})
+    return CheckPayment(answerers(terms), +dues)
+
+
+def fee_paid(terms: CheckTerms, earner: bytes | None) -> CheckPayment:
+    """The auditor whose word stands has its fee; else it is for audits."""
+    return CheckPayment((purse(terms.customer, LEAF_FEE),), Counter({earner or AUDIT_POT: terms.fee}))
+
+
+def answerers(terms: CheckTerms) -> tuple[CheckPurse, ...]:
+    """What stands for the result."""
+    return tuple(purse(each.account, COLLATERAL) for each in terms.answerers)
+
+
+def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[str]:
+    """What did not move as these payments say, and what moved beside them."""
+    paid = paid_of(trace)
+    for payment in payments:
+        found: Counter[CheckPayee] = Counter()
+        for each in payment.purses:
+            found += paid.get(each, Counter())
+        dues = payment.to_others()
+        if found != dues:
+            yield f"{_named_purses(payment.purses)} paid {_shown_dues(found)}, and not {_shown_dues(dues)}"
+    allowed = {each for payment in payments for each in payment.purses}
+    for each, found in paid.items():
+        if each not in allowed and found:
+            yield f"{_named_purses([each])} paid {_shown_dues(found)}, and did nothing wrong"
+    yield from _left_behind(trace)
+
+
+def paid_of(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
+    """What each paid of what it held for the batch or its cases, to whom."""
+    paid: dict[CheckPurse, Counter[CheckPayee]] = {}
+    names = {reason.name for reason in REASONS}
+    for _, event in trace.moved:
+        if isinstance(event, Paid) and event.reason.name in names:
+            paid.setdefault((event.who, event.reason.name), Counter())[event.payee] += event.amount
+    return paid
+
+
+def lost_by(trace: CheckTrace, who: Iterable[CheckPurse]) -> int:
+    """What these paid in all."""
+    paid = paid_of(trace)
+    return sum(sum(paid.get(each, Counter()).values()) for each in who)
+
+
+def _left_behind(trace: CheckTrace) -> Iterator[str]:
+    """What was locked of seats and bonds has been unlocked or paid."""
+    balances: Counter[CheckPurse] = Counter()
+    for _, event in trace.moved:
+        if event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
+            balances[event.who, event.reason.name] += event.amount if isinstance(event, Locked) else -event.amount
+    for each, left in balances.items():
+        if left:
+            yield f"{left} grains of {_named_purses([each])} are left behind"
+
+
+def _named_purses(purses: Sequence[CheckPurse]) -> str:
+    return ", ".join(f"{who.hex()[:8]} ({reason})" for who, reason in purses)
+
+
+def _shown_dues(dues: Counter[CheckPayee]) -> dict[str, int]:
+    return {"burned" if payee is None else payee.hex()[:8]: amount for payee, amount in dues.items()}
+
+
+PPM = 1_000_000
+
+
+@dataclass(slots=True)
+class Expected:
+    """How the check of a batch must end, and what that costs whom."""
+
+    outcome: CheckOutcome = CheckOutcome.UNLOOKED
+    earner: bytes | None = None
+    """Whose word stands."""
+    guilty: list[tuple[CheckPurse, int]] = field(default_factory=list)
+    """Who is found to have cheated, and what stood for it."""
+    payments: list[CheckPayment] = field(default_factory=list)
+    found_by: str = ""
+    wrong_words: list[str] = field(default_factory=list)
+    """Of auditors and customer, who said something else than follows from what they saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafFigures:
+    """Of one batch: blocks, grains."""
+
+    found_by: str
+    """Who found the cheat; empty where nobody did."""
+    chance_ppm: int
+    """That the draw finds a lie about this batch."""
+    blocks: int
+    """From settlement to the end of the check."""
+    price: int
+    lost: int
+    """By who cheated, to others and to the fire."""
+    due: int
+    """What the table says of that."""
+    held: int
+    """What stood for it."""
+
+
+def expected_of(facts: BatchFacts) -> Expected:
+    """By the rules of checks, and by what chance has given: who was drawn, which proofs were looked at."""
+    made = Expected()
+    terms, trace, shown = facts.terms, facts.trace, facts.shown()
+    if not shown:
+        made.outcome, made.found_by = CheckOutcome.WITHHELD, "the draw, which it could not show"
+        made.guilty = _liars(terms)
+        made.payments = [withheld_paid(terms), fee_paid(terms, None)]
+        return made
+    for auditor in trace.auditors:
+        _audit(made, facts, auditor)
+    if made.outcome is not CheckOutcome.REFUTED:
+        _customer(made, facts)
+    made.payments.append(fee_paid(terms, made.earner))
+    return made
+
+
+def figures_of(facts: BatchFacts) -> LeafFigures:
+    """What it came to."""
+    made, trace = expected_of(facts), facts.trace
+    guilty = [who for who, _ in made.guilty]
+    settled_at = trace.settled[0][0] if trace.settled else trace.ended_at
+    return LeafFigures(
+        found_by=made.found_by,
+        chance_ppm=int(facts.chance() * PPM),
+        blocks=trace.ended_at - settled_at,
+        price=facts.terms.price,
+        lost=lost_by(trace, guilty),
+        due=sum(payment.lost() for payment in made.payments if payment.purses[0] in guilty),
+        held=sum(held for _, held in made.guilty),
+    )
+
+
+def failures_of(facts: BatchFacts) -> list[str]:
+    """What is not as it should be, as sentences."""
+    trace = facts.trace
+    if trace.ended is None or trace.terms is None:
+        return [f"its check has not ended: {', '.join(trace.unexpected)}"]
+    made = expected_of(facts)
+    found = [f"nobody should have had it: {what}" for what in trace.unexpected]
+    found += [*_of_answers(facts), *made.wrong_words]
+    return [*found, *_of_the_end(facts, made), *wrong_sums(trace, made.payments)]
+
+
+def _audit(made: Expected, facts: BatchFacts, auditor: bytes) -> None:
+    """What one auditor says, and what becomes of its word."""
+    trace, terms = facts.trace, facts.terms
+    wrong = [leaf for leaf in facts.shown() if not facts.is_right(leaf)]
+    is_lazy = auditor in facts.lazy
+    if wrong and not is_lazy:
+        doubt = next((each.doubt for each in trace.doubts if each.doubt.doubter == auditor), None)
+        if doubt is None or (doubt.shown, doubt.found) != (wrong[0], facts.right_claim(wrong[0].index)):
+            made.wrong_words.append(f"an auditor should have doubted leaf {wrong[0].index}, and said {doubt}")
+            return
+        _refute(made, facts, _case_of(facts, auditor), _liars(terms))
+        made.earner, made.found_by = auditor, "its auditor, by a drawn leaf"
+        return
+    proof = trace.passed.get(auditor)
+    if proof is None or (proof == facts.right_proof(auditor)) == is_lazy:
+        made.wrong_words.append(f"an auditor passed with {'a right proof' if proof else 'nothing'}")
+    case = trace.cases.get(trace.watched.get(auditor, b""))
+    if is_lazy and case is not None:
+        seat = [(purse(auditor, LEAF_SEAT), seat_hold(terms.collateral, terms.fee))]
+        made.guilty += seat
+        made.payments.append(lies_paid(case, seat, terms.customer, terms.fee, terms.fee))
+        made.found_by = "the courts, which looked at a proof"
+        return
+    made.earner, made.outcome = auditor, CheckOutcome.PASSED
+
+
+def _customer(made: Expected, facts: BatchFacts) -> None:
+    """What the customer says when nobody else doubts any more, and what becomes of it."""
+    trace, terms, scene = facts.trace, facts.terms, facts.scene
+    doubt = next((each.doubt for each in trace.doubts if each.doubt.doubter == terms.customer), None)
+    may_find = scene.customer is BatchCustomer.LOOKS and bool(facts.wrong_outputs())
+    if (doubt is not None) != (may_find or scene.customer is BatchCustomer.LIES):
+        made.wrong_words.append(f"its customer disputed {doubt}")
+    if doubt is None:
+        return
+    case = _case_of(facts, terms.customer)
+    if facts.is_right(doubt.shown):
+        bond = [(purse(terms.customer, LEAF_BOND), FIRST_JUDGES * terms.judge_fee)]
+        made.guilty += bond
+        made.payments.append(lies_paid(case, bond, terms.customer, terms.price, terms.judge_fee))
+        made.found_by = "judges, for who answered"
+        return
+    liars = _liars(terms)
+    if made.earner in facts.lazy and doubt.shown in trace.shown:
+        assert made.earner is not None, "nobody is lazy"
+        liars.append((purse(made.earner, LEAF_SEAT), seat_hold(terms.collateral, terms.fee)))
+        made.earner = None
+    _refute(made, facts, case, liars)
+    made.found_by = "its customer, which looked"
+
+
+def _refute(made: Expected, facts: BatchFacts, case: CheckCase, liars: list[tuple[CheckPurse, int]]) -> None:
+    terms = facts.terms
+    made.outcome = CheckOutcome.REFUTED
+    made.guilty += liars
+    made.payments.append(lies_paid(case, liars, terms.customer, terms.price, terms.judge_fee))
+
+
+def _of_answers(facts: BatchFacts) -> Iterator[str]:
+    """Whether what was settled and shown is what this scene states."""
+    trace, told = facts.trace, facts.told
+    if len(trace.settled) != 1:
+        yield f"it was settled {len(trace.settled)} times"
+    for _, event in trace.settled:
+        if event.output_root != batch_root(told.totals):
+            yield "another result was settled than this scene states"
+        if event.winner not in trace.racers:
+            yield "somebody else was paid"
+    if trace.shown != facts.shown() or len(trace.shown_by) != bool(facts.shown()):
+        yield f"the leaves {[leaf.index for leaf in trace.shown]} were shown, and not {facts.shown()}"
+
+
+def _of_the_end(facts: BatchFacts, made: Expected) -> Iterator[str]:
+    trace, terms = facts.trace, facts.terms
+    assert trace.ended is not None, "looked at before"
+    if (trace.ended.outcome, trace.ended.earner) != (made.outcome, made.earner):
+        yield f"its check ended {trace.ended}, and not {made.outcome.name} with {made.earner!r}"
+    is_lost = made.outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD)
+    lost = sorted(slash.provider for slash in trace.slashes)
+    if lost != (sorted(who for who, _ in answerers(terms)) if is_lost else []):
+        yield f"{len(lost)} of {len(trace.racers)} who answered lost what they held"
+
+
+def _liars(terms: CheckTerms) -> list[tuple[CheckPurse, int]]:
+    held = [each.held for each in terms.answerers]
+    return list(zip(answerers(terms), held, strict=True))
+
+
+def _case_of(facts: BatchFacts, doubter: bytes) -> CheckCase:
+    """The case that a doubt came to."""
+    trace = facts.trace
+    return trace.cases[next(each.case for each in trace.doubts if each.doubt.doubter == doubter)]

@@ -1,0 +1,317 @@
+"""Every lie about a whole batch, once each: the drawn leaves find it, and the liar loses as the money table says.
+
+All scenes on one devnet, as many at once as there are daemons to answer; a cheat that nobody found is tried again. The
+devnet has as few validators as there may be where batches are checked by their leaves; the racers are some of them, and
+the others audit and judge. Always: customer and honest providers use the programs that people run, or what these are
+made of; what is judged was read from final blocks. The customer allows four times what its requests ask for, so there
+is something to be made up; requests are the same in each batch, and so are right answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby, islice
+
+from devnet.launcher.errors import DevnetError
+from devnet.proofs.cheats.batch_judgement import (
+    SCENES,
+    BatchCustomer,
+    BatchFacts,
+    BatchScene,
+    CheckTrace,
+    failures_of,
+    figures_of,
+)
+from devnet.proofs.cheats.units import CheatFindings, Check, Finding
+from devnet.stage.actors.purchase import DEFAULT_PROMPTS, SERVICE, read_prompts
+from devnet.stage.cheating.__main__ import LAZY
+from devnet.stage.cheating.daemons import most_of
+from devnet.stage.cheating.lies import RightAnswers
+from devnet.stage.measuring import ledger
+from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.report import Narrator
+from devnet.stage.scenario import Scenario
+from genesis import dev_accounts
+from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.batches.outcomes import BatchOutcome
+from gpu_tasks.batches.requests import encode_requests
+from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.client.batches.leaf_looks import WrongLeaf
+from gpu_tasks.client.posting import Sealer, UnitWish
+from gpu_tasks.client.posting_kind import UnitPosting
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.placement import stores_for
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.data.unit_input import decode_input
+from gpu_tasks.market.inference.events import UnitPosted
+from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.leaf_checks.checks import LeafStage
+from gpu_tasks.market.leaf_checks.events import LeavesDrawn, LeavesShown
+from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.registry import form_named, open_workload
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.system import System
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.suri import keypair_from_suri
+
+VALIDATORS = 6
+NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 40}
+"""A proof is looked at two times in three; a customer has time, however busy the machine is."""
+AT_ONCE = 5
+"""Scenes: a daemon for each, and one that only judges."""
+TRIES = 5
+"""Of a scene whose cheat nobody found."""
+STUCK_SECONDS = 120.0
+BLOCKS_MAX = 400
+"""From post to the end of a check."""
+LOOK_SECONDS = 0.5
+RESUME_SECONDS = 90.0
+WORKLOAD = "textgen-int8"
+REQUESTS, TOKENS = 96, 6
+"""Three leaves are drawn of each batch."""
+ALLOWED = 4 * TOKENS
+"""Of each request, on the chain."""
+RATE = GRAINS_PER_OGPU // 20
+"""For a thousand tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBatch:
+    """What every batch asks, and what is right."""
+
+    requests: tuple[bytes, ...]
+    outcomes: tuple[BatchOutcome, ...]
+
+
+def asked() -> AskedBatch:
+    """Computed here, on the processor."""
+    form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
+    lines = enumerate(read_prompts(DEFAULT_PROMPTS, REQUESTS))
+    requests = tuple(form.encode(line, TOKENS, {}, number.to_bytes(32, "little")) for number, line in lines)
+    outputs: list[bytes | None] = [None] * len(requests)
+    for place, output in workload.run_many(requests):
+        outputs[place] = output
+    return AskedBatch(requests, outcomes_of(form, requests, outputs))
+
+
+async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -> list[RightAnswers]:
+    """So many units that ask the same, in one transaction; each with what is right of it."""
+    service = await market_reads.service(chain, SERVICE)
+    if service is None:
+        raise DevnetError(f"there is no service {SERVICE}")
+    form, key = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
+    tokens_in, tokens_max = sum(map(form.cost_in, batch.requests)), REQUESTS * ALLOWED
+    price = price_of(RATE, work_of(service.terms.input_share, tokens_in, tokens_max))
+    wish = UnitWish(encode_requests(batch.requests), REQUESTS, tokens_in, tokens_max, price)
+    async with BlobClient(private=True) as blobs:
+        terms = await Sealer(chain, blobs, key, SERVICE, racers).terms([wish] * count, lambda: None)
+        salts = [await _salt(chain, blobs, each) for each in terms]
+    outcome = await chain.submit(UnitPosting(SERVICE).call(terms), key)
+    units = [event.unit for event in outcome.events if isinstance(event, UnitPosted)]
+    if len(units) != count:
+        raise DevnetError(f"{len(units)} of {count} units were posted: {outcome.error}")
+    return [
+        RightAnswers(chain.genesis_hash, unit, salt, batch.outcomes, most_of(each))
+        for unit, salt, each in zip(units, salts, terms, strict=True)
+    ]
+
+
+async def _salt(chain: ChainClient, blobs: BlobClient, terms: UnitTerms) -> bytes:
+    """That is in each leaf of the unit: out of its sealed input."""
+    endpoints = endpoints_of(await market_reads.providers(chain))
+    sealed = await blobs.get(terms.input_root, stores_for(terms.input_root, endpoints))
+    return decode_input(SealKey.of(keypair_from_suri(CUSTOMER_KEY)).open(sealed)).salt
+
+
+async def dispute_falsely(chain: ChainClient, right: RightAnswers, leaf: int) -> str | None:
+    """Call a right leaf wrong, with a claim that is made up; why the chain refuses, if it does."""
+    leaves: Sequence[Leaf] = right.leaves
+    true = leaves[leaf]
+    call = WrongLeaf(leaf, tuple(leaves), Leaf(true.tokens_in, true.tokens_out, bytes(32))).dispute(right.unit)
+    return (await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))).error
+
+
+@dataclass(slots=True)
+class CheckedBatch:
+    """One batch on its way."""
+
+    right: RightAnswers
+    trace: CheckTrace
+    is_asked: bool = False
+    """Whether its customer has said what it says."""
+
+
+@dataclass(slots=True)
+class SceneRound:
+    """Some scenes at once: for each a batch, and daemons that answer it."""
+
+    stage: Stage
+    scenes: list[BatchScene]
+    batch: AskedBatch
+    next_height: int = 0
+    batches: list[CheckedBatch] = field(default_factory=list)
+    scene_of: dict[bytes, BatchScene] = field(default_factory=dict)
+    """By who answers in it."""
+
+    def play(self) -> list[BatchFacts]:
+        """Cast the daemons, post, follow all to the ends of their checks; what there is to say of each."""
+        modes: dict[str, str | None] = {}
+        names = iter(member.name for member in self.stage.net.members)
+        for scene in self.scenes:
+            for name in islice(names, scene.racers):
+                modes[name] = scene.mode
+                self.scene_of[dev_accounts.stash(name)] = scene
+        others = self.scenes[0].others
+        cast(self.stage, modes, others)
+        self.stage.ask(self._follow)
+        modes |= {member.name: others for member in self.stage.net.members if member.name not in modes}
+        lazy = frozenset(dev_accounts.stash(name) for name, mode in modes.items() if mode == LAZY)
+        return [BatchFacts(self._scene(each), each.right, each.trace, lazy) for each in self.batches]
+
+    def _scene(self, batch: CheckedBatch) -> BatchScene:
+        """Devices are drawn: which scene a batch came to, its racers say."""
+        return self.scene_of[batch.trace.racers[0]]
+
+    async def _follow(self, chain: ChainClient) -> None:
+        self.next_height = await ledger.final_height(chain) + 1
+        asked = await post(chain, self.batch, len(self.scenes), self.scenes[0].racers)
+        self.batches = [CheckedBatch(right, CheckTrace(right.unit)) for right in asked]
+        moved, last = time.monotonic(), self.next_height + BLOCKS_MAX
+        while any(each.trace.ended is None for each in self.batches):
+            before = self.next_height
+            await self._read_on(chain)
+            moved = time.monotonic() if self.next_height > before else moved
+            if time.monotonic() > moved + STUCK_SECONDS:
+                raise DevnetError(f"no block has been final for {STUCK_SECONDS:.0f} s")
+            if self.next_height > last:
+                raise DevnetError(f"a check has not ended after {BLOCKS_MAX} blocks")
+            for each in self.batches:
+                await self._let_ask(chain, each)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _read_on(self, chain: ChainClient) -> None:
+        for height in range(self.next_height, await ledger.final_height(chain) + 1):
+            block = await ledger.block_hash(chain, height)
+            for record in await chain.events(block):
+                for each in self.batches:
+                    each.trace.take(height, record.event)
+                    await _look(chain, block, each.trace, record.event)
+            self.next_height = height + 1
+
+    async def _let_ask(self, chain: ChainClient, batch: CheckedBatch) -> None:
+        """When only the customer may doubt any more, it does once what its scene says."""
+        if batch.is_asked or batch.trace.drawn is None or batch.trace.ended is not None:
+            return
+        check = await market_reads.check(chain, batch.right.unit, await chain.finalized())
+        if check is None or check.stage is not LeafStage.OPEN:
+            return
+        batch.is_asked, scene = True, self._scene(batch)
+        if scene.customer is BatchCustomer.LOOKS:
+            wrong = BatchFacts(scene, batch.right, batch.trace).wrong_outputs()
+            drawn = [leaf.index for leaf in batch.trace.shown if leaf.index in wrong]
+            words = ("0x" + batch.right.unit.hex(), "--leaf", str([*drawn, *wrong][0]), "--key", CUSTOMER_KEY, "--yes")
+            await asyncio.to_thread(self.stage.ogpu, "dispute", *words, is_shown=False)
+        elif scene.customer is BatchCustomer.LIES:
+            refused = await dispute_falsely(chain, batch.right, 0)
+            batch.trace.unexpected += [] if refused is None else [f"the chain refused the dispute: {refused}"]
+
+
+async def _look(chain: ChainClient, block: bytes, trace: CheckTrace, event: object) -> None:
+    """What no event says: the terms of the check, and what was shown."""
+    if isinstance(event, LeavesDrawn | LeavesShown) and event.unit == trace.unit:
+        check = await market_reads.check(chain, trace.unit, block)
+        assert check is not None, "it goes on"
+        trace.terms, trace.shown = check.terms, check.shown
+
+
+def lied_about(stage: Stage) -> CheatFindings:
+    """Play all scenes."""
+    findings = {scene.name: Finding(f"batches: {scene.name}", 0) for scene in SCENES}
+    batch = asked()
+    for _, group in groupby(SCENES, key=lambda scene: (scene.others, scene.racers)):
+        scenes = list(group)
+        stage.tell.line(f"Batches: {'; '.join(scene.title for scene in scenes)}")
+        _play(stage, scenes, batch, findings)
+    next(iter(findings.values())).failures += stage.ask(_wrong_issuance)
+    return CheatFindings(list(findings.values()))
+
+
+def _play(stage: Stage, scenes: list[BatchScene], batch: AskedBatch, findings: dict[str, Finding]) -> None:
+    """Play each scene until its cheat is found once, some tries at most."""
+    tried = dict.fromkeys(scenes, 0)
+    while pending := [scene for scene in scenes if tried[scene] < TRIES and not findings[scene.name].slashed]:
+        now = pending[:AT_ONCE]
+        for scene in now:
+            tried[scene] += 1
+        for facts in SceneRound(stage, now, batch).play():
+            _note(findings[facts.scene.name], facts, stage.tell)
+    for scene in scenes:
+        if not findings[scene.name].slashed:
+            findings[scene.name].failures.append(f"nobody found the cheat in {TRIES} batches")
+
+
+def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
+    """Note what one batch came to."""
+    failures, trace = failures_of(facts), facts.trace
+    finding.units += 1
+    finding.drawn += 1
+    finding.failures += failures
+    if trace.terms is not None and trace.ended is not None:
+        figures = figures_of(facts)
+        finding.slashed += bool(figures.held)
+        finding.figures = {name: value for name, value in asdict(figures).items() if name != "found_by"}
+        found_by = f"found by {figures.found_by or 'nobody'}"
+        finding.answers[found_by] = finding.answers.get(found_by, 0) + 1
+        if figures.held:
+            what, unit = "what stood for the cheat", "0x" + trace.unit.hex()
+            finding.checks.append(Check(what, unit, trace.ended_at, figures.lost, figures.due))
+        chance = f"the draw finds it with {figures.chance_ppm / 10_000:.0f} %"
+        money = f"lost {format_amount(figures.lost)} of {format_amount(figures.held)} oGPU for what was paid"
+        tell.line(f"{facts.scene.name}: {found_by}, {money} {format_amount(figures.price)}; {chance}")
+    for failure in failures:
+        tell.line(f"FAILED: {facts.scene.name}: {failure}")
+
+
+async def _wrong_issuance(chain: ChainClient) -> list[str]:
+    """Return whether all accounts together have what there is."""
+    final = await chain.finalized()
+    accounts = await chain.entries(System.account, at=final)
+    owned = sum(info.data.free + info.data.reserved for info in accounts.values())
+    issued = await ledger.issuance(chain, final)
+    return [] if owned == issued else [f"all accounts have {owned} grains, and {issued} were issued"]
+
+
+def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> None:
+    """Let these race from now on, in their modes, and nobody else; the others audit and judge in theirs."""
+    apart = [member.name for member in stage.net.members if member.name not in racers]
+    modes = {**racers, **({} if others is None else dict.fromkeys(apart, others))}
+    stage.restart(modes)
+    end = time.monotonic() + RESUME_SECONDS
+    while missing := set(modes) - (offered := _offered(stage)):  # a daemon that starts resumes its device
+        if time.monotonic() > end:
+            raise DevnetError(f"the devices of {', '.join(sorted(missing))} are still paused")
+        time.sleep(LOOK_SECONDS)
+    for name in apart:
+        if name in offered:
+            stage.set_device(name, "pause")
+
+
+def _offered(stage: Stage) -> set[str]:
+    """Return whose devices take work, as the final chain knows."""
+
+    async def found(chain: ChainClient) -> set[bytes]:
+        devices = await market_reads.devices(chain, await chain.finalized())
+        return {each.device.owner for each in devices if not each.device.is_paused}
+
+    owners = stage.ask(found)
+    return {member.name for member in stage.net.members if dev_accounts.stash(member.name) in owners}
+
+
+NETWORK = FreshDevnet(VALIDATORS, "batches", numbers=NUMBERS)
+SCENARIO = Scenario("batches", "Lies about batches that are checked by their leaves", NETWORK.open, lied_about)

@@ -1,0 +1,403 @@
+"""Two answer a batch, one of them wrongly in one place: each shows its tree, a court computes one leaf, the liar loses.
+
+Always: customer, validators and the honest provider use the programs that people run; what is judged was read from
+final blocks and from what daemons told. A batch that only one of the two answered in time tells nothing, and is posted
+once more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from devnet.launcher import processes
+from devnet.launcher.errors import DevnetError
+from devnet.proofs.cheats.units import CheatFindings, Check, Finding
+from devnet.stage.actors import purchase
+from devnet.stage.cheating.executors import bent_place
+from devnet.stage.measuring import ledger
+from devnet.stage.network import CHEAT, FreshDevnet, Stage
+from devnet.stage.scenario import Scenario
+from genesis import dev_accounts
+from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, subtree_count
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, OpinionOpened
+from gpu_tasks.market.inference.events import ProviderSlashed, UnitDisputed, UnitRefunded, UnitRequeued, UnitSettled
+from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingScene:
+    """One batch, and what its liar does."""
+
+    name: str
+    title: str
+    mode: str
+    """Of the cheating daemon."""
+    requests: int
+    is_judged: bool = True
+    """Whether a court computes the leaf; else nobody does, since there is but one tree."""
+    away_blocks: int = 0
+    """For so many blocks the honest daemon is away, killed with -9 when trees are asked for; 0 if it is not."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a side stays away long enough to ask programs what they say meanwhile."""
+        return bool(self.away_blocks) or not self.is_judged
+
+
+SCENES = (
+    DifferingScene("one-subtree", "64 requests, one of them answered wrongly: the leaves are shown", "bent-middle", 64),
+    DifferingScene(
+        "subtrees", "200 requests, one answered wrongly; the honest daemon is killed with -9 when trees are asked for",
+        "bent-middle", 200, away_blocks=20,
+    ),
+    DifferingScene(
+        "hidden-tree", "64 requests, one answered wrongly, and the liar shows nothing: no court sits",
+        "hidden-tree", 64, is_judged=False,
+    ),
+)  # fmt: skip
+
+
+JUDGED = ("verified", "refuted", "recomputed")
+"""What a judge's daemon tells when it has computed something of a unit."""
+
+
+@dataclass(slots=True)
+class DisputeTrace:
+    """One batch, from its dispute to its end."""
+
+    unit: bytes
+    closed_at: int = 0
+    """The last block in which a commit counted."""
+    disputed_at: int = 0
+    asked: list[tuple[int, NodesAsked]] = field(default_factory=list)
+    shown: list[tuple[int, NodesShown]] = field(default_factory=list)
+    withheld: list[tuple[int, TreeWithheld]] = field(default_factory=list)
+    leaves: list[tuple[int, LeafDisputed]] = field(default_factory=list)
+    cases: int = 0
+    opinions: list[OpinionOpened] = field(default_factory=list)
+    ended_cases: list[int] = field(default_factory=list)
+    slashes: list[ProviderSlashed] = field(default_factory=list)
+    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
+    ended_at: int = 0
+    """Settled, refunded, or back in the queue."""
+    collaterals: dict[bytes, int] = field(default_factory=dict)
+    """What each racer held for the batch when it was disputed."""
+    leaf_tokens: int = 0
+    """Of the leaf that was judged, as who was paid has it."""
+    batch_tokens: int = 0
+    """Of all leaves."""
+    returned_at: int = 0
+    """The block after which the honest daemon was started again; 0 if it was not killed."""
+    why: str | None = None
+    """What `ogpu show` says to its customer while a side has not shown its tree."""
+    to_show: list[dict[str, Any]] | None = None
+    """The disputes that `ogpu-provider status` lists for the honest provider then; None where nobody asked."""
+    computed: list[dict[str, Any]] = field(default_factory=list)
+    """What daemons told of computing as judges of it."""
+
+    def take(self, height: int, event: object) -> None:
+        """One event of the block at that height, of whatever unit."""
+        if isinstance(event, CaseOpened | OpinionOpened | CaseEnded):
+            if event.case == self.unit:
+                self._judge(height, event)
+        elif getattr(event, "unit", None) == self.unit:
+            self._note(height, event)
+
+    def _judge(self, height: int, event: CaseOpened | OpinionOpened | CaseEnded) -> None:
+        match event:
+            case CaseOpened():
+                self.cases += 1
+            case OpinionOpened():
+                self.opinions.append(event)
+            case CaseEnded():
+                self.ended_cases.append(height)
+
+    def _note(self, height: int, event: object) -> None:
+        match event:
+            case UnitDisputed():
+                self.disputed_at = height
+            case NodesAsked():
+                self.asked.append((height, event))
+            case NodesShown():
+                self.shown.append((height, event))
+            case TreeWithheld():
+                self.withheld.append((height, event))
+            case LeafDisputed():
+                self.leaves.append((height, event))
+            case ProviderSlashed():
+                self.slashes.append(event)
+            case UnitSettled():
+                self.settled.append((height, event))
+                self.ended_at = height
+            case UnitRefunded() | UnitRequeued():
+                self.ended_at = height
+            case _:
+                pass
+
+
+def computed_of(unit: bytes, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a daemon told of computing as a judge of a unit."""
+    return [line for line in lines if line["event"] in JUDGED and line.get("unit") == unit.hex()]
+
+
+@dataclass(frozen=True, slots=True)
+class DisputeFigures:
+    """Blocks since commits closed, tokens, grains."""
+
+    scene: str
+    requests: int
+    disputed: int
+    """Blocks from the close of commits to the first that asks for trees."""
+    shown: int
+    """To the last tree that was shown."""
+    paid: int
+    """To payment."""
+    judges: int
+    judged_tokens: int
+    """That all judges together computed."""
+    whole_tokens: int
+    """That they compute at least where each has to compute the batch."""
+    lost: int
+    """By the liar, of its collateral."""
+    collateral: int
+    price: int
+    """Of the winner, before the fee."""
+
+
+def figures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes) -> DisputeFigures:
+    """What it took; zeros where it did not come so far."""
+
+    def since(heights: list[int]) -> int:
+        return max(heights) - trace.closed_at if heights else 0
+
+    judges = len(trace.computed)
+    return DisputeFigures(
+        scene=scene.name,
+        requests=scene.requests,
+        disputed=since([trace.disputed_at]),
+        shown=since([height for height, _ in trace.shown]),
+        paid=since([height for height, _ in trace.settled]),
+        judges=judges,
+        judged_tokens=judges * trace.leaf_tokens,
+        whole_tokens=judges * trace.batch_tokens,
+        lost=sum(slash.amount for slash in trace.slashes if slash.provider == liar),
+        collateral=trace.collaterals.get(liar, 0),
+        price=sum(event.price for _, event in trace.settled),
+    )
+
+
+def failures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: bytes) -> list[str]:
+    """What is not as it should be, as sentences."""
+    found = [*_of_dispute_money(trace, liar, honest), *_of_trees(scene, trace, liar, honest)]
+    found += _of_words(scene, trace)
+    return [*found, *(_of_judges(scene, trace) if scene.is_judged else _of_silence(trace))]
+
+
+def _of_dispute_money(trace: DisputeTrace, liar: bytes, honest: bytes) -> Iterator[str]:
+    winners = [event.winner for _, event in trace.settled]
+    if winners != [honest]:
+        yield f"the honest racer was to be paid once: {len(winners)} payments"
+    lost = [(slash.provider, slash.fault, slash.amount) for slash in trace.slashes]
+    expected = [(liar, PartyFault.LIED, trace.collaterals.get(liar, 0))]
+    if lost != expected or not trace.collaterals.get(liar):
+        yield f"the liar alone was to lose all that it held for the batch: {lost}, and not {expected}"
+
+
+def _of_trees(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: bytes) -> Iterator[str]:
+    below = bent_place(scene.requests) // SUBTREE_LEAVES
+    steps = [below] if subtree_count(scene.requests) == 1 else [None, below]
+    wanted = steps if scene.is_judged else steps[:1]
+    asked = [event.subtree for _, event in trace.asked]
+    if asked != wanted:
+        yield f"asked for were the nodes {asked}, and not {wanted}"
+    for who, name, shows in ((liar, "the liar", scene.is_judged), (honest, "the honest racer", True)):
+        shown = sum(event.provider == who for _, event in trace.shown)
+        if shown != len(wanted) * shows:
+            yield f"{name} showed nodes {shown} times"
+    if scene.away_blocks:
+        after = [height for height, event in trace.shown if event.provider == honest and height > trace.returned_at]
+        if not trace.returned_at or not after:
+            yield "the honest daemon was to be killed, and to show nodes when it was back"
+
+
+def _of_words(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
+    if scene.waits and not (trace.why or "").startswith("its racers differ; both show their "):
+        yield f"its customer was told: {trace.why}"
+    own = [row for row in trace.to_show or () if row["batch"] == "0x" + trace.unit.hex() and not row["shown"]]
+    if scene.waits and (trace.to_show is None or len(own) != bool(scene.away_blocks)):
+        yield f"the honest provider's status listed as to be shown: {trace.to_show}"
+
+
+def _of_judges(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
+    bent = bent_place(scene.requests)
+    judged = [event.leaf for _, event in trace.leaves]
+    if judged != [bent]:
+        yield f"the leaves {judged} were judged, and not {bent} alone"
+    if trace.cases != 1:
+        yield f"{trace.cases} cases, where one leaf differs"
+    whole = [line for line in trace.computed if line["event"] != "recomputed" or line.get("leaf") != bent]
+    if whole:
+        yield f"judges computed more than the leaf: {whole}"
+    if len(trace.computed) < len(trace.opinions) or not trace.opinions:
+        yield f"{len(trace.opinions)} opinions, and {len(trace.computed)} computations of the leaf"
+    if trace.withheld:
+        yield f"{len(trace.withheld)} trees were withheld"
+
+
+def _of_silence(trace: DisputeTrace) -> Iterator[str]:
+    if len(trace.withheld) != 1:
+        yield f"{len(trace.withheld)} trees were withheld, and not one"
+    if trace.cases or trace.leaves or trace.computed:
+        yield f"{trace.cases} cases and {len(trace.computed)} computations, where one tree is left"
+
+
+VALIDATORS = 6
+"""As few as there may be where batches are checked by their leaves."""
+HONEST = "Alice"
+MAX_TOKENS, PRICE = 24, "0.05"
+TRIES = 3
+BLOCKS_MAX = 400
+STUCK_SECONDS = 100.0
+"""Without a final block, on a machine that others use too."""
+ASK_SECONDS = 0.5
+ASK_AFTER = 4
+"""Blocks after trees were asked for; by then who is there has shown its own."""
+
+
+@dataclass(slots=True)
+class DisputedBatch:
+    """One batch on its way."""
+
+    stage: Stage
+    scene: DifferingScene
+    trace: DisputeTrace
+    next_height: int
+    killed_at: int = 0
+
+    def play(self) -> None:
+        """Follow the batch to its end."""
+        last, moved = self.next_height + BLOCKS_MAX, time.monotonic()
+        while not self.trace.ended_at:
+            before = self.next_height
+            self.stage.ask(self._read_on)
+            moved = time.monotonic() if self.next_height > before else moved
+            if self.next_height > last or time.monotonic() > moved + STUCK_SECONDS:
+                raise DevnetError(f"the batch has not ended at final block {self.next_height - 1}")
+            if self.scene.away_blocks and self.trace.asked:
+                self._let_be_away()
+            is_waiting = self.scene.waits and self.trace.asked and self.next_height > self.trace.asked[0][0] + ASK_AFTER
+            if is_waiting and self.trace.why is None:
+                self._ask_programs()
+            time.sleep(ASK_SECONDS)
+        members = (member.name for member in self.stage.net.members)
+        self.trace.computed = [
+            line for name in members for line in computed_of(self.trace.unit, self.stage.telemetry(name))
+        ]
+
+    def _let_be_away(self) -> None:
+        """Kill the honest daemon once, and start it again so many blocks later."""
+        height, tell = self.next_height - 1, self.stage.tell
+        if not self.killed_at:
+            pid, self.killed_at = self.stage.kill(HONEST), height
+            tell.line(f"block {height}: killed the provider of {HONEST} with -9 (process {pid})")
+        elif not self.trace.returned_at and height >= self.killed_at + self.scene.away_blocks:
+            processes.start(self.stage.process(HONEST))
+            self.trace.returned_at = height
+            tell.line(f"block {height}: started it again")
+
+    def _ask_programs(self) -> None:
+        """Note what customer and operator are told while a side has not shown its tree."""
+        trace = self.trace
+        trace.why = json.loads(self.stage.ogpu("show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
+        trace.to_show = json.loads(self.stage.provider(HONEST, "status", is_shown=False))["disputes"]
+        self.stage.tell.line(f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}")
+
+    async def _read_on(self, chain: ChainClient) -> None:
+        for height in range(self.next_height, await ledger.final_height(chain) + 1):
+            block = await ledger.block_hash(chain, height)
+            for record in await chain.events(block):
+                self.trace.take(height, record.event)
+                await self._look(chain, block, record.event)
+            self.next_height = height + 1
+
+    async def _look(self, chain: ChainClient, block: bytes, event: object) -> None:
+        """Note what no event says: what racers hold, and how large the leaf is."""
+        trace = self.trace
+        if isinstance(event, UnitDisputed) and event.unit == trace.unit:
+            status = await market_reads.unit(chain, trace.unit, block)
+            assert status is not None, "a unit that is disputed is known"
+            trace.collaterals = {racer.owner: racer.collateral for racer in status.unit.racers}
+            trace.closed_at = 0 if status.unit.round is None else status.unit.round.closed_at
+            said = racer_of(status.unit, dev_accounts.stash(HONEST))
+            if said is not None and said.reveal is not None:
+                trace.batch_tokens = said.reveal.input_tokens + said.reveal.output_tokens
+        if isinstance(event, LeafDisputed) and event.unit == trace.unit:
+            root = next(each.root for _, each in trace.shown if each.provider == dev_accounts.stash(HONEST))
+            nodes = await chain.read(LeafDisputes.leaves, trace.unit, root, at=block)
+            node = nodes[event.leaf % SUBTREE_LEAVES]
+            trace.leaf_tokens = node.tokens_in + node.tokens_out
+
+
+def disputed(stage: Stage) -> CheatFindings:
+    """Play all scenes, one after the other."""
+    return CheatFindings([_played(stage, scene) for scene in SCENES])
+
+
+def _played(stage: Stage, scene: DifferingScene) -> Finding:
+    stage.tell.line(scene.title)
+    batch = _tried(stage, scene)
+    for _ in range(TRIES - 1):
+        if batch.trace.asked:
+            break
+        stage.tell.line(f"{scene.name}: only one of the two answered in time; once more")
+        batch = _tried(stage, scene)
+    liar, honest = dev_accounts.stash(CHEAT), dev_accounts.stash(HONEST)
+    trace, figures = batch.trace, figures_of(scene, batch.trace, liar)
+    finding = Finding(f"differing: {scene.name}", 1, drawn=1, slashed=len(trace.slashes))
+    finding.failures = failures_of(scene, trace, liar, honest)
+    lost, unit = "the batch's collateral", "0x" + trace.unit.hex()
+    finding.checks = [Check(lost, unit, trace.ended_at, figures.lost, figures.collateral)]
+    finding.figures = {name: value for name, value in asdict(figures).items() if name != "scene"}
+    stage.tell.line(_told(figures))
+    return finding
+
+
+def _tried(stage: Stage, scene: DifferingScene) -> DisputedBatch:
+    """Start the cheat anew, which also resumes its device, and sell one batch."""
+    stage.cheat_in(scene.mode)
+    file = purchase.write_prompts(stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests))
+    first = stage.next_height()
+    words = purchase.post_words(file, 2, PRICE, batch=scene.requests, max_tokens=MAX_TOKENS)
+    (unit,) = {row["unit"] for row in json.loads(stage.ogpu("post", *words, "--again"))}
+    batch = DisputedBatch(stage, scene, DisputeTrace(bytes.fromhex(unit[2:])), first)
+    batch.play()
+    return batch
+
+
+def _told(figures: DisputeFigures) -> str:
+    judged = f"{figures.judges} judges computed {figures.judged_tokens} tokens, of {figures.whole_tokens} for the whole"
+    return (
+        f"{figures.scene}: of {figures.requests} requests one differs; since commits closed: disputed after "
+        f"{figures.disputed} blocks, the last tree after {figures.shown}, paid after {figures.paid}; "
+        f"{judged if figures.judges else 'no judge computed anything'}; the liar lost {format_amount(figures.lost)} of "
+        f"{format_amount(figures.collateral)} oGPU, the honest one was paid {format_amount(figures.price)}"
+    )
+
+
+def _prepare(stage: Stage) -> None:
+    stage.add_cheat(SCENES[0].mode)
+    stage.leave_devices_to(HONEST)
+
+
+NETWORK = FreshDevnet(VALIDATORS, "differing", prepare=_prepare)
+SCENARIO = Scenario("differing", "Batches that two answer differently", NETWORK.open, disputed)

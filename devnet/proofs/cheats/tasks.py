@@ -1,0 +1,361 @@
+"""Everything that somebody may try about a training task, and many honest tasks at once: nobody honest loses a grain.
+
+A devnet of five, with one more provider that cheats. The chain's rules are those of every chain, but for windows, which
+are as short as a network of this size bears. Always: honest providers and customers use the programs that people run; a
+scene that the beacon's own audit forestalled is played once more. Of the honest tasks each provider has a customer of
+its own: the provider is told to bid when that submits a task, and the others are not until its bids are closed, so that
+each task has its bid and its device.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from devnet.launcher import lifecycle, programs
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.layout import Devnet, Guest
+from devnet.proofs.cheats import task_strangers
+from devnet.proofs.cheats.task_judgement import (
+    SCENES,
+    CheatScene,
+    Stranger,
+    TaskCustomer,
+    TaskSize,
+    is_forestalled,
+    judge,
+    of_the_honest,
+    write,
+)
+from devnet.proofs.cheats.task_strangers import Attempt, Tries
+from devnet.proofs.cheats.units import Check, Finding
+from devnet.stage.actors.task_sale import KIND, People, SaleRow, kept, keyed
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, TaskTrace, following
+from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.scenario import Scenario
+from genesis import dev_accounts
+from gpu_tasks.market.training.events import BidsClosed, SlotSettled, TaskEnded, TaskJudged
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy_file import write_policy
+from gpu_tasks.tasks.quantities import Rate, TimeSpan
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.balances import Balances
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.suri import keypair_from_suri
+
+VALIDATORS = 5
+"""A pair and a committee beside a liar that stands alone."""
+WINDOWS = {
+    "TrainingMarket.commit_blocks": 8,
+    "TrainingMarket.reveal_blocks": 6,
+    "TrainingMarket.grace_blocks": 4,
+    "TrainingMarket.dispute_blocks": 16,
+    "TrainingMarket.accept_blocks": 24,
+    "Courts.commit_blocks": 12,
+}
+HOUR_MS = 3_600_000
+CHEATS_ASK = 1
+HONEST_ASK = 2
+"""In oGPU an hour: the cheat is the cheaper one; among the honest each name asks for one more than the one before."""
+
+
+PATIENCE_SECONDS = 240.0
+LOOK_SECONDS = 0.25
+TRIES = 6
+"""Of a scene: one task in four is audited."""
+DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {
+    TaskCustomer.DISPUTES: (),
+    TaskCustomer.COMPUTES: ("--compute",),
+}
+"""Who disputes a result, and how."""
+PLAYS: dict[Stranger, Callable[[Tries], Awaitable[None]]] = {
+    Stranger.COPIES_BID: task_strangers.copy_bid,
+    Stranger.NEVER_OPENS: task_strangers.never_open,
+    Stranger.STEALS_PROOF: task_strangers.steal_proof,
+}
+
+
+class CheatCourse:
+    """One scene on the devnet."""
+
+    def __init__(self, stage: Stage, scene: CheatScene) -> None:
+        """Submit nothing yet."""
+        self.stage, self.scene = stage, scene
+        self.file = write(stage.net.folder / "orders", scene.name, scene.size)
+        self.task_id = b""
+        self.problems: list[str] = []
+        self.attempts: list[Attempt] = []
+        self._threads: list[threading.Thread] = []
+        self._is_disputed = False
+
+    def play(self, book: TaskLedger) -> None:
+        """Submit the task, do what the scene says, and wait until the final chain has its end."""
+        if self.scene.customer is TaskCustomer.SILENT:
+            self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *kept(self.stage)))["task"])
+        else:
+            self._start(self._follow)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (self.task_id and self.task_id in book.tasks and book.tasks[self.task_id].all(TaskEnded)):
+            if time.monotonic() > end:
+                self.problems.append(f"the task has not ended after {PATIENCE_SECONDS:.0f} s")
+                break
+            time.sleep(LOOK_SECONDS)
+        for thread in self._threads:
+            thread.join(task_strangers.PATIENCE_SECONDS)
+
+    def _began(self, name: str) -> None:
+        self.task_id = bytes.fromhex(name[2:])
+        if self.scene.stranger is Stranger.PROVES:
+            self._start(self._prove)
+        elif self.scene.stranger is not Stranger.NOBODY:
+            self._start(self._estrange)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        def noted() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  # it is a failure of the scene, told with the others
+                self.problems.append(f"{work.__name__.strip('_')}: {str(error) or repr(error)}")
+
+        thread = threading.Thread(target=noted, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _follow(self) -> None:
+        """Submit, hold checkpoints, and decide about the result as the scene's customer does."""
+        words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *kept(self.stage)]
+        words += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
+        try:
+            for row in self.stage.ogpu_lines("submit", *words):
+                self._take(row)
+        except DevnetError as error:
+            if "ended without a result" not in str(error):
+                raise
+
+    def _take(self, row: SaleRow) -> None:
+        if not self.task_id:
+            self._began(row["task"])
+        self.stage.tell.line(f"task {row['task'][:10]}  block {row['height']}  {row['state']}")
+        if row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
+            self._is_disputed = True
+            self._ogpu("dispute", row["task"], *DISPUTERS[self.scene.customer], "--yes")
+
+    def _ogpu(self, command: str, *words: str) -> str:
+        return self.stage.ogpu(command, *words, "--key", CUSTOMER_KEY)
+
+    def _prove(self) -> None:
+        """Let somebody without a part in the task compute it, beside its own daemon, and show where it is wrong."""
+        key, base = f"//{task_strangers.PROVER}//provider", str(self.stage.net.folder / "prover")
+        words = (
+            "--url",
+            self.stage.url,
+            "--key",
+            key,
+            "--base-path",
+            base,
+            "prove",
+            "0x" + self.task_id.hex(),
+            "--yes",
+        )
+        programs.run("ogpu-provider", *words, keyring=self.stage.net.keyring, show=self.stage.tell.command)
+
+    def _estrange(self) -> None:
+        async def tried(chain: ChainClient) -> None:
+            tries = Tries(chain, self.task_id, self.file)
+            try:
+                await PLAYS[self.scene.stranger](tries)
+            finally:
+                self.attempts += tries.made
+
+        self.stage.ask(tried)
+
+
+def let_bid(stage: Stage, names: Iterable[str], *, cheat_bids: bool = False) -> None:
+    """Let these bid from the next block on, and nobody else; the cheat asks for less than anybody."""
+    asks = {name: HONEST_ASK + number for number, name in enumerate(names)}
+    for who in lifecycle.offering(stage.net):
+        ask = asks.get(who.name, CHEATS_ASK if cheat_bids and isinstance(who, Guest) else 0)
+        kinds = (KIND,) if ask else ()
+        policy = BidPolicy(kinds, Rate(ask * GRAINS_PER_OGPU, TimeSpan(milliseconds=HOUR_MS)))
+        write_policy(stage.net.home(who) / "provider", policy)
+
+
+def accounts(stage: Stage) -> dict[str, tuple[bytes, ...]]:
+    """Return everybody by name, with the key that signs for it."""
+    providers = {who.name: keyed(who.name) for who in lifecycle.offering(stage.net)}
+    return {**providers, CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
+
+
+def cheated(scene: CheatScene, stage: Stage) -> Finding:
+    """Play a scene; once more where the beacon asked for an audit before the cheat, and nobody honest lost by that."""
+    stage.cheat_in(scene.mode, anew=False)
+    for _ in range(TRIES - 1):
+        finding, is_over = play(stage, scene)
+        if is_over:
+            return finding
+        stage.tell.line(f"{scene.name}: the beacon asked for an audit; once more")
+    return play(stage, scene)[0]
+
+
+def play(stage: Stage, scene: CheatScene) -> tuple[Finding, bool]:
+    """Return what came of a scene, and whether that says all of it."""
+    let_bid(stage, scene.bidders, cheat_bids=scene.cheat_bids)
+    if scene.lazy_judge:
+        stage.restart({scene.lazy_judge: "lazy-judge"})
+    course, people = CheatCourse(stage, scene), People(accounts(stage))
+    before = {name: len(stage.telemetry(name)) for name in scene.cheats if name != CUSTOMER}
+    with following(stage.url) as book:
+        book.audits.may_lie = True
+        people.before = stage.wealth(people.accounts, book.height)
+        course.play(book)
+    people.after = stage.wealth(people.accounts, book.height)
+    if scene.lazy_judge:
+        stage.restart({scene.lazy_judge: None})
+    tried = [line for name, first in before.items() for line in stage.telemetry(name)[first:]]
+    course.attempts += [line for line in tried if line["event"] == "cheat"]
+    finding = judge(scene, course.task_id, book, people, course.attempts)
+    finding.failures += course.problems
+    trace = book.tasks.get(course.task_id, TaskTrace())
+    is_grave = bool(of_the_honest(scene, course.task_id, book, people))
+    return finding, not finding.failures or is_grave or not is_forestalled(trace)
+
+
+HONEST = "honest-tasks"
+PURSE = 200 * GRAINS_PER_OGPU
+"""What a customer starts with."""
+BID_SECONDS = 40.0
+END_SECONDS = 240.0
+
+
+@dataclass(slots=True)
+class HonestSale:
+    """A task on its way, from a customer to the provider that was told to bid for it."""
+
+    number: int
+    provider: str
+    task_id: bytes = b""
+    problem: str = ""
+    thread: threading.Thread | None = None
+
+    def has(self, book: TaskLedger, kind: type[BidsClosed | TaskEnded]) -> bool:
+        """Whether something has happened to it, in the final chain."""
+        return bool(self.task_id in book.tasks and book.tasks[self.task_id].all(kind))
+
+
+@dataclass(slots=True)
+class HonestSales:
+    """All of them; a provider has one at a time."""
+
+    stage: Stage
+    book: TaskLedger
+    sales: list[HonestSale] = field(default_factory=list)
+
+    def sell(self, count: int) -> None:
+        """Submit so many, each as soon as its provider is free, and wait until all have ended."""
+        names = [member.name for member in self.stage.net.members]
+        newest: dict[str, HonestSale] = {}
+        for number in range(count):
+            name = names[number % len(names)]
+            if name in newest:
+                self._wait(newest[name], TaskEnded, END_SECONDS)
+            let_bid(self.stage, (name,))
+            newest[name] = HonestSale(number, name)
+            self._begin(newest[name])
+            self._wait(newest[name], BidsClosed, BID_SECONDS)
+        for sale in newest.values():
+            self._wait(sale, TaskEnded, END_SECONDS)
+
+    def _begin(self, sale: HonestSale) -> None:
+        self.sales.append(sale)
+        sale.thread = threading.Thread(target=self._follow, args=(sale,), daemon=True)
+        sale.thread.start()
+
+    def _follow(self, sale: HonestSale) -> None:
+        path = write(self.stage.net.folder / "orders", f"honest-{sale.number}", TaskSize())
+        url = self.stage.net.member(sale.provider).rpc_url
+        words = ["--url", url, "submit", str(path), "--key", secret(sale.provider), "--yes", "--watch", "--accept"]
+        try:
+            for row in programs.lines("ogpu", *words, *kept(self.stage), keyring=self.stage.net.keyring):
+                sale.task_id = bytes.fromhex(row["task"][2:])
+        except DevnetError as error:
+            sale.problem = str(error)
+
+    def _wait(self, sale: HonestSale, kind: type[BidsClosed | TaskEnded], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not (sale.has(self.book, kind) or sale.problem or time.monotonic() > end):
+            time.sleep(LOOK_SECONDS)
+        if kind is TaskEnded:
+            done = "ended" if sale.has(self.book, TaskEnded) else f"not ended {sale.problem}"
+            self.stage.tell.line(f"task {sale.number + 1:>3}  {sale.provider}  {done}")
+
+
+def sold_honestly(stage: Stage) -> Finding:
+    """Sell so many tasks, and judge what became of everybody."""
+    stage.cheat_in("honest", anew=False)
+    customers = {f"{each.name}'s customer": (_customer(each.name).account,) for each in stage.net.members}
+    people = People({**accounts(stage), **customers})
+    stage.ask(lambda chain: _endow(chain, stage.net))
+    with following(stage.url) as book:
+        people.before = stage.wealth(people.accounts, book.height)
+        sales = HonestSales(stage, book)
+        sales.sell(stage.options.tasks)
+    people.after = stage.wealth(people.accounts, book.height)
+    return judged(sales.sales, book, people)
+
+
+def judged(sales: list[HonestSale], book: TaskLedger, people: People) -> Finding:
+    """Everybody was paid what the table says, and nothing was taken of anybody."""
+    finding = Finding(HONEST, units=0, tasks=len(sales))
+    traces = {sale.number: book.tasks.get(sale.task_id, TaskTrace()) for sale in sales}
+    sums = [book.sums.get(sale.task_id, TaskSums()) for sale in sales]
+    losses = [(sale, loss) for sale, each in zip(sales, sums, strict=True) for loss in each.losses]
+    finding.checks = [
+        Check(loss.what, "0x" + sale.task_id.hex(), loss.height, loss.taken, loss.expected) for sale, loss in losses
+    ]
+    finding.drawn = sum(len(trace.all(SlotSettled)) for trace in traces.values())
+    audits = sum(len(trace.all(TaskJudged)) for trace in traces.values())
+    finding.answers = {"tasks that the beacon had audited": audits}
+    finding.grains = people.gains
+    finding.failures = [*_failures(sales, traces), *(wrong for each in sums for wrong in each.wrong)]
+    finding.failures += [
+        f"{sale.provider} is honest and lost {loss.taken} grains: {loss.what}" for sale, loss in losses
+    ]
+    finding.failures += people.wrong(book)
+    return finding
+
+
+def _failures(sales: list[HonestSale], traces: dict[int, TaskTrace]) -> Iterator[str]:
+    for sale in sales:
+        ends = [event.outcome.name for _, event in traces[sale.number].all(SlotSettled)]
+        if ends != ["ON_TIME"]:
+            yield f"task {sale.number + 1} of {sale.provider} ended as {ends} {sale.problem}"
+
+
+def secret(provider: str) -> str:
+    """Return the secret of the customer of a provider."""
+    return f"//{provider}//customer"
+
+
+def _customer(provider: str) -> Keypair:
+    return keypair_from_suri(secret(provider))
+
+
+async def _endow(chain: ChainClient, net: Devnet) -> None:
+    """Give each customer something to spend."""
+    for member in net.members:
+        call = Balances.transfer_keep_alive(dest=_customer(member.name).account, value=PURSE)
+        outcome = await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))
+        if outcome.error:
+            raise DevnetError(f"a customer got nothing: {outcome.error}")
+
+
+NETWORK = FreshDevnet(VALIDATORS, "tasks", numbers=WINDOWS, prepare=lambda stage: stage.add_cheat("honest"))
+SCENARIOS = (
+    *(Scenario(scene.name, scene.title, NETWORK.open, partial(cheated, scene)) for scene in SCENES),
+    Scenario(HONEST, "{tasks} honest tasks", NETWORK.open, sold_honestly),
+)

@@ -1,0 +1,146 @@
+"""The processes of a network and all that they started: which they are, their processor time, and a rest for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from devnet.launcher import lifecycle as network
+from devnet.launcher import processes
+from devnet.launcher.layout import Devnet, NodeLayout
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def roots_of(net: Devnet) -> set[int]:
+    """The processes of the network itself, those that run."""
+    return {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
+
+
+def provider_of(net: Devnet, member: NodeLayout) -> int:
+    """The process of a member's provider, which runs."""
+    provider = processes.running(network.provider_process(net, member))
+    assert provider is not None, "the provider runs"
+    return provider
+
+
+def cpu_seconds(net: Devnet) -> float:
+    """Of every process of the network and all that they started, dead ones too."""
+    roots = roots_of(net)
+    parents, spent = _table()
+    return sum(ticks for pid, ticks in spent.items() if is_of(pid, roots, parents)) / TICK
+
+
+@contextlib.contextmanager
+def standing_still(roots: Collection[int]) -> Iterator[None]:
+    """These and all that they started take no processor meanwhile; a chain goes on afterwards, with empty slots."""
+    parents, _ = _table()
+    children = [pid for pid in parents if pid not in roots and is_of(pid, roots, parents)]
+    stopped = [*roots, *children]  # a supervisor before those for whose silence it would start others
+    with going_on_after() as tell:
+        tell(stopped[::-1])
+        send(stopped, signal.SIGSTOP)
+        yield
+
+
+@contextlib.contextmanager
+def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
+    """Gives what is told of those who may be stopped: the last ones told go on when the block ends, in their order.
+
+    Also where this process is killed with -9: a shell waits for its end.
+    """
+    command = ["sh", "-c", "while read -r pids; do last=$pids; done; kill -CONT $last"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as shell:
+        assert shell.stdin is not None, "a pipe, as asked for"
+        pipe = shell.stdin
+
+        def tell(pids: Iterable[int]) -> None:
+            pipe.write(" ".join(map(str, pids)) + "\n")
+            pipe.flush()
+
+        yield tell
+
+
+def send(pids: Iterable[int], what: signal.Signals) -> None:
+    """Signal those of the processes that have not ended, in order."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)
+
+
+def started_by(root: int) -> list[int]:
+    """The processes that one has started, and those that these have, without itself."""
+    parents, _ = _table()
+    return [pid for pid in parents if pid != root and is_of(pid, {root}, parents)]
+
+
+def is_of(pid: int, roots: Iterable[int], parents: dict[int, int]) -> bool:
+    """Whether a process is one of these, or was started by one of them, however far up."""
+    while pid and pid not in roots:
+        pid = parents.get(pid, 0)
+    return pid in roots
+
+
+def _table() -> tuple[dict[int, int], dict[int, int]]:
+    """The parent of every process, and the ticks that it and its dead children have had."""
+    parents: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            spent[int(folder.name)] = sum(map(int, fields[11:15]))
+    return parents, spent
+
+
+PERIOD_SECONDS = 0.1
+LOOK_SECONDS = 1.0
+"""So often is it looked which processes compute: looking at all of a machine costs some milliseconds."""
+
+Groups = Callable[[], list[list[int]]]
+"""The processes that compute for each device."""
+
+
+@contextlib.contextmanager
+def in_turns(groups: Groups, part: float) -> Iterator[None]:
+    """Each device's processes run for such a part of every period, one device after the other; all go on in the end.
+
+    The parts of all devices come to one at most.
+    """
+    is_over = threading.Event()
+    thread = threading.Thread(target=_take_turns, args=(groups, part, is_over))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
+    found, looked_at = list[list[int]](), 0.0
+    with going_on_after() as tell:
+        while not is_over.is_set():
+            began = time.monotonic()
+            if not found or began - looked_at >= LOOK_SECONDS:
+                found, looked_at = groups(), began
+                tell(chain.from_iterable(found))
+                for computing in found:
+                    send(computing, signal.SIGSTOP)
+            for computing in found:
+                send(computing, signal.SIGCONT)
+                time.sleep(part * PERIOD_SECONDS)
+                send(computing, signal.SIGSTOP)
+            time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - began)))

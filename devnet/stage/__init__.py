@@ -1,0 +1,16 @@
+"""What scenarios on a live devnet are made of. The demo and every proof use it; it knows none of them.
+
+A proof is a module with a `LiveProof`: a name, scenarios, one line of figures. A `Scenario(name, title, network,
+strike, checks)` opens a network, does something to it, and yields a sentence for each bar that does not hold. `run` is
+the program of all proofs: the options `--only names`, `--folder` and the proof's own, the steps told as they happen, one
+table, `out/NAME.json`, one line of figures, and exit status 1 if a bar does not hold.
+
+In reading order:
+
+* `report`: lines, a table, JSON in `out/`
+* `scenario`: scenarios, proofs, and the program that runs them
+* `measuring`: what is read off a devnet, and put under load
+* `network`: a fresh devnet, and the programs that people use on it
+* `actors`: customers of units and of tasks
+* `cheating`: programs of a provider and a node that cheat
+"""

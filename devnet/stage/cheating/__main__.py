@@ -1,0 +1,138 @@
+"""`python -m devnet.stage.cheating --mode MODE ...`: `ogpu-provider` with one dishonest step, else the same options.
+
+flip-bit              returns every output with one bit flipped
+swapped-model         computes with other weights under the published model's name
+copied-result         computes nothing, copies a rival's commitment and reveal
+replayed-attestation  sends the attestation of an earlier race again
+late-reveal           reveals after the window
+not-assigned          commits to and attests races of others
+
+Of tasks:
+
+honest                cheats in nothing, where somebody else does
+bit-in-one-weight     trains with one bit of one weight changed after one step
+skipped-tenth         does not train in the last tenth of the steps
+replayed-milestone    states its first milestone again, also as its second
+withheld-checkpoint   gives its checkpoints, its result and its states to nobody
+lazy-judge            seconds whatever was stated of a task, without a look
+bent-outputs          runs a customer's program, and flips a bit of what it left
+
+Of batches whose racers differ:
+
+bent-middle           answers one request in the middle of a batch wrongly
+hidden-tree           the same, and shows nobody its tree
+
+Of the leaves of batches, about which one answers alone, or two alike:
+
+one-wrong             answers one request wrongly
+a-tenth-wrong         answers one request in ten wrongly
+all-wrong             answers all requests wrongly
+made-up-sums          states totals that its leaves do not have
+made-up-tokens        counts tokens beside a right leaf that it has not
+padded                goes on after the end of each output
+cut-short             answers with half of each output
+false-errors          says of good requests that they are none
+withheld-leaves       answers all wrongly, and shows no leaf
+lazy-auditor          passes the leaves of others without a look
+
+At roll calls:
+
+made-up-rows          commits to rows that nobody computed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import click
+
+from devnet.stage.cheating import daemons, executors, lies, races
+from devnet.stage.cheating.lies import BatchLie
+from gpu_tasks.provider import cli
+from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.execution.bench import MakeExecutor
+from gpu_tasks.provider.execution.sandbox import Sandbox
+from gpu_tasks.provider.execution.starting import workers_with
+
+
+@dataclass(frozen=True, slots=True)
+class Cheat:
+    """Which part of the provider is replaced."""
+
+    daemon: Callable[..., Daemon] = Daemon
+    workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
+
+
+CHEATS = {
+    "flip-bit": Cheat(workers=executors.flipping),
+    "swapped-model": Cheat(workers=executors.swapping),
+    "copied-result": Cheat(races.CopiedResult),
+    "replayed-attestation": Cheat(races.ReplayedAttestation),
+    "late-reveal": Cheat(races.LateReveal),
+    "not-assigned": Cheat(races.Intruder),
+}
+"""Of units."""
+TASK_CHEATS = {
+    "honest": Cheat(),
+    "bit-in-one-weight": Cheat(workers=executors.bit_in_one_weight),
+    "skipped-tenth": Cheat(workers=executors.skipped_tenth),
+    "replayed-milestone": Cheat(daemons.ReplayedMilestone),
+    "withheld-checkpoint": Cheat(daemons.WithheldCheckpoint),
+    "lazy-judge": Cheat(daemons.LazyJudge),
+    "bent-outputs": Cheat(daemons.BentOutputs),
+}
+"""Of tasks."""
+ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.MadeUpRows)}
+DISPUTE_CHEATS = {
+    "bent-middle": Cheat(workers=executors.bending),
+    "hidden-tree": Cheat(daemons.HiddenTree, executors.bending),
+}
+LIES: dict[str, BatchLie] = {
+    "one-wrong": lies.one_wrong,
+    "a-tenth-wrong": lies.a_tenth_wrong,
+    "all-wrong": lies.all_wrong,
+    "made-up-sums": lies.totals_over_true_leaves,
+    "made-up-tokens": lies.tokens_beside_a_true_leaf,
+    "padded": lies.padded,
+    "cut-short": lies.cut_short,
+    "false-errors": lies.errors_for_good_requests,
+    "withheld-leaves": lies.all_wrong,
+}
+"""Of batches, and what each states."""
+HIDING = "withheld-leaves"
+LAZY = "lazy-auditor"
+LEAF_CHEATS = {name: Cheat(partial(daemons.LyingDaemon, lie, hides=name == HIDING)) for name, lie in LIES.items()}
+LEAF_CHEATS[LAZY] = Cheat(daemons.LazyAuditor)
+ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
+
+
+def _begin(mode: str, **options: Any) -> None:
+    """Cheat on a development network."""
+    context = click.get_current_context()
+    assert cli.main.callback is not None  # a click command has one
+    context.invoke(cli.main.callback, **options)
+    cheat = ALL_CHEATS[mode]
+    # A cheat believes its own node, and so sees the best block: what others have committed, as early as can be.
+    trust = replace(context.obj.trust, is_blind=True)
+    context.obj = replace(context.obj, make_workers=cheat.workers, make_daemon=cheat.daemon, trust=trust)
+    if not options["as_json"]:
+        click.echo(f"CHEATING: {mode}. For development networks only.", err=True)
+
+
+main = click.Group(
+    name="cheating",
+    commands=cli.main.commands,
+    params=[
+        click.Option(["--mode"], type=click.Choice(list(ALL_CHEATS)), required=True, help="What is dishonest."),
+        *(param for param in cli.main.params if param.name != "version"),
+    ],
+    callback=_begin,
+    help=__doc__,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+"""Daemons with one dishonest step: about batches and their leaves, about tasks, programs and roll calls.
+
+Always: all is computed honestly first, and other duties are done honestly; two who tell the same lie about a unit tell
+it to the bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tarfile
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from devnet.stage.cheating.lies import BatchLie, RightAnswers, ToldBatch, drawn_paths
+from devnet.stage.cheating.races import Attempts
+from gpu_tasks.batches.leaf_draws import weight_floor
+from gpu_tasks.batches.outcomes import decode_outcomes, encode_outcomes
+from gpu_tasks.batches.sum_tree import batch_root
+from gpu_tasks.data.sealing import seal
+from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.courts.opinions import Answered, Statement
+from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.training.tasks import Milestone, Task
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.blobs.reseal import RefusedResealError
+from gpu_tasks.provider.blobs.server import BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError, Identity, View
+from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.duties.cases import JudgeStep
+from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.differing import DifferingDuty
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.duties.sending import StepMessage
+from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
+from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.journal.records import UnitResult
+from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
+from gpu_tasks.provider.programs.house import ProgramHouse, ProgramOutputs
+from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
+from gpu_tasks.provider.tasks.places import OwnTask, TaskStep
+from gpu_tasks.provider.tasks.task_attesting import attested
+from gpu_tasks.provider.tasks.task_verdicts import TaskCase
+from gpu_tasks.provider.tasks.working import WorkDuty
+from gpu_tasks.provider.telemetry import Telemetry
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.matmul_chain.prover import rows_root
+from runtime.frame.call import Call
+
+
+def told_about(lie: BatchLie, right: RightAnswers) -> ToldBatch:
+    """The lie about a batch that everybody tells who tells this lie."""
+    return lie(right, Random(right.unit))
+
+
+def most_of(terms: UnitTerms) -> tuple[int, ...]:
+    """Tokens out that each request of a unit may be said to have, where all may have as many."""
+    return (terms.tokens_max // terms.requests,) * terms.requests
+
+
+class LyingRacing(RaceDuty):
+    """Computes its batches, and answers something else."""
+
+    def __init__(self, parts: Parts, lie: BatchLie) -> None:
+        """As `RaceDuty`; nothing was told yet."""
+        super().__init__(parts)
+        self._lie = lie
+        self.told: dict[bytes, ToldBatch] = {}
+
+    async def compute(self, race: Race, form: WorkloadForm, asked: UnitInput) -> UnitResult:
+        """See `RaceDuty`."""
+        honest, parts, unit = await super().compute(race, form, asked), self.parts, race.unit_id
+        outcomes = decode_outcomes(honest.outcomes)
+        right = RightAnswers(parts.identity.genesis, unit, asked.salt, outcomes, most_of(race.unit.terms))
+        told = self.told[unit] = told_about(self._lie, right)
+        content = encode_outcomes(told.outcomes)
+        return replace(
+            honest,
+            outcomes=content,
+            output_root=batch_root(told.totals),
+            output_blob=parts.store.put(seal(content, [asked.reply_key]), is_own=True),
+            totals=told.totals,
+            usage=replace(honest.usage, work_units=told.totals.tokens_out),
+        )
+
+
+class LyingShowing(CheckDuty):
+    """Shows the drawn leaves of what it told as far as that has paths to show, or nothing; audits honestly."""
+
+    def __init__(self, parts: Parts, told: dict[bytes, ToldBatch], *, hides: bool) -> None:
+        """As `CheckDuty`."""
+        super().__init__(parts)
+        self._told, self._hides = told, hides
+
+    async def _show(self, status: CheckStatus) -> None:
+        unit, check, told = status.unit, status.check, self._told.get(status.unit)
+        if told is None:
+            await super()._show(status)
+            return
+        terms = check.terms
+        assert check.seed is not None, "it is known which leaves are shown"
+        floor = weight_floor(terms.allowed, terms.requests)
+        drawn = drawn_paths(told, check.seed, unit, floor, terms.input_share)
+        paths = tuple(path for path in drawn if path is not None)
+        if self._hides or len(paths) < len(drawn):
+            self.parts.telemetry.tell("cheat", mode="lying", unit=unit, what="leaves", answer="kept back")
+            return
+        call = LeafChecks.show_leaves(unit=unit, totals=told.totals, paths=paths)
+        await _sent(self, StepMessage(call, "leaves_shown", {"unit": unit}))
+
+
+class LyingDaemon(Daemon):
+    """Tells one kind of lie about each batch."""
+
+    def __init__(self, lie: BatchLie, *parts: Any, hides: bool = False) -> None:
+        """As `Daemon`; who `hides` shows no leaf of what it told."""
+        super().__init__(*parts)
+        self.racing = racing = LyingRacing(self.parts, lie)
+        self.checking = LyingShowing(self.parts, racing.told, hides=hides)
+
+
+class LazyChecking(CheckDuty):
+    """Passes whatever it audits: it computes nothing, and makes up the proof that it did."""
+
+    async def _audit(self, status: CheckStatus) -> None:
+        call = LeafChecks.pass_leaves(unit=status.unit, proof=os.urandom(32))
+        self.parts.telemetry.tell("cheat", mode="lazy-auditor", unit=status.unit, what="proof", answer="made up")
+        await _sent(self, StepMessage(call, "leaves_passed", {"unit": status.unit}))
+
+
+class LazyAuditor(Daemon):
+    """See `LazyChecking`."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        self.checking = LazyChecking(self.parts)
+
+
+async def _sent(duty: CheckDuty, message: StepMessage) -> None:
+    """Send it; what the node refuses is told."""
+    try:
+        await duty.book.send(message)
+    except ChainError as error:
+        duty.parts.telemetry.tell("refused", problem=str(error))
+
+
+REPLAYED = 2
+"""The milestone for which the one before it is stated once more; after it the cheat does nothing."""
+
+
+class ReplayingWork(WorkDuty):
+    """States its first milestone, that one again, then that one as the second; and computes no more."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `WorkDuty`."""
+        super().__init__(*parts)
+        self._replayed: set[bytes] = set()
+
+    async def _take_if_due(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
+        number = task.behind + task.slots[0].reported + 1 if step is TaskStep.MILESTONE else 0
+        if step is TaskStep.FINISH or number > REPLAYED:
+            return
+        if number == REPLAYED and own.key[0] not in self._replayed:
+            self._replayed.add(own.key[0])
+            again = TrainingMarket.checkpoint(task=own.key[0], place=0, milestone=entry.milestones[REPLAYED - 1])
+            attempts = Attempts(self.parts, "replayed-milestone")
+            await attempts.call(own.key[0], again)
+            statement = attested(self.parts.identity, task, again, entry.usages, self.steps.newest)
+            await attempts.state(own.key[0], statement)
+        await super()._take_if_due(own, task, entry, step)
+
+    def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
+        if step is TaskStep.MILESTONE and number == REPLAYED:
+            entry = replace(entry, milestones=entry.milestones | {number: renamed(entry.milestones[number - 1])})
+        return super()._call(own, task, entry, step, number)
+
+
+def renamed(milestone: Milestone) -> Milestone:
+    """A milestone under the next number."""
+    return replace(milestone, number=milestone.number + 1)
+
+
+class ReplayedMilestone(Daemon):
+    """See `ReplayingWork`."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        honest = self.working
+        self.working = ReplayingWork(self.parts, honest.book, honest.selling.programs, lambda: False)
+
+
+class NothingShown:
+    """Answers no judge."""
+
+    async def answer(self, data: bytes) -> bytes:
+        """RefusedResealError."""
+        raise RefusedResealError(f"nothing is shown, for {len(data)} bytes of a question")
+
+
+class WithholdingWork(WorkDuty):
+    """Brings what it computed to nobody."""
+
+    async def _spread(self, blob: bytes) -> None:
+        self.parts.telemetry.tell("cheat", mode="withheld-checkpoint", unit=blob, what="blob", answer="kept back")
+
+
+class WithheldCheckpoint(Daemon):
+    """Works and states honestly; and gives its checkpoints, its result and its states to nobody."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`, with a store for others in which nothing of its own is."""
+        super().__init__(*parts)
+        honest = self.working
+        self.working = WithholdingWork(self.parts, honest.book, honest.selling.programs, lambda: False)
+        empty = BlobStore(self.settings.base_path / "for-others", self.settings.quota)
+        self.server = BlobServer(empty, NothingShown(), NothingShown())
+
+
+class LazyJudging(TaskJudgeDuty):
+    """Seconds whatever was stated, and computes nothing; its probe is anything."""
+
+    async def _judge(self, case: TaskCase) -> None:
+        result = case.slot.result
+        assert result is not None, "who is judged has stated a result"
+        try:
+            self._keep(case, Statement(Answered(result.root), os.urandom(32)))
+            await self._take_if_due(case, JudgeStep.COMMIT)
+        except ChainError as error:
+            self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(error))
+
+
+class LazyJudge(Daemon):
+    """See `LazyJudging`."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        self.judging_tasks = LazyJudging(self.parts)
+
+
+class BendingHouse(ProgramHouse):
+    """Flips a bit of the first file that a program left."""
+
+    async def outputs(self, key: TaskKey) -> ProgramOutputs:
+        """See `ProgramHouse`."""
+        honest = (await super().outputs(key)).archive
+        at = tarfile.BLOCKSIZE  # behind the header of the first file
+        bent = honest[:at] + bytes((honest[at] ^ 1,)) + honest[at + 1 :]
+        return ProgramOutputs(bent, hashlib.blake2b(bent, digest_size=32).digest())
+
+
+class BentOutputs(Daemon):
+    """See `BendingHouse`."""
+
+    house_kind = BendingHouse
+
+
+DIGEST_BYTES = 32
+
+
+class RowInventor:
+    """An honest computer, but for whole chains."""
+
+    def __init__(self, honest: ChainComputer) -> None:
+        """Wraps another."""
+        self._honest = honest
+
+    async def start(self) -> None:
+        """See `ChainComputer`."""
+        await self._honest.start()
+
+    async def rows(self, work: ChainWork) -> ChainRows:
+        """Hashes of nothing, at once; the right ones of rows that are named."""
+        if work.rows:
+            return await self._honest.rows(work)
+        digests = [secrets.token_bytes(DIGEST_BYTES) for _ in range(work.challenge.shape.rows)]
+        return ChainRows(rows_root(digests), b"".join(digests))
+
+    async def close(self) -> None:
+        """See `ChainComputer`."""
+        await self._honest.close()
+
+
+def inventing(honest: MakeChains) -> MakeChains:
+    """Honest computers, each wrapped."""
+
+    def make(hardware: Hardware) -> RowInventor:
+        return RowInventor(honest(hardware))
+
+    return make
+
+
+class MadeUpRows(Daemon):
+    """See `RowInventor`."""
+
+    def __init__(
+        self, identity: Identity, chain: LiveChain, workshop: Workshop, telemetry: Telemetry, settings: Settings
+    ) -> None:
+        """See `Daemon`."""
+        lying = replace(settings, make_chains=inventing(settings.make_chains))
+        super().__init__(identity, chain, workshop, telemetry, lying)
+
+
+class HidingDuty(DifferingDuty):
+    """Shows its tree in no dispute, and says so once of each window."""
+
+    async def step(self, view: View) -> None:
+        """Nothing leaves."""
+        keys = {(status.unit, status.dispute.deadline) for status in view.disputes}
+        for unit, _ in sorted(keys - self._keys):
+            self.parts.telemetry.tell("cheat", mode="hidden-tree", unit=unit, what="nodes", answer="kept back")
+        self._keys = keys
+
+
+class HiddenTree(Daemon):
+    """See `HidingDuty`."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        self.differing = HidingDuty(self.parts)

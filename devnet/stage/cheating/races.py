@@ -1,0 +1,227 @@
+"""Daemons that cheat about races: a copied result, a replayed attestation, a late one, one of a race of others.
+
+Each sends what should be refused, and tells the chain's answer as the event `cheat`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from gpu_tasks.batches.sum_tree import Totals, batch_root
+from gpu_tasks.market.api import DutyStatus
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Reveal, Unit, UnitState, racer_of
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.attesting import attestation
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.races import Race, RaceStep, race_of
+from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.journal.records import UnitResult
+from runtime.frame.call import Call
+from wallet.client import NotIncludedError
+from wallet.rpc import RpcError
+
+ACCEPTED = "accepted"
+
+
+class Attempts:
+    """The attempts of one cheat."""
+
+    def __init__(self, parts: Parts, mode: str) -> None:
+        """Signs with the keys of the daemon whose parts these are."""
+        self._parts = parts
+        self._mode = mode
+
+    async def call(self, unit: bytes, call: Call) -> None:
+        """A call; it may fail in the pool or in its block."""
+        chain = cast("LiveChain", self._parts.chain)
+        try:
+            async with chain.turn:  # two at once would sign with one nonce
+                outcome = await chain.client.submit(call, chain.key, until="inBlock")
+            answer = outcome.error or ACCEPTED
+        except (NotIncludedError, RpcError) as error:
+            answer = str(error)
+        self._tell(unit, call.name, answer)
+
+    async def attest(self, unit: bytes, signed: SignedAttestation) -> None:
+        """An attestation: to the node, and as a transaction."""
+        await self.state(unit, signed)
+        await self.call(unit, Attestations.reveal(attestation=signed))
+
+    async def state(self, unit: bytes, signed: AnyAttestation) -> None:
+        """An attestation, to the node alone."""
+        try:
+            await self._parts.chain.attest(signed)
+            answer = "the pool has it, or another one of this place"
+        except ChainError as error:
+            answer = str(error)
+        self._tell(unit, "attestation", answer)
+
+    def _tell(self, unit: bytes, what: str, answer: str) -> None:
+        self._parts.telemetry.tell("cheat", mode=self._mode, unit=unit, what=what, answer=answer)
+
+
+class CopyingRacing(RaceDuty):
+    """Waits for rivals."""
+
+    def __init__(self, parts: Parts) -> None:
+        """As `RaceDuty`."""
+        super().__init__(parts)
+        self._attempts = Attempts(parts, "copied-result")
+        self._copies = KeyedTasks()
+        self._tried: set[tuple[bytes, str]] = set()
+
+    async def step(self, duty: DutyStatus, view: View) -> None:
+        """Copy the commitment when there is one, the reveal when there is one; each once."""
+        self.book.height = view.height
+        race = race_of(duty, self.parts.identity.stash)
+        if race is None or race.unit.state is not UnitState.RACING:
+            return
+        rivals = [rival for rival in race.unit.racers if rival.owner != race.racer.owner and rival.commitment]
+        if not rivals:
+            return
+        if race.racer.commitment is None and self._is_new(race, "commit"):
+            call = InferenceMarket.commit_result(
+                unit=race.unit_id, attempt=race.unit.attempt, commitment=rivals[0].commitment or bytes(32)
+            )
+            self._copies.start((race.unit_id, "commit"), self._attempts.call(race.unit_id, call))
+        elif rivals[0].reveal is not None and self._is_new(race, "reveal"):
+            signed = await self._as_mine(race, rivals[0].reveal)
+            self._copies.start((race.unit_id, "reveal"), self._attempts.attest(race.unit_id, signed))
+
+    def _is_new(self, race: Race, what: str) -> bool:
+        is_new = (race.unit_id, what) not in self._tried
+        self._tried.add((race.unit_id, what))
+        return is_new
+
+    async def _as_mine(self, race: Race, reveal: Reveal) -> SignedAttestation:
+        """The rival's result under this provider's name. The salt is anything: none opens the commitment."""
+        usage = Usage(reveal.output_tokens, 1, 0, 1, 1, 1)
+        height = self.book.height
+        totals = Totals(race.unit.terms.requests, reveal.input_tokens, reveal.output_tokens, bytes(32))
+        copied = UnitResult(b"", reveal.output_root, reveal.output_blob, totals, bytes(32), usage, height, height)
+        return await attestation(self.parts, race, copied)
+
+
+class CopiedResult(Daemon):
+    """See `CopyingRacing`."""
+
+    racing_kind = CopyingRacing
+
+
+class ReplayingRacing(RaceDuty):
+    """Remembers its first attestation."""
+
+    def __init__(self, parts: Parts) -> None:
+        """As `RaceDuty`."""
+        super().__init__(parts)
+        self._old: SignedAttestation | None = None
+        self._replays = KeyedTasks()
+        self._attempts = Attempts(parts, "replayed-attestation")
+
+    async def take(self, race: Race, step: RaceStep) -> None:
+        """Send the old one first where a new one is due."""
+        if step is RaceStep.ATTEST:
+            old, self._old = self._old, await attestation(self.parts, race, self.result(race))
+            if old is not None and old.statement.unit != race.unit_id:
+                self._replays.start(race.unit_id, self._replay(race, old))
+        await super().take(race, step)
+
+    async def _replay(self, race: Race, old: SignedAttestation) -> None:
+        await self._attempts.attest(race.unit_id, old)
+        renamed = replace(old, statement=replace(old.statement, unit=race.unit_id))
+        await self._attempts.attest(race.unit_id, renamed)
+
+
+class ReplayedAttestation(Daemon):
+    """See `ReplayingRacing`."""
+
+    racing_kind = ReplayingRacing
+
+
+class HoldingRacing(RaceDuty):
+    """Keeps attestations instead of sending them, each with the last block in which it would count."""
+
+    def __init__(self, parts: Parts) -> None:
+        """As `RaceDuty`."""
+        super().__init__(parts)
+        self.held: dict[bytes, tuple[SignedAttestation, int]] = {}
+
+    async def take(self, race: Race, step: RaceStep) -> None:
+        """Hold back what should be revealed."""
+        if step not in (RaceStep.ATTEST, RaceStep.REVEAL):
+            await super().take(race, step)
+            return
+        if race.unit_id not in self.held:
+            signed = await attestation(self.parts, race, self.result(race))
+            self.held[race.unit_id] = (signed, race.reveals_until)
+
+
+class LateReveal(Daemon):
+    """Sends what was held back, too late. By then the race is over and no duty is left to remind of it."""
+
+    racing_kind = HoldingRacing
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        self._late = KeyedTasks()
+
+    async def step(self, view: View) -> None:
+        """An honest step, and what has become too late."""
+        await super().step(view)
+        assert isinstance(self.racing, HoldingRacing)
+        for unit, (signed, until) in list(self.racing.held.items()):
+            if view.height > until:
+                del self.racing.held[unit]
+                self._late.start(unit, Attempts(self.parts, "late-reveal").attest(unit, signed))
+
+
+UNITS_LOOKED_AT = 200
+
+
+class Intruder(Daemon):
+    """Looks at all units of the market."""
+
+    def __init__(self, *parts: Any) -> None:
+        """As `Daemon`."""
+        super().__init__(*parts)
+        self._tried: set[bytes] = set()
+        self._intrusions = KeyedTasks()
+
+    async def step(self, view: View) -> None:
+        """An honest step, and each race of others once."""
+        await super().step(view)
+        chain = cast("LiveChain", self.parts.chain)
+        prefix = chain.client.runtime.item(InferenceMarket.units).prefix
+        keys = await chain.client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), UNITS_LOOKED_AT, None, None)
+        for unit_id in (bytes.fromhex(key[-64:]) for key in keys):
+            if unit_id in self._tried:
+                continue
+            status = await chain.unit(unit_id)
+            if status is None or status.unit.state is not UnitState.RACING:
+                continue
+            self._tried.add(unit_id)
+            if racer_of(status.unit, self.parts.identity.stash) is None:
+                self._intrusions.start(unit_id, self._intrude(unit_id, status.unit, view.height))
+
+    async def _intrude(self, unit_id: bytes, unit: Unit, height: int) -> None:
+        identity, salt = self.parts.identity, bytes(32)
+        totals = Totals(unit.terms.requests, 0, 1, b"\x01" * 32)
+        root = batch_root(totals)
+        attempts = Attempts(self.parts, "not-assigned")
+        commitment = result_commitment(identity.genesis, unit_id, unit.attempt, identity.stash, root, salt)
+        call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+        await attempts.call(unit_id, call)
+        race = Race(unit_id, unit, 0, 0, 0, 0, 0)
+        result = UnitResult(b"", root, bytes(32), totals, salt, Usage(0, 0, 0, 0, 0, 0), height, height)
+        await attempts.attest(unit_id, await attestation(self.parts, race, result))

@@ -1,0 +1,307 @@
+"""What the final chain says of tasks at auction: the events of each, by height, and what each of them moved.
+
+Always: only final blocks are read. What an event should have moved is reckoned by the money table from the record of
+the task as the block before left it, so that the runtime's own sums are compared with the table, not with themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from devnet.stage.measuring.ledger import block_hash, final_height
+from devnet.stage.measuring.task_audits import CASE_EVENTS, TaskAudits
+from gpu_tasks.market.training import events, money
+from gpu_tasks.market.training.fraud_claims import reward_of
+from gpu_tasks.market.training.life.submitting import looks
+from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.tasks import JudgedFor, Task, kept_step, slot_case, taken_by
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.blocks.digest import find_author
+from runtime.pallets.system import System
+from runtime.pallets.timestamp import Timestamp
+from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.client import ChainClient
+
+TaskEvent = TypeVar("TaskEvent")
+KINDS = tuple(kind for kind in vars(events).values() if isinstance(kind, type) and kind in TrainingMarket.events)
+STOOD_BY = TaskOutcome.STOOD_BY
+PROVIDERS_PURSES = tuple(purse for purse, owner in OWNERS.items() if owner is not TaskPayee.CUSTOMER)
+
+
+@dataclass(slots=True)
+class TaskTrace:
+    """Everything that happened to a task; heights are of final blocks."""
+
+    happened: list[tuple[int, Any]] = field(default_factory=list)
+
+    def all(self, kind: type[TaskEvent]) -> list[tuple[int, TaskEvent]]:
+        """Its events of a kind, in their order."""
+        return [(height, event) for height, event in self.happened if isinstance(event, kind)]
+
+    def first(self, kind: type[TaskEvent]) -> tuple[int, TaskEvent] | None:
+        """The first of them."""
+        return next(iter(self.all(kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMove:
+    """Grains that an account got (or lost: below 0) for a task in a block."""
+
+    height: int
+    account: bytes
+    grains: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoss:
+    """What the chain took of somebody who bid, worked or stood by, and what the table says."""
+
+    height: int
+    account: bytes
+    what: str
+    taken: int
+    expected: int
+
+
+@dataclass(slots=True)
+class TaskSums:
+    """What a task moved by the money table, and where the chain says otherwise."""
+
+    moves: list[TaskMove] = field(default_factory=list)
+    losses: list[TaskLoss] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def of(self, account: bytes) -> int:
+        """What an account has more of it."""
+        return sum(move.grains for move in self.moves if move.account == account)
+
+
+@dataclass(slots=True)
+class TaskLedger:
+    """Tasks by id, what they moved, and the fees of each account, from the block after `height` on.
+
+    The tips of its blocks are an author's, and lower its fees.
+    """
+
+    height: int
+    tasks: dict[bytes, TaskTrace] = field(default_factory=dict)
+    sums: dict[bytes, TaskSums] = field(default_factory=dict)
+    fees: dict[bytes, int] = field(default_factory=dict)
+    moments: dict[int, float] = field(default_factory=dict)
+    """When each block was made, by its own word, in seconds."""
+    audits: TaskAudits = field(default_factory=TaskAudits)
+
+    async def catch_up(self, chain: ChainClient) -> None:
+        """Read the blocks that became final since; soon enough, for nodes forget old states."""
+        for height in range(self.height + 1, await final_height(chain) + 1):
+            at = await block_hash(chain, height)
+            self.moments[height] = await chain.read(Timestamp.now, at=at) / 1_000
+            for record in await chain.events(at):
+                await self._take(chain, height, record.event)
+            self.height = height
+
+    async def _take(self, chain: ChainClient, height: int, event: Any) -> None:
+        if isinstance(event, TransactionFeePaid):
+            self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
+            if event.tip:
+                author = find_author(await chain.read(System.digest, at=await block_hash(chain, height)))
+                assert author is not None, "a block has an author"
+                self.fees[author] = self.fees.get(author, 0) - event.tip
+        elif isinstance(event, KINDS):
+            self.tasks.setdefault(event.task, TaskTrace()).happened.append((height, event))
+            if isinstance(event, events.TaskJudged):
+                self.audits.open(event.task, await _after(chain, height, event.task))
+            await _reckon(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.audits)
+        elif isinstance(event, CASE_EVENTS) and event.case in self.audits.slots:
+            moved, wrong = await self.audits.take(chain, height, event)
+            sums = self.sums[self.audits.slots[event.case].task]
+            sums.moves += [TaskMove(height, account, grains, "its judges") for account, grains in moved]
+            sums.wrong += wrong
+
+    def moved(self, account: bytes) -> int:
+        """What an account should have more after all of it: of tasks, less its fees."""
+        return sum(each.of(account) for each in self.sums.values()) - self.fees.get(account, 0)
+
+
+async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, audits: TaskAudits) -> None:
+    """What an event should have moved."""
+    match event:
+        case events.TaskSubmitted():
+            await _prepaid(chain, height, event, found)
+        case events.SlotSettled():
+            task = await _before(chain, height, event.task)
+            judged = audits.slots.get(slot_case(event.task, event.place))
+            if judged is not None and judged.lost is not None and event.outcome is TaskOutcome.LIED:
+                _found_lying(found, height, event, judged.lost)
+            else:
+                spent = 0 if judged is None else judged.judged_by_bond
+                _settled(found, height, event, task, settled_money(task, event.place, height, spent))
+        case events.FraudProven():
+            task = await _before(chain, height, event.task)
+            _proven(found, height, event, task)
+        case events.FraudNotShown():
+            found.moves.append(TaskMove(height, event.challenger, -event.burned, "a proof that was not opened"))
+        case events.StandbyReleased():
+            task = await _before(chain, height, event.task)
+            _stood_by(found, height, event.provider, task, task.slots[0].price)
+        case events.SlotStarted():
+            task = await _before(chain, height, event.task)
+            slot = task.slots[event.place] if event.place < len(task.slots) else None
+            if slot is not None and slot.was_standby:
+                _stood_by(found, height, event.provider, task, slot.price)
+        case events.BidEnded() if event.burned:
+            task = await _before(chain, height, event.task)
+            bond = money.bid_bond(task.rules, task.order.price_max)
+            found.losses.append(TaskLoss(height, event.provider, "NOT_REVEALED", event.burned, bond))
+            found.moves.append(TaskMove(height, event.provider, -event.burned, "a bid that was not opened"))
+        case _:
+            pass
+
+
+def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMoney:
+    """A slot as the money table reads it, when it is settled in the block at a height.
+
+    `spent`: what judges took of the bond of who disputed it.
+    """
+    slot, rules, price_max = task.slots[place], task.rules, task.order.price_max
+    until = slot.finished_at or height
+    held = {
+        TaskPurse.ESCROW: money.escrow(rules, price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max),
+        TaskPurse.COLLATERAL: slot.collateral,
+        TaskPurse.STANDBY_COLLATERAL: slot.collateral,
+    }
+    if task.judged_for is JudgedFor.DISPUTE:
+        held[TaskPurse.DISPUTE_BOND] = money.dispute_bond(rules, task.terms.price_max, slot.price) - spent
+    return TaskMoney(
+        rules=rules,
+        terms=task.terms,
+        held=held,
+        price=slot.price,
+        collateral=slot.collateral,
+        promised=slot.promised,
+        added=slot.added,
+        elapsed=until - task.started_at if task.started_at else 0,
+        stated=kept_step(task),
+        taken=taken_by(task, slot, height),
+        milestones=task.milestones,
+        done=task.owed,
+    )
+
+
+async def _before(chain: ChainClient, height: int, task_id: bytes) -> Task:
+    """The task as the block before left it."""
+    found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height - 1))
+    assert isinstance(found, Task), "a task whose slot is settled was there before"
+    return found
+
+
+async def _after(chain: ChainClient, height: int, task_id: bytes) -> Task:
+    """The task as the block leaves it."""
+    found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height))
+    assert isinstance(found, Task), "a task that is judged is there"
+    return found
+
+
+async def _prepaid(chain: ChainClient, height: int, event: events.TaskSubmitted, found: TaskSums) -> None:
+    at = await block_hash(chain, height)
+    task = await chain.read(TrainingMarket.tasks, event.task, at=at)
+    fee: int = await chain.read(TrainingMarket.parameters["step_fee"].item, at=at)
+    prepaid = fee * looks(task.order.auctions, task.order.slots, task.order.milestones if is_by_time(task.order) else 0)
+    found.moves.append(TaskMove(height, event.customer, -prepaid, "what blocks look at is prepaid"))
+
+
+def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task, state: TaskMoney) -> None:
+    """Move what the row of an outcome says, and compare it with what the chain says of it."""
+    flows = money.settle(event.outcome, state)
+    name, mine = event.outcome.name, PROVIDERS_PURSES
+    earned = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
+    lost = sum(flow.amount for flow in flows if flow.purse in mine)
+    if (earned, lost) != (event.earned, event.lost):
+        found.wrong.append(
+            f"block {height}: {name} moved {event.earned} and {event.lost} grains, and the table says {earned}, {lost}"
+        )
+    if lost or event.lost:
+        found.losses.append(TaskLoss(height, event.provider, name, event.lost, lost))
+    for flow in flows:
+        owner = event.provider if flow.purse in mine else task.customer
+        found.moves.append(TaskMove(height, owner, -flow.amount, name))
+        if flow.payee in (TaskPayee.PROVIDER, TaskPayee.STANDBY):
+            found.moves.append(TaskMove(height, event.provider, flow.amount, name))
+        elif flow.payee is TaskPayee.CUSTOMER:
+            found.moves.append(TaskMove(height, task.customer, flow.amount, name))
+
+
+def _found_lying(found: TaskSums, height: int, event: events.SlotSettled, lost: int) -> None:
+    """What a court takes for a lie is all that it costs, and has moved with its case."""
+    found.losses.append(TaskLoss(height, event.provider, "LIED", event.lost, lost))
+    if (0, lost) != (event.earned, event.lost):
+        found.wrong.append(
+            f"block {height}: LIED moved {event.earned} and {event.lost} grains, and the courts' table says 0, {lost}"
+        )
+
+
+def _proven(found: TaskSums, height: int, event: events.FraudProven, task: Task) -> None:
+    """Who proved a lie has its reward out of the liar's collateral."""
+    slot = task.slots[event.place]
+    reward = reward_of(task, slot)
+    if event.reward != reward:
+        found.wrong.append(f"block {height}: a fraud proof brought {event.reward} grains, and {reward} is its reward")
+    found.losses.append(TaskLoss(height, slot.provider, "a fraud proof", event.reward, reward))
+    found.moves.append(TaskMove(height, slot.provider, -reward, "a fraud proof"))
+    found.moves.append(TaskMove(height, event.challenger, reward, "a fraud proof"))
+
+
+def _stood_by(found: TaskSums, height: int, provider: bytes, task: Task, price: int) -> None:
+    held = {TaskPurse.ESCROW: money.escrow(task.rules, task.order.price_max)}
+    for flow in money.settle(STOOD_BY, TaskMoney(task.rules, task.terms, held, price)):
+        found.moves.append(TaskMove(height, task.customer, -flow.amount, STOOD_BY.name))
+        if flow.payee is TaskPayee.STANDBY:
+            found.moves.append(TaskMove(height, provider, flow.amount, STOOD_BY.name))
+
+
+POLL_SECONDS = 1.0
+CLOSE_SECONDS = 30.0
+
+
+@contextlib.contextmanager
+def following(url: str, first: int | None = None) -> Iterator[TaskLedger]:
+    """The ledger of tasks from the newest final block on (or behind `first`); whole when the block ends."""
+    ended, ledger, failed = threading.Event(), TaskLedger(0), list[BaseException]()
+    ledger.height = asyncio.run(_height(url)) if first is None else first
+
+    def follow() -> None:
+        try:
+            asyncio.run(_following(url, ledger, ended))
+        except BaseException as error:  # noqa: BLE001  # raised below, in the thread that asked
+            failed.append(error)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield ledger
+    finally:
+        ended.set()
+        thread.join(CLOSE_SECONDS)
+    if failed:
+        raise failed[0]
+
+
+async def _height(url: str) -> int:
+    async with await ChainClient.connect(url) as chain:
+        return await final_height(chain)
+
+
+async def _following(url: str, ledger: TaskLedger, ended: threading.Event) -> None:
+    async with await ChainClient.connect(url) as chain:
+        while not ended.is_set():
+            await ledger.catch_up(chain)
+            await asyncio.sleep(POLL_SECONDS)
+        await ledger.catch_up(chain)

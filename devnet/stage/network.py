@@ -1,0 +1,304 @@
+"""The devnet under scenarios: started fresh, used by the programs that people run, and taken down.
+
+Always: a devnet is taken down however the block that opened it ends; a folder in which a devnet runs is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from devnet.launcher import layout, lifecycle, processes, programs
+from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import named_command
+from devnet.launcher.layout import Devnet, Guest, NodeLayout, replace_guest
+from devnet.launcher.lifecycle import provider_process
+from devnet.launcher.processes import Process
+from devnet.stage.measuring import ledger
+from devnet.stage.measuring.final_blocks import blocks_of_all
+from devnet.stage.measuring.observer import observed
+from devnet.stage.report import Narrator
+from devnet.stage.scenario import ProofRun
+from wallet.client import ChainClient
+
+VALIDATORS = 4
+CHEAT_PROGRAM = "devnet.stage.cheating"
+CHEAT = "Eve"
+CUSTOMER = "Ferdie"
+CUSTOMER_KEY = f"//{CUSTOMER}"
+CHEAT_BOND, DEVICE_BOND = "100", "2000"
+"""In oGPU, as people type it."""
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Stage:
+    """A devnet that runs, and the programs that people use on it."""
+
+    net: Devnet
+    tell: Narrator
+    options: argparse.Namespace = field(default_factory=argparse.Namespace)
+
+    @property
+    def url(self) -> str:
+        """The RPC address of the first node."""
+        return self.net.members[0].rpc_url
+
+    # --- programs
+
+    def ogpu(self, command: str, *words: str, is_shown: bool = True) -> str:
+        """Run `ogpu` at the first node; return what it printed. Raises `DevnetError`."""
+        return self._run("ogpu", "--url", self.url, command, *words, is_shown=is_shown)
+
+    def ogpu_lines(self, command: str, *words: str, is_shown: bool = True) -> Iterator[Any]:
+        """Run `ogpu` at the first node; yield each line that it prints, read, as it comes. Raises `DevnetError`."""
+        show = self.tell.command if is_shown else None
+        return programs.lines("ogpu", "--url", self.url, command, *words, keyring=self.net.keyring, show=show)
+
+    def ogpu_tried(self, command: str, *words: str) -> tuple[int, str]:
+        """Run `ogpu` at the first node, however it ends; return its exit code and what it printed."""
+        words = ("--url", self.url, command, *words)
+        return programs.tried("ogpu", *words, keyring=self.net.keyring, show=self.tell.command)
+
+    def wallet(self, command: str, *words: str, is_shown: bool = True) -> str:
+        """Run `ogpu-wallet` at the first node; return what it printed. Raises `DevnetError`."""
+        return self._run("ogpu-wallet", "--url", self.url, command, *words, is_shown=is_shown)
+
+    def provider(self, name: str, command: str, *words: str, is_shown: bool = True) -> str:
+        """Run `ogpu-provider` as a provider does; return what it printed. Raises `DevnetError`."""
+        return self._run("ogpu-provider", *self.provider_words(name), command, *words, is_shown=is_shown)
+
+    def provider_words(self, name: str) -> tuple[str, ...]:
+        """Return the options with which a provider calls its own programs."""
+        who = self.member(name)
+        return "--url", who.rpc_url, "--key", f"//{name}//provider", "--base-path", str(self.net.home(who) / "provider")
+
+    def _run(self, program: str, *words: str, is_shown: bool) -> str:
+        return programs.run(program, *words, keyring=self.net.keyring, show=self.tell.command if is_shown else None)
+
+    # --- the chain
+
+    def ask(self, question: Callable[[ChainClient], Awaitable[T]]) -> T:
+        """Return what a question to the chain comes to, asked at the first node."""
+
+        async def asked() -> T:
+            async with await ChainClient.connect(self.url) as chain:
+                return await question(chain)
+
+        return asyncio.run(asked())
+
+    def next_height(self) -> int:
+        """Return the height of the first block that is not final."""
+        return 1 + self.ask(ledger.final_height)
+
+    def wealth(self, people: Mapping[str, tuple[bytes, ...]], height: int | None = None) -> dict[str, int]:
+        """Return the grains of each name's accounts after a final block; by default the newest."""
+
+        async def owned(chain: ChainClient) -> dict[str, int]:
+            at = await ledger.final_height(chain) if height is None else height
+            return {
+                name: sum([await ledger.wealth(chain, account, at) for account in accounts])
+                for name, accounts in people.items()
+            }
+
+        return self.ask(owned)
+
+    # --- providers
+
+    def member(self, name: str) -> NodeLayout | Guest:
+        """Return a member or a guest by its name."""
+        return next((guest for guest in self.net.guests if guest.name == name), None) or self.net.member(name)
+
+    def process(self, name: str) -> Process:
+        """Return the process of a provider."""
+        return provider_process(self.net, self.member(name))
+
+    def kill(self, name: str) -> int:
+        """Kill a provider with -9, and all that it started; return its pid."""
+        return processes.kill(self.process(name))
+
+    def start(self, *names: str) -> None:
+        """Start providers that were ended, and wait until they serve."""
+        for name in names:
+            processes.start(self.process(name))
+        for name in names:
+            lifecycle.wait_for_provider(self.net, self.member(name))
+
+    def kill_and_restart(self, name: str, when: str) -> None:
+        """Kill a provider with -9, and start it again at once."""
+        pid = self.kill(name)
+        processes.start(self.process(name))
+        self.tell.line(f"killed the provider of {name} with -9 (process {pid}) {when}; started it again")
+
+    def restart(self, modes: Mapping[str, str | None]) -> None:
+        """Start members' providers anew: each cheats in its mode, or is honest where that is None."""
+        honest = {name: self.process(name) for name in modes}
+        processes.stop(*honest.values())
+        for name, mode in modes.items():
+            processes.start(honest[name] if mode is None else _cheating(honest[name], mode))
+        for name in modes:
+            lifecycle.wait_for_provider(self.net, self.member(name))
+
+    def set_device(self, name: str, command: str) -> None:
+        """Pause or resume a member's device."""
+        self.provider(name, command, is_shown=False)
+
+    def leave_devices_to(self, *names: str) -> None:
+        """Pause the devices of all other members."""
+        for member in self.net.members:
+            if member.name not in names:
+                self.set_device(member.name, "pause")
+
+    def telemetry(self, name: str) -> list[dict[str, Any]]:
+        """Return the events that a provider's daemon wrote so far."""
+        path = self.net.home(self.member(name)) / "provider" / "telemetry.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    # --- the cheat
+
+    def add_cheat(self, mode: str, *, detach: bool = False) -> None:
+        """Let one more provider register live, and cheat from its first unit on."""
+        self.net, guest = layout.add_guest(self.net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
+        words = ["--yes", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
+        self.provider(CHEAT, "register", *words, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
+        processes.start(self.process(CHEAT), detach=detach)
+        lifecycle.wait_for_provider(self.net, guest)
+        self.tell.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
+
+    def cheat_in(self, mode: str, *, anew: bool = True) -> None:
+        """Let the cheat cheat in this mode. Without `anew` it goes on if that is its mode."""
+        (guest,) = self.net.guests
+        if guest.options == cheat_options(mode) and not anew:
+            return
+        processes.stop(self.process(CHEAT))
+        self.net = replace_guest(self.net, replace(guest, options=cheat_options(mode)))
+        self.start(CHEAT)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshDevnet:
+    """A fresh devnet for scenarios: validators with a provider each."""
+
+    validators: int = VALIDATORS
+    name: str = ""
+    """Of its folder, where a proof has several."""
+    is_resizable: bool = False
+    """Whether the proof's option `--validators` sets the number."""
+    seats: int | None = None
+    """Where there are fewer than validators, the last validators wait."""
+    is_fast: bool = False
+    """For epochs of ten blocks."""
+    numbers: Mapping[str, int] | None = None
+    """Parameters of the chain that begin otherwise than a devnet's."""
+    before_start: Callable[[ProofRun, Devnet], None] = lambda *_: None
+    """Done to its folder while nothing of it runs."""
+    prepare: Callable[[Stage], None] = lambda _: None
+    """Done when it runs, before the first scenario."""
+
+    @contextlib.contextmanager
+    def open(self, run: ProofRun) -> Iterator[Stage]:
+        """Run the devnet while the block does."""
+        validators = run.options.validators if self.is_resizable else self.validators
+        run.tell.step(f"Network: {validators} validators, each with a GPU provider")
+        net = fresh_network(
+            run.folder / self.name,
+            validators,
+            seats=self.seats,
+            is_fast=self.is_fast,
+            numbers=self.numbers,
+            any_ports=True,
+            detach=False,
+            tell=run.tell,
+            before_start=lambda net: self.before_start(run, net),
+        )
+        stage = Stage(net, run.tell, run.options)
+        try:
+            self.prepare(stage)
+            yield stage
+        finally:
+            lifecycle.down(stage.net)
+
+
+@dataclass(slots=True)
+class ObservedStage(Stage):
+    """Nodes alone, beside a peer that remembers what validators sign."""
+
+    seen: Callable[[], dict[str, Any]] = field(kw_only=True)
+    """Stops that peer, and returns what it saw."""
+
+
+@contextlib.contextmanager
+def observed_nodes(run: ProofRun, net: Devnet, started: Devnet | None = None) -> Iterator[ObservedStage]:
+    """Run the nodes of a devnet, or those `started` alone, and an observer, while the block does."""
+    with lifecycle.running(started or net), observed(net) as seen:
+        yield ObservedStage(net, run.tell, run.options, seen=seen)
+
+
+def fresh_layout(run: ProofRun, validators: int, **options: Any) -> Devnet:
+    """Lay out validators without providers in an emptied folder, on free ports; nothing of it runs."""
+    run.tell.step(f"Network: {validators} validators")
+    shutil.rmtree(run.folder, ignore_errors=True)
+    return layout.create(run.folder, validators, any_ports=True, **options)
+
+
+def fresh_network(
+    folder: Path,
+    validators: int = VALIDATORS,
+    *,
+    any_ports: bool,
+    detach: bool,
+    tell: Narrator,
+    numbers: Mapping[str, int] | None = None,
+    seats: int | None = None,
+    is_fast: bool = False,
+    sample: int | None = None,
+    before_start: Callable[[Devnet], None] = lambda _: None,
+) -> Devnet:
+    """Start validators with a provider each, in an emptied folder. Raises `DevnetError` if a devnet runs there.
+
+    With `sample` nodes poll so many units of stake; the other options are those of `Network`.
+    """
+    if (folder / "devnet.json").exists():
+        there = lifecycle.all_processes(layout.load(folder))
+        busy = [process.label for process in there if processes.running(process) is not None]
+        if busy:
+            raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `{named_command(folder)} down` ends it")
+        shutil.rmtree(folder)
+    net = layout.create(
+        folder,
+        validators,
+        providers=True,
+        any_ports=any_ports,
+        apart=(CHEAT, CUSTOMER),
+        numbers=numbers,
+        seats=seats,
+        is_fast=is_fast,
+        sample=sample,
+    )
+    before_start(net)
+    tell.line(f"starting validators and providers of {', '.join(each.name for each in net.members)}; logs in {folder}")
+    standing = lifecycle.up(net, detach=detach)
+    tell.line(f"all answer; final block {min(status.final for status in standing)}; {standing[0].peers} peers each")
+    return net
+
+
+def cheat_options(mode: str) -> tuple[str, ...]:
+    """Return the options that tell the cheat what to do wrong."""
+    return ("--mode", mode)
+
+
+def same_blocks(net: Devnet) -> bool:
+    """Whether every node has the same final blocks, from the first to the newest that all have."""
+    _, different = asyncio.run(blocks_of_all(net))
+    return not different
+
+
+def _cheating(honest: Process, mode: str) -> Process:
+    return replace(honest, module=CHEAT_PROGRAM, arguments=(*cheat_options(mode), *honest.arguments))

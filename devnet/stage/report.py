@@ -1,0 +1,107 @@
+"""What a run says while it goes on, and what it leaves behind: lines, a table, JSON in `out/`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from wallet.tables import console_for
+
+FOLDER = Path("out")
+WIDTH_WITHOUT_TERMINAL = 160
+INTEGER_MAX = 2**53
+"""JSON readers keep no larger integer exactly: grains above it are texts."""
+
+Report = dict[str, Any]
+
+
+class Timeline:
+    """Prints lines with the seconds since the run began."""
+
+    def __init__(self, width_without_terminal: int = WIDTH_WITHOUT_TERMINAL) -> None:
+        """Start the clock."""
+        self.console = console_for(width_without_terminal, highlight=False)
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the run began."""
+        return time.monotonic() - self._began
+
+    def line(self, text: str) -> None:
+        """Print that something happened."""
+        self.console.print(f"[dim]{self.seconds:5.0f} s[/dim] {escape(text)}", soft_wrap=True)
+
+
+class Narrator(Timeline):
+    """Prints numbered steps, the commands of each, and what came of them."""
+
+    def __init__(self, steps: int) -> None:
+        """Start the clock."""
+        super().__init__()
+        self._steps = steps
+        self._step = 0
+
+    def step(self, title: str) -> None:
+        """Begin the next step."""
+        self._step += 1
+        self.console.print(f"\n[bold][{self._step}/{self._steps}] {escape(title)}[/bold]  [dim]{self.seconds:.0f} s")
+
+    def line(self, text: str) -> None:
+        """Print that something happened."""
+        self.console.print("  " + escape(text), soft_wrap=True)
+
+    def command(self, text: str) -> None:
+        """Print a command before it runs."""
+        self.console.print("  " + escape(text), style="cyan", soft_wrap=True)
+
+
+def write(name: str, report: Report | list[Report]) -> Path:
+    """Write `out/NAME.json`; return its path."""
+    path = FOLDER / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def as_json(value: Any) -> Any:
+    """Return facts as JSON holds them: dataclasses as objects, bytes as hexadecimal text, enumerations by name."""
+    match value:
+        case Enum():
+            return value.name.lower()
+        case bool() | float() | str() | None:
+            return value
+        case int():
+            return value if abs(value) < INTEGER_MAX else str(value)
+        case bytes():
+            return "0x" + value.hex()
+        case Path():
+            return str(value)
+        case Mapping():
+            return {key if isinstance(key, str) else str(as_json(key)): as_json(each) for key, each in value.items()}
+        case list() | tuple():
+            return [as_json(each) for each in value]
+        case set() | frozenset() | Counter():
+            return sorted(map(as_json, value))
+        case _ if is_dataclass(value):
+            return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
+        case _:
+            return str(value)
+
+
+def figures_of(facts: Any) -> str:
+    """Return the plain figures among some facts, in words for a table."""
+    found = as_json(facts)
+    shown = found.items() if isinstance(found, dict) else ()
+    plain = [
+        (name, each) for name, each in shown if isinstance(each, int | float | str) and len(str(each)) < len("0x") + 32
+    ]
+    return ", ".join(f"{name.replace('_', ' ')} {each}" for name, each in plain)

@@ -1,0 +1,174 @@
+"""Scenarios, and the program that runs those of a proof: options, networks, strikes, checks, report, exit status.
+
+A proof is a `LiveProof` with its scenarios, and ends with `if __name__ == "__main__": run(PROOF)`. Always: a network is
+taken down however its scenarios end; each bar that does not hold is a sentence; one such sentence makes the exit status
+1, and so does a `DevnetError`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from rich.table import Table
+
+from devnet.launcher import lifecycle
+from devnet.launcher.errors import DevnetError
+from devnet.stage.report import FOLDER, Narrator, Report, figures_of, write
+
+T = TypeVar("T")
+StageT = TypeVar("StageT")
+FactsT = TypeVar("FactsT")
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRun:
+    """What the networks and strikes of a run share."""
+
+    options: argparse.Namespace
+    tell: Narrator
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run's networks."""
+        folder: Path = self.options.folder
+        return folder
+
+
+def noted(facts: Any) -> Iterable[str]:
+    """Return the failures that a strike noted itself."""
+    failures: list[str] = facts.failures
+    return failures
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario(Generic[StageT, FactsT]):
+    """One thing that is done to a network, and what must come of it."""
+
+    name: str
+    title: str
+    """Names options in braces."""
+    network: Callable[[ProofRun], AbstractContextManager[StageT]]
+    """Opens the stage. Scenarios in a row with equal networks share one."""
+    strike: Callable[[StageT], FactsT]
+    """Does it, and returns the facts: a dataclass or a mapping."""
+    checks: Callable[[FactsT], Iterable[str]] = noted
+    """Yields a sentence for each bar that does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofOption:
+    """An option of a proof; its type is that of its default."""
+
+    name: str
+    default: int | float | bool
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The facts of a scenario, and the bars that did not hold."""
+
+    facts: Any
+    failures: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveProof:
+    """The scenarios of one make target."""
+
+    name: str
+    about: str
+    scenarios: Sequence[Scenario[Any, Any]]
+    line: Callable[[Mapping[str, Any]], str]
+    """The figures of the run in one line, from the facts by scenario."""
+    options: Sequence[ProofOption] = ()
+    folder: Path | None = None
+    also: Mapping[str, Any] = field(default_factory=dict)
+    """What the report says beside the facts."""
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Run the chosen scenarios; return 0 if every bar held."""
+        options = self._parse(arguments)
+        tell = Narrator(len(_by_network(options.only)) + len(options.only))
+        results: dict[str, Result] = {}
+        with lifecycle.ending_on_signals():
+            for scenarios in _by_network(options.only):
+                with scenarios[0].network(ProofRun(options, tell)) as stage:
+                    for scenario in scenarios:
+                        tell.step(scenario.title.format(**vars(options)))
+                        results[scenario.name] = _played(scenario, stage, tell)
+        return self._finish(results, tell)
+
+    def _finish(self, results: Mapping[str, Result], tell: Narrator) -> int:
+        table = Table("scenario", "outcome", "figures")
+        for name, result in results.items():
+            table.add_row(name, "FAILED" if result.failures else "held", figures_of(result.facts))
+        tell.console.print(table)
+        failures = [f"{name}: {failure}" for name, result in results.items() for failure in result.failures]
+        for failure in failures:
+            print(f"FAILED {failure}")
+        report: Report = {"failures": failures, "seconds": round(tell.seconds), **self.also}
+        report["scenarios"] = {name: result.facts for name, result in results.items()}
+        path = write(self.name, report)
+        line = self.line({name: result.facts for name, result in results.items()})
+        print(f"{self.name}: {line}; {len(failures)} failures; {round(tell.seconds)} s; {path}")
+        return 1 if failures else 0
+
+    def _parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(f"devnet.proofs.{self.name}", description=self.about)
+        known = {scenario.name: scenario for scenario in self.scenarios}
+        chosen, names = chosen_from(known, "scenario"), ", ".join(known)
+        parser.add_argument(
+            "--only", type=chosen, default=list(self.scenarios), help=f"only these, with commas: {names}"
+        )
+        folder = self.folder or FOLDER / self.name
+        parser.add_argument("--folder", type=Path, default=folder, help="of the networks; emptied first")
+        for option in self.options:
+            if isinstance(option.default, bool):
+                parser.add_argument(option.name, action="store_true", help=option.about)
+            else:
+                parser.add_argument(option.name, type=type(option.default), default=option.default, help=option.about)
+        return parser.parse_args(arguments)
+
+
+def run(proof: LiveProof) -> NoReturn:
+    """Run a proof as a program."""
+    try:
+        sys.exit(proof.main())
+    except DevnetError as failure:
+        sys.exit(f"{proof.name}: {failure}")
+
+
+def chosen_from(catalogue: Mapping[str, T], kind: str) -> Callable[[str], list[T]]:
+    """Return a type for `argparse` that reads `name,name` as entries, and refuses a name that no entry has."""
+
+    def chosen(text: str) -> list[T]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in catalogue]
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f"no {kind} is called {', '.join(unknown)}: there are {', '.join(catalogue)}"
+            )
+        return [catalogue[name] for name in names]
+
+    return chosen
+
+
+def _by_network(scenarios: Sequence[Scenario[Any, Any]]) -> list[list[Scenario[Any, Any]]]:
+    return [list(group) for _, group in groupby(scenarios, key=lambda scenario: scenario.network)]
+
+
+def _played(scenario: Scenario[Any, Any], stage: Any, tell: Narrator) -> Result:
+    facts = scenario.strike(stage)
+    result = Result(facts, list(scenario.checks(facts)))
+    for failure in result.failures:
+        tell.line(f"FAILED: {failure}")
+    tell.line(f"{scenario.name}: {'FAILED' if result.failures else 'held'}")
+    return result
