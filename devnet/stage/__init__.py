@@ -2,7 +2,7 @@
 
 A proof is a module with a `LiveProof`: a name, scenarios, one line of figures. A `Scenario(name, title, network,
 strike, checks)` opens a network, does something to it, and yields a sentence for each bar that does not hold. `run` is
-the program of all proofs: the options `--only names`, `--folder` and the proof's own, the steps told as they happen, one
+the program of all proofs: the options `--only names`, `--folder` and the proof's own, the steps as they happen, one
 table, `out/NAME.json`, one line of figures, and exit status 1 if a bar does not hold.
 
 In reading order:

@@ -1,15 +1,18 @@
-"""An engine with a provider's things around it, and how a stranger's program is run there."""
+"""An engine with a provider's things around it, how a stranger's program is run there, and what an attempt is."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import secrets
+import shutil
 import subprocess
+import tarfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +21,7 @@ import docker
 
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.made_images import MadeImage, busybox_files
-from devnet.proofs.escape.probing import probe_files
+from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import (
@@ -29,6 +31,29 @@ from gpu_tasks.provider.execution.containers.spec import (
     ContainerSpec,
     ImageArchive,
 )
+
+PROBE_SOURCE = Path(__file__).with_name("probe.c")
+
+
+def probe_files(folder: Path) -> tuple[ImageFile, ...]:
+    """The program that tries the kernel, compiled here; DevnetError without a C compiler."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise DevnetError("there is no gcc: apt-get install gcc libc6-dev")
+    target = folder / "probe"
+    done = subprocess.run(
+        [compiler, "-static", "-O1", "-o", str(target), str(PROBE_SOURCE)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise DevnetError(f"the probe does not compile: {done.stderr[-500:]}")
+    content = target.read_bytes()
+    return (
+        ImageFile("bin/probe", content),
+        ImageFile("bin/probe-as-root", content, 0o6755),
+        ImageFile("image-disk", mode=0o666, device=(tarfile.BLKTYPE, 254, 0)),
+        ImageFile("image-memory", mode=0o666, device=(tarfile.CHRTYPE, 1, 1)),
+    )
+
 
 LIMITS = ContainerLimits(
     cpu_thousandths=500,
@@ -234,3 +259,32 @@ def pid_of(program: str) -> int | None:
             if entry.name.isdecimal() and (entry / "comm").read_text().strip() == program:
                 return int(entry.name)
     return None
+
+
+@dataclass(slots=True)
+class EscapeChecks:
+    """What was looked at, and what did not hold."""
+
+    held: list[str] = field(default_factory=list)
+    misses: list[str] = field(default_factory=list)
+
+    def that(self, holds: object, what: str, seen: object = "") -> None:
+        """Note a bar; `seen` says what there was instead."""
+        (self.held if holds else self.misses).append(f"{what}: {str(seen)[:300]}" if str(seen) else what)
+
+
+TryEscape = Callable[[EscapeScene, EscapeChecks], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class EscapeAttempt:
+    """One way to leave."""
+
+    name: str
+    tries: str
+    act: TryEscape
+
+
+def attempt(act: TryEscape) -> EscapeAttempt:
+    """Make an attempt of a coroutine function: its name is the function's, what it tries is its docstring."""
+    return EscapeAttempt(getattr(act, "__name__", ""), " ".join((inspect.getdoc(act) or "").split()), act)

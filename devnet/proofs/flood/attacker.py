@@ -18,9 +18,8 @@ from pathlib import Path
 import trio
 
 from devnet.launcher import layout
-from devnet.proofs.flood.attack import Attack
+from devnet.proofs.flood.attack import Attack, Scene
 from devnet.proofs.flood.catalogue import ATTACKS
-from devnet.proofs.flood.scene import Scene
 
 
 def main(folder: Path, name: str, seconds: float, nice: int) -> None:

@@ -22,14 +22,18 @@ import trio
 from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, genesis_hash
-from devnet.proofs.flood import hogs, network
-from devnet.proofs.flood.attack import Attack, Door, Needs
-from devnet.proofs.flood.http_client import LOOPBACK, ask
-from devnet.proofs.flood.judging import BarResult, MemoryUse, is_to_be_tried_again, misses
-from devnet.proofs.flood.measuring import disk, honest
-from devnet.proofs.flood.measuring import processes as seen_processes
-from devnet.proofs.flood.measuring.records import AttackFigures, Records, Stretch
-from devnet.proofs.flood.scene import READY, AttackAccount, victim_of
+from devnet.proofs.flood import hogs, measures, network
+from devnet.proofs.flood.attack import READY, Attack, AttackAccount, Door, Needs, victim_of
+from devnet.proofs.flood.clients import LOOPBACK, ask
+from devnet.proofs.flood.judging import (
+    AttackFigures,
+    BarResult,
+    MemoryUse,
+    Records,
+    Stretch,
+    is_to_be_tried_again,
+    misses,
+)
 from devnet.proofs.flood.telling import Teller
 
 NICE = 10  # of an attacker
@@ -68,11 +72,11 @@ class Course:
     async def run(self, attacks: Sequence[Attack]) -> None:
         """Try all of them."""
         async with trio.open_nursery() as nursery:
-            for door, attempt in honest.doors_of(self.net, genesis_hash(self.net)).items():
-                nursery.start_soon(honest.keep_trying, door, attempt, self.records)
-            nursery.start_soon(honest.watch_finals, self.net, self.records)
-            nursery.start_soon(seen_processes.watch, self.net, self.records)
-            nursery.start_soon(disk.watch, self.net.folder, self.records)
+            for door, attempt in measures.doors_of(self.net, genesis_hash(self.net)).items():
+                nursery.start_soon(measures.keep_trying, door, attempt, self.records)
+            nursery.start_soon(measures.watch_finals, self.net, self.records)
+            nursery.start_soon(measures.watch_processes, self.net, self.records)
+            nursery.start_soon(measures.watch_disk, self.net.folder, self.records)
             await trio.sleep(BEFORE_SECONDS)
             self.quiet = await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))
             self.tell.quiet(*self._quiet_figures([self.quiet]))
@@ -96,14 +100,14 @@ class Course:
         async with self._with_needs(attack):
             with hogs.beside_the_nodes() if self._hogged(attack) else nullcontext():
                 baseline = await self._baseline(attack)
-                logs, starts = seen_processes.log_sizes(self.net), self._running()
+                logs, starts = measures.log_sizes(self.net), self._running()
                 stretch, account = await self._attacked(attack)
-            logs_then = seen_processes.log_sizes(self.net)
+            logs_then = measures.log_sizes(self.net)
             violations = [*account.violations, *await self._revived(starts), *await self._rpc_back()]
             recovered = await self._well_again(stretch)
             working = Stretch(stretch.start, time.monotonic())  # what waits in queues is worked off after the attack
             memory = await self._memory(stretch)
-            tracebacks = seen_processes.tracebacks(logs, seen_processes.log_sizes(self.net))
+            tracebacks = measures.tracebacks(logs, measures.log_sizes(self.net))
             finding = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory)
         if recovered is None:
             violations.append(f"finality: not as regular as before within {MEMORY_SECONDS:.0f} s")
@@ -111,7 +115,7 @@ class Course:
             violations += await attack.aftermath(self.net)
         finding.recovered_seconds, finding.violations = recovered, violations
         finding.log_bytes_per_second, finding.tracebacks = (
-            seen_processes.growth(logs, logs_then) / stretch.seconds,
+            measures.growth(logs, logs_then) / stretch.seconds,
             tracebacks,
         )
         return finding
@@ -209,7 +213,7 @@ class Course:
         since = time.monotonic()
         if await self._answers_within(RPC_BACK_SECONDS, since):
             return []
-        pid = seen_processes.rpc_pid(self.net, victim_of(self.net).name)
+        pid = measures.rpc_pid(self.net, victim_of(self.net).name)
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
         if not await self._answers_within(MEMORY_SECONDS, since):
@@ -341,7 +345,7 @@ class Course:
         try:
             await trio.to_thread.run_sync(lifecycle.wait_for_provider, self.net, member)
             stored = await ask(member.ports.blobs, "PUT", "/blobs", BLOB, LOOPBACK)
-            async with self._door(Door.BLOBS, honest.blobs_of(member, stored.body.decode())):
+            async with self._door(Door.BLOBS, measures.blobs_of(member, stored.body.decode())):
                 yield
         finally:
             processes.stop(process)
@@ -353,16 +357,16 @@ class Course:
         processes.start(process)  # in this thread: a child dies with the thread that started it
         try:
             await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(wider)))
-            async with self._door(Door.SLOTS, honest.slots_of(member, genesis_hash(self.net))):
+            async with self._door(Door.SLOTS, measures.slots_of(member, genesis_hash(self.net))):
                 yield
         finally:
             processes.stop(process)
             layout.save(self.net)
 
     @asynccontextmanager
-    async def _door(self, door: Door, attempt: honest.Try) -> AsyncIterator[None]:
+    async def _door(self, door: Door, attempt: measures.Try) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(honest.keep_trying, door, attempt, self.records))
+            nursery.start_soon(partial(measures.keep_trying, door, attempt, self.records))
             yield
             nursery.cancel_scope.cancel()
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from devnet.proofs.flood.judging import BarResult
-from devnet.proofs.flood.measuring.records import AttackFigures
+from devnet.proofs.flood.judging import AttackFigures, BarResult
 from devnet.stage.report import Timeline
 
 WIDTH_WITHOUT_TERMINAL = 200

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from devnet.proofs.liars import (
-    certificates,
-    delivery,
-    heads,
-    holes,
-    readers,
-    shapes,
-    statuses,
-    stores,
-    validators,
-    values,
-)
+from devnet.proofs.liars import node_lies, state_lies, stores
 from devnet.proofs.liars.lie import Lie, Noticed
 
-KINDS: Final = (
-    values.LIES, readers.LIES, holes.LIES, certificates.LIES, validators.LIES, heads.LIES,
-    statuses.LIES, delivery.LIES, shapes.LIES, stores.LIES,
-)  # fmt: skip
-LIES: Final[dict[str, Lie]] = {lie.name: lie for kind in KINDS for lie in kind}
+_ALL: Final[tuple[Lie, ...]] = (*state_lies.LIES, *node_lies.LIES, *stores.LIES)
+LIES: Final[dict[str, Lie]] = {lie.name: lie for lie in _ALL}
 UNPROVABLE: Final = tuple(name for name, lie in LIES.items() if lie.noticed is Noticed.UNPROVABLE)
 """Lies about what is not final: the pool, a status on the way. No proof of these exists: they are
 counted as unnoticed and not as missed; what they may cost is judged like every other lie."""

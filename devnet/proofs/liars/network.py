@@ -16,8 +16,7 @@ from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
-from devnet.proofs.liars.node_proxy import NodeProxy
-from devnet.proofs.liars.store_proxy import StoreProxy
+from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
 from genesis import dev_accounts
 from genesis.presets import load_spec
 from genesis.spec import to_json

@@ -15,9 +15,8 @@ from devnet.proofs.liars import people
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import NodeLie, Program, StoreLie
 from devnet.proofs.liars.network import ProviderAtWork
-from devnet.proofs.liars.node_proxy import NodeProxy
 from devnet.proofs.liars.people import Person, Said
-from devnet.proofs.liars.store_proxy import StoreProxy
+from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
 from genesis import dev_accounts
 from gpu_tasks.data import market_reads
 from wallet.amounts import format_amount

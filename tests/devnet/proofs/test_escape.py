@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("docker", reason="the library docker is not installed")
 
-from devnet.proofs.escape.attempt import EscapeChecks
-from devnet.proofs.escape.catalogue import ATTEMPTS
-from devnet.proofs.escape.course import AttemptFinding
+from devnet.proofs.escape.__main__ import AttemptFinding
+from devnet.proofs.escape.attempts import ATTEMPTS
+from devnet.proofs.escape.scene import EscapeChecks
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "robustness.md"
 

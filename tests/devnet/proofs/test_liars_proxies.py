@@ -14,9 +14,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from devnet.launcher.free_ports import one_free_port
 from devnet.proofs.liars.catalogue import LIES
 from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Program, StoreLie, settled
-from devnet.proofs.liars.node_proxy import NodeProxy
-from devnet.proofs.liars.store_proxy import StoreProxy
-from devnet.proofs.liars.values import RUNTIME, encoded, prefix_of
+from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
+from devnet.proofs.liars.state_lies import RUNTIME, encoded, prefix_of
 from runtime.pallets.system import AccountData, AccountInfo, System
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 

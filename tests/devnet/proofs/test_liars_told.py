@@ -10,7 +10,7 @@ import pytest
 
 from devnet.proofs.liars.catalogue import LIES, PROOF_WORDS
 from devnet.proofs.liars.lie import NodeLie, Noticed, Program
-from devnet.proofs.liars.node_proxy import NodeProxy
+from devnet.proofs.liars.proxies import NodeProxy
 from genesis import dev_accounts
 from gpu_tasks.provider.chain import live
 from gpu_tasks.provider.chain.live import LiveChain

@@ -15,21 +15,17 @@ from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
 from devnet.proofs.flood import __main__ as flood
 from devnet.proofs.flood import network
-from devnet.proofs.flood.attack import Attack, Door
+from devnet.proofs.flood import peer_messages as gossip
+from devnet.proofs.flood import rpc_attacks as crowds
+from devnet.proofs.flood.attack import Attack, AttackAccount, Door, Scene
 from devnet.proofs.flood.catalogue import ATTACKS
+from devnet.proofs.flood.clients import BadAnswerError, HttpAnswer, parse
 from devnet.proofs.flood.course import Course
-from devnet.proofs.flood.http_client import BadAnswerError, HttpAnswer, parse
+from devnet.proofs.flood.intruder import dial, fresh_identity
 from devnet.proofs.flood.network import fresh, node_of
-from devnet.proofs.flood.peers import gossip
-from devnet.proofs.flood.peers.blocks import TINY_COUNT, header, tiny_body
-from devnet.proofs.flood.peers.intruder import dial, fresh_identity
-from devnet.proofs.flood.peers.records import FULL, UPDATE
-from devnet.proofs.flood.peers.transactions import MARK, REMARK_BYTES, FloodSigner
-from devnet.proofs.flood.peers.votes import ballot
-from devnet.proofs.flood.rpc import crowds
-from devnet.proofs.flood.rpc.limits import FORGED, FUTURES_AT_ONCE, LONG_REMARK_BYTES, nested_batch
-from devnet.proofs.flood.rpc.parsing import MAX_REQUEST_BYTES
-from devnet.proofs.flood.scene import AttackAccount, Scene
+from devnet.proofs.flood.peer_blocks import MARK, REMARK_BYTES, TINY_COUNT, FloodSigner, header, tiny_body
+from devnet.proofs.flood.peer_messages import FULL, UPDATE, ballot
+from devnet.proofs.flood.rpc_attacks import FORGED, FUTURES_AT_ONCE, LONG_REMARK_BYTES, MAX_REQUEST_BYTES, nested_batch
 from devnet.proofs.flood.telling import Teller
 from genesis import dev_accounts
 from genesis.chain import runtime_for

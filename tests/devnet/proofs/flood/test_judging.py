@@ -8,13 +8,13 @@ import pytest
 from devnet.proofs.flood.judging import (
     DISK_STILL_MS,
     TRIES_MAX,
+    AttackFigures,
     BarResult,
     MemoryUse,
     as_json,
     is_to_be_tried_again,
     misses,
 )
-from devnet.proofs.flood.measuring.records import AttackFigures
 from devnet.proofs.flood.telling import last_line
 
 

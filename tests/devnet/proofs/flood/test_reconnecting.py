@@ -13,11 +13,9 @@ import pytest
 import trio
 
 from devnet.launcher import layout
-from devnet.proofs.flood.http_client import LOOPBACK
-from devnet.proofs.flood.reconnecting import each_dripping, each_socket, each_stream
-from devnet.proofs.flood.rpc.crowds import ADDRESSES
-from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
-from devnet.proofs.flood.websocket_client import WebSocket
+from devnet.proofs.flood.attack import SOURCE_ADDRESS, Scene, each_dripping, each_socket, each_stream
+from devnet.proofs.flood.clients import LOOPBACK, WebSocket
+from devnet.proofs.flood.rpc_attacks import ADDRESSES
 
 OPENING = b"GET / HTTP/1.1\r\n"
 

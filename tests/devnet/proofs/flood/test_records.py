@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import pytest
 
-from devnet.proofs.flood.measuring.records import (
+from devnet.proofs.flood.judging import (
     FAILED_MS,
     DiskWrite,
     HonestCall,

@@ -13,7 +13,7 @@ import trio
 
 from consensus.wire import MESSAGE, NeedCerts, Vote
 from devnet.launcher.layout import NodeLayout
-from devnet.proofs.flood.scene import SOURCE_ADDRESS, Scene
+from devnet.proofs.flood.attack import SOURCE_ADDRESS, Scene
 from node.p2p.addresses import parse_address
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection

@@ -1,7 +1,6 @@
-"""Between a program and its node: every message goes through, and some are changed on the way.
+"""Between a program and its node, and before a provider's blob store: truth goes through, and some get lies.
 
-Always: with no lie set, bytes and order are the node's; what one program is told, no other hears; each connection of a
-program is one of its own to the node.
+Always: with no lie set, what arrives is what the node, or the store, said.
 """
 
 from __future__ import annotations
@@ -12,11 +11,13 @@ import json
 from types import TracebackType
 from typing import Any, Self
 
+import aiohttp
 import websockets
+from aiohttp import web
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, settled
+from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, StoreLie, settled
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 HOST = "127.0.0.1"
@@ -173,3 +174,59 @@ class _Talk:
         if "ubscribe" in question.method or "AndWatch" in question.method:
             self._began[str(content.get("result"))] = question
         return NodeMessage(question, content, is_item=False)
+
+
+BODY_BYTES_MAX = 64 * 1024 * 1024
+STORE_SECONDS = 60.0
+
+
+class StoreProxy:
+    """Use `async with StoreProxy(port, store_url) as proxy`; implements `Store`."""
+
+    def __init__(self, port: int, store_url: str) -> None:
+        """Listens at `port` once it is entered."""
+        self.lie: StoreLie | None = None
+        self.told = 0
+        self._port = port
+        self._store_url = store_url
+        self._session: aiohttp.ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        """Listen."""
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=STORE_SECONDS))
+        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, HOST, self._port).start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """What the store itself answers."""
+        assert self._session is not None  # entered
+        body = await request.read()
+        try:
+            async with self._session.request(request.method, self._store_url + request.path, data=body) as answer:
+                return web.Response(status=answer.status, body=await answer.read())
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return web.Response(status=502, text=type(error).__name__)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        lie = self.lie
+        if lie is None or request.method not in lie.of_methods:
+            return await self.answer(request)
+        self.told += 1
+        try:
+            return await lie.of_request(request, self)
+        except ConnectionError:  # whoever asked had enough of it
+            return web.Response()

@@ -1,0 +1,254 @@
+"""What honest clients see, and what the processes cost, while the attacks run.
+
+Always: honest clients come from another address than attackers; each try is a new connection, as a wallet's is; none
+waits longer than `PATIENCE_SECONDS`. Where the machine's disk stands still, all nodes do.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+import trio
+
+from devnet.launcher import processes
+from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.lifecycle import node_process, provider_process
+from devnet.launcher.processes import Process
+from devnet.proofs.flood.attack import victim_of
+from devnet.proofs.flood.clients import LOOPBACK, BadAnswerError, WebSocket, WebSocketError, ask, call_body, open_socket
+from devnet.proofs.flood.intruder import connect, fresh_identity
+from devnet.proofs.flood.judging import DiskWrite, HonestCall, ProcessUsage, Records, Sample
+from genesis import dev_accounts
+from node.duty.keystore import KeyPair
+from node.p2p.handshake import HandshakeFailed
+from node.p2p.hello import Role
+from node.peers.peer_proof import prove
+
+PAUSE_SECONDS = 0.05
+WRITTEN = bytes(512)
+
+
+async def watch_disk(folder: Path, records: Records) -> None:
+    """Write to a file of its own beside the nodes', and wait until it is there, again and again, until cancelled."""
+    path = folder / "disk.probe"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        while True:
+            began = time.monotonic()
+            await trio.to_thread.run_sync(_write, descriptor)
+            records.writes.append(DiskWrite(began, time.monotonic() - began))
+            await trio.sleep(PAUSE_SECONDS)
+    finally:
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+def _write(descriptor: int) -> None:
+    os.pwrite(descriptor, WRITTEN, 0)
+    os.fsync(descriptor)
+
+
+SAMPLE_SECONDS = 0.25
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+ROLES = {b"node.rpc": "rpc", b"node.pool.verify_worker": "verifier"}
+TRACEBACK = b"Traceback (most recent call last)"
+
+
+async def watch_processes(net: Devnet, records: Records) -> None:
+    """Sample until cancelled."""
+    while True:
+        records.samples.append(Sample(time.monotonic(), usages(net), machine_seconds() - time.process_time()))
+        await trio.sleep(SAMPLE_SECONDS)
+
+
+def machine_seconds() -> float:
+    """CPU seconds of all processors since the machine's start, with what its host took away."""
+    with Path("/proc/stat").open(encoding="ascii") as lines:
+        times = [int(word) for word in lines.readline().split()[1:]]
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = times[:8]
+    return (user + nice + system + interrupts + soft_interrupts + stolen) / TICKS
+
+
+def usages(net: Devnet) -> dict[str, ProcessUsage]:
+    """What each role of each node uses now; a provider counts while it runs."""
+    leaders = {processes.running(process): process.label for process in watched(net)}
+    leaders.pop(None, None)
+    found: dict[str, tuple[dict[int, float], int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (fields := _fields(entry)) is not None and int(fields[3]) in leaders:
+            pid, leader = int(entry.name), int(fields[3])
+            role = f"{leaders[leader]}/{_role(entry) if pid != leader else 'node'}"
+            cpu, resident = found.get(role, ({}, 0))
+            cpu[pid] = (int(fields[11]) + int(fields[12])) / TICKS
+            found[role] = cpu, resident + int(fields[21]) * PAGE_BYTES
+    return {role: ProcessUsage(cpu, resident) for role, (cpu, resident) in found.items()}
+
+
+def watched(net: Devnet) -> list[Process]:
+    """Every node and provider that may run."""
+    return [make(net, member) for member in net.members for make in (node_process, provider_process)]
+
+
+def rpc_pid(net: Devnet, name: str) -> int | None:
+    """The process that answers JSON-RPC for a node."""
+    usage = usages(net).get(f"{name}/rpc")
+    return next(iter(usage.cpu_seconds), None) if usage is not None else None
+
+
+def log_sizes(net: Devnet) -> dict[Path, int]:
+    """The length of each log."""
+    return {process.log: process.log.stat().st_size for process in watched(net) if process.log.exists()}
+
+
+def growth(before: dict[Path, int], after: dict[Path, int]) -> int:
+    """Bytes that were added to the logs between."""
+    return sum(size - before.get(path, 0) for path, size in after.items())
+
+
+def tracebacks(before: dict[Path, int], after: dict[Path, int]) -> int:
+    """Stack traces among what was added to the logs between."""
+    return sum(_part(path, before.get(path, 0), size).count(TRACEBACK) for path, size in after.items())
+
+
+def _part(path: Path, start: int, end: int) -> bytes:
+    with path.open("rb") as log:
+        log.seek(start)
+        return log.read(end - start)
+
+
+def _role(entry: Path) -> str:
+    """What a child of a node is, by the module that it runs."""
+    try:
+        words: Iterable[bytes] = (entry / "cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return "other"
+    return next((ROLES[word] for word in words if word in ROLES), "other")
+
+
+def _fields(entry: Path) -> list[str] | None:
+    """The fields of /proc/PID/stat after the program's name."""
+    try:
+        return (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+PATIENCE_SECONDS = 10.0
+JSON = {"Content-Type": "application/json"}
+Try = Callable[[], Awaitable[bool]]
+GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError, WebSocketError, HandshakeFailed)
+PROVED_KEY = "0x" + b":code".hex()
+EVERY_SECONDS = {
+    "rpc": 0.05,
+    "proofs": 0.1,
+    "websocket": 0.25,
+    "metrics": 0.25,
+    "peers": 0.5,
+    "blobs": 0.1,
+    "slots": 0.5,
+}
+
+
+async def keep_trying(door: str, attempt: Try, records: Records) -> None:
+    """Try a door until cancelled."""
+    while True:
+        call = HonestCall(door, time.monotonic())
+        records.calls.append(call)
+        with trio.move_on_after(PATIENCE_SECONDS):
+            try:
+                call.is_answered = await attempt()
+            except GONE:
+                call.is_answered = False
+        call.ended = time.monotonic()
+        await trio.sleep(max(0.0, call.began + EVERY_SECONDS[door] - call.ended))
+
+
+def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
+    """The doors that are always open: the victim's."""
+    victim = victim_of(net)
+
+    async def rpc() -> bool:
+        answer = await ask(victim.ports.rpc, "POST", "/", call_body("chain_getHeader"), LOOPBACK, JSON)
+        return answer.status == 200 and b'"result"' in answer.body
+
+    async def proofs() -> bool:
+        body = call_body("state_getReadProof", [PROVED_KEY])
+        answer = await ask(victim.ports.rpc, "POST", "/", body, LOOPBACK, JSON)
+        return answer.status == 200 and b'"proof"' in answer.body
+
+    async def websocket() -> bool:
+        opened = await open_socket(victim.ports.rpc, LOOPBACK)
+        try:
+            return "result" in await opened.call("chain_getHeader")
+        finally:
+            await opened.aclose()
+
+    async def metrics() -> bool:
+        return (await ask(victim.ports.metrics, "GET", "/metrics", b"", LOOPBACK)).status == 200
+
+    async def peers() -> bool:
+        return await shakes_hands(victim, genesis, Role.FULL, None)
+
+    return {"rpc": rpc, "proofs": proofs, "websocket": websocket, "metrics": metrics, "peers": peers}
+
+
+def slots_of(member: NodeLayout, genesis: bytes) -> Try:
+    """A validator of this epoch wants a connection to that node."""
+    session = KeyPair.from_seed(dev_accounts.key_seed("Bob", dev_accounts.SESSION))
+
+    async def slots() -> bool:
+        return await shakes_hands(member, genesis, Role.VALIDATOR, session)
+
+    return slots
+
+
+def blobs_of(member: NodeLayout, address: str) -> Try:
+    """Somebody wants a blob that a provider has."""
+
+    async def blobs() -> bool:
+        return (await ask(member.ports.blobs, "GET", f"/blobs/{address}", b"", LOOPBACK)).status == 200
+
+    return blobs
+
+
+async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session: KeyPair | None) -> bool:
+    """Whether a newcomer is accepted by a node."""
+    identity = fresh_identity()
+    proof = b"" if session is None else prove([(session.public, session.secret)], genesis, identity.peer_id)
+    connection = await connect(member.address, genesis, identity, role, proof, LOOPBACK)
+    await connection.close()
+    return True
+
+
+async def watch_finals(net: Devnet, records: Records) -> None:
+    """Note when each node but the victim tells of a final block, until cancelled."""
+    async with trio.open_nursery() as nursery:
+        for member in net.members:
+            if member != victim_of(net):
+                records.finals[member.name] = []
+                nursery.start_soon(_watch_finals, member, records.finals[member.name])
+
+
+async def _watch_finals(member: NodeLayout, times: list[float]) -> None:
+    while True:
+        try:
+            socket = await open_socket(member.ports.rpc, LOOPBACK)
+            await _note_finals(socket, times)
+        except GONE:
+            await trio.sleep(0.2)
+
+
+async def _note_finals(socket: WebSocket, times: list[float]) -> None:
+    """One subscription; its first item is the past."""
+    try:
+        await socket.call("chain_subscribeFinalizedHeads")
+        await socket.receive()
+        while True:
+            await socket.receive()
+            times.append(time.monotonic())
+    finally:
+        await socket.aclose()

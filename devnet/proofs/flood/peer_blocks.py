@@ -1,0 +1,265 @@
+"""Attacks of an authenticated stranger with blocks and transactions, and on the pool of transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import trio
+
+from devnet.launcher.layout import Devnet
+from devnet.proofs.flood.attack import Scene, attack, victim_of
+from devnet.proofs.flood.intruder import FloodMessage, HostilePeer, assail, flooding
+from genesis import dev_accounts
+from genesis.chain import runtime_for
+from genesis.parameters import CONSENSUS
+from node.p2p.frames import FrameKind
+from node.peers.messages import BLOCKS
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
+from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from runtime.blocks.era import IMMORTAL, Era, mortal
+from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime
+from runtime.frame.weights import EXTRINSICS_PER_BLOCK_MAX
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from runtime.pallets.utility import Utility
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.rpc import RpcError
+from wallet.suri import keypair_from_suri
+
+TINY, TINY_COUNT = b"\x04\x00", EXTRINSICS_PER_BLOCK_MAX
+UNKNOWN_PARENT_RULE = "blocks with unknown parents that nobody ever has"
+
+
+def header(parent: bytes, number: int, root: bytes, author: str) -> Header:
+    """A header of now that names `author`, with a seal of nobody."""
+    slot = time.time_ns() // 1_000_000 // CONSENSUS["devnet"].slot_ms
+    vrf_output, vrf_proof = os.urandom(32), os.urandom(80)
+    items = (
+        author_item(dev_accounts.stash(author)),
+        pre_digest_item(PreDigest(slot, 0, vrf_output, vrf_proof)),
+        seal_item(os.urandom(64)),
+    )
+    return Header(parent, number, os.urandom(32), root, items)
+
+
+def tiny_body() -> tuple[bytes, bytes]:
+    """The largest number of the smallest extrinsics: the encoded body, and its root."""
+    extrinsics = (TINY,) * TINY_COUNT
+    root = extrinsics_root(extrinsics)
+    some_header = header(bytes(32), 1, root, "Alice")
+    block = BLOCK.encode(Block(some_header, extrinsics))
+    return block[len(HEADER.encode(some_header)) :], root
+
+
+@attack("C1", rule=UNKNOWN_PARENT_RULE, messages_max=2_000)
+async def tiny_extrinsics(scene: Scene) -> None:
+    """Blocks of as many of the smallest extrinsics as may be and an unknown parent, four a second to each validator.
+
+    To decode one of 50,000 and to build its trie took a quarter of a second before the header was looked at.
+    """
+    body, root = tiny_body()
+
+    def make(intruder: HostilePeer, _: int) -> FloodMessage:
+        height = intruder.standing.tip_height if intruder.standing else 1
+        return FrameKind.BLOCK, HEADER.encode(header(os.urandom(32), height + 2, root, "Alice")) + body
+
+    await assail(scene, scene.validators, flooding(scene, 4, make, at_once=4))
+
+
+@attack("C1", rule="blocks that their author did not seal", messages_max=2_000)
+async def unsealed_blocks(scene: Scene) -> None:
+    """The same bodies on the tip that everybody knows, in the slot of now, each validator in turn named as author.
+
+    The seal is random: only one who checks the header first is spared the body.
+    """
+    body, root = tiny_body()
+    names = [member.name for member in scene.validators]
+
+    def make(intruder: HostilePeer, number: int) -> FloodMessage:
+        standing = intruder.standing
+        parent, height = (standing.tip, standing.tip_height) if standing else (os.urandom(32), 0)
+        return FrameKind.BLOCK, HEADER.encode(header(parent, height + 1, root, names[number % len(names)])) + body
+
+    await assail(scene, scene.validators, flooding(scene, 4, make, at_once=4))
+
+
+@attack("M6", rule=UNKNOWN_PARENT_RULE, messages_max=2_000_000)
+async def small_orphans(scene: Scene) -> None:
+    """Empty blocks with unknown parents, 15,000 a second to each validator: they share one queue with honest blocks."""
+    template = BLOCK.encode(Block(header(bytes(32), 10**6, extrinsics_root(()), "Alice"), ()))[32:]
+
+    def make(_: HostilePeer, __: int) -> FloodMessage:
+        return FrameKind.BLOCK, os.urandom(32) + template
+
+    await assail(scene, scene.validators, flooding(scene, 15_000, make))
+
+
+@attack("own", rule="answers that were not asked for", messages_max=50_000)
+async def unasked_blocks(scene: Scene) -> None:
+    """Answers of 64 kB to requests for blocks that nobody made, 200 a second to each validator."""
+    payload = BLOCKS.encode((os.urandom(64_000),))
+    await assail(scene, scene.validators, flooding(scene, 200, lambda *_: (FrameKind.BLOCKS, payload), at_once=16))
+
+
+BATCHES, REMARKS_PER_BATCH = 1_000, 19
+REMARK_BYTES = 59_000
+MARK = b"\xa5" * 64
+BAD_TRANSACTIONS_RULE = "transactions of which none is valid"
+
+
+@dataclass(frozen=True, slots=True)
+class FloodSigner:
+    """Signs extrinsics for the devnet's chain."""
+
+    genesis: bytes
+    runtime: Runtime
+
+    @staticmethod
+    def of(scene: Scene) -> FloodSigner:
+        """For the chain of this scene."""
+        return FloodSigner(scene.genesis, runtime_for("devnet", is_development=True))
+
+    def signed(
+        self, call: Call, key: Keypair, nonce: int, tip: int = 0, era: Era = IMMORTAL, birth: bytes = b""
+    ) -> bytes:
+        """A signed extrinsic; `birth` is the hash of the block that `era` begins with, genesis for the immortal."""
+        extra = Extra(era, nonce, tip)
+        version = self.runtime.version
+        additional = Additional(version.spec_version, version.transaction_version, self.genesis, birth or self.genesis)
+        payload = signing_payload(payload_head(self.runtime, call, extra), additional)
+        signature = MultiSignature(key.scheme, key.sign(payload))
+        return encode_signed(self.runtime, call, extra, key.account, signature)
+
+    def unsigned(self, call: Call, account: bytes) -> bytes:
+        """A signed extrinsic whose signature is `MARK`."""
+        return encode_signed(self.runtime, call, Extra(), account, MultiSignature(Scheme.SR25519, MARK))
+
+
+@attack("C2", rule=BAD_TRANSACTIONS_RULE, messages_max=10_000)
+async def remark_batches(scene: Scene) -> None:
+    """Extrinsics of 60 kB, a thousand batches of 19 remarks under a rich account's name, each with a random signature.
+
+    To decode one took 26 ms of the loop, and 256 were decoded in one turn; 40 a second to each validator.
+    """
+    inner = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
+    raw = FloodSigner.of(scene).unsigned(Utility.batch(calls=(inner,) * BATCHES), dev_accounts.stash("Alice"))
+    head, _, tail = raw.partition(MARK)
+
+    def make(_: HostilePeer, __: int) -> FloodMessage:
+        return FrameKind.TX, head + os.urandom(64) + tail
+
+    await assail(scene, scene.validators, flooding(scene, 40, make, at_once=20))
+
+
+@attack("N2", messages_max=12_000)
+async def refused_extrinsics(scene: Scene) -> None:
+    """Extrinsics of 60 kB with good signatures of an account that has nothing, 100 a second to each validator.
+
+    Each is refused; what was kept for the refusal was not given back. It breaks no rule: a node that is behind refuses
+    good ones for the same reason, so it listens less to who brings them, and bans nobody for it.
+    """
+    signer, key = FloodSigner.of(scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
+
+    def make(_: HostilePeer, number: int) -> FloodMessage:
+        return FrameKind.TX, signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), key, number)
+
+    await assail(scene, scene.validators, flooding(scene, 100, make, at_once=16))
+
+
+REPLACER, PAYER, HONEST = "//Ferdie", "//Eve", "//Dave"
+GAPS, FIRST_TIP = 60, 1_000
+HOARDERS, FUTURES_EACH = 32, 64
+FUTURE_BLOCKS = 64
+HONEST_TIP = 10**8
+T = TypeVar("T")
+
+
+@attack("N5", messages_max=3_000)
+async def replacements(scene: Scene) -> None:
+    """Extrinsics of 59 kB behind a gap of nonces, each replaced again and again by one with a little more tip.
+
+    The tip is never paid, and the node that was told passed each of them on to all others; 100 a second to one node.
+    """
+    signer, key = FloodSigner.of(scene), keypair_from_suri(REPLACER)
+    nonce = await with_client(scene.net, lambda client: client.nonce(key.account))
+
+    def make(_: HostilePeer, number: int) -> FloodMessage:
+        step, gap = divmod(number, GAPS)
+        tip = int(FIRST_TIP * 1.3**step) + step
+        call = System.remark(remark=os.urandom(REMARK_BYTES))
+        return FrameKind.TX, signer.signed(call, key, nonce + 2 + gap, tip)
+
+    await assail(scene, [scene.victim], flooding(scene, 100, make, at_once=16))
+
+
+async def _honest_one_early(net: Devnet) -> list[str]:
+    """An honest extrinsic that arrives one nonce early, and pays well, still finds a place; then the one before it."""
+    return await with_client(net, _try_early)
+
+
+async def _try_early(client: ChainClient) -> list[str]:
+    key = keypair_from_suri(HONEST)
+    nonce = await client.nonce(key.account)
+    call = System.remark(remark=b"honest")
+    try:
+        early = await client.sign(call, key, nonce=nonce + 1, tip=HONEST_TIP)
+        await client.rpc.call("author_submitExtrinsic", "0x" + early.hex())
+    except RpcError as error:
+        return [f"an honest extrinsic one nonce early was refused: {error}"]
+    due = await client.sign(call, key, nonce=nonce)
+    await client.send(due, until="inBlock")
+    return []
+
+
+@attack("N6", messages_max=4_000, aftermath=_honest_one_early)
+async def futures(scene: Scene) -> None:
+    """32 accounts with 64 extrinsics each, the first nonce never sent: all the places of those that wait, for no fee.
+
+    They are mortal here, so that the attacks after this one find an empty pool.
+    """
+    keys = [Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % number)) for number in range(HOARDERS)]
+    height, birth = await with_client(scene.net, lambda client: _endow(client, keys))
+    signer, era = FloodSigner.of(scene), mortal(FUTURE_BLOCKS, height)
+    call = System.remark(remark=b"hoarded")
+    raws = [
+        signer.signed(call, key, nonce, era=era, birth=birth) for nonce in range(1, 1 + FUTURES_EACH) for key in keys
+    ]
+
+    async def serve(intruder: HostilePeer) -> None:
+        async for due in scene.paced(1_000, at_once=100):
+            start = len(raws) - due
+            await intruder.send((FrameKind.TX, raw) for raw in raws[max(0, start) :])
+            del raws[max(0, start) :]
+            if not raws:
+                return
+
+    await assail(scene, [scene.victim], serve)
+
+
+async def _endow(client: ChainClient, keys: list[Keypair]) -> tuple[int, bytes]:
+    """Each key gets one oGPU; gives a final block's height and hash."""
+    transfers = tuple(Balances.transfer_keep_alive(dest=key.account, value=GRAINS_PER_OGPU) for key in keys)
+    await client.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER))
+    final = await client.finalized()
+    return await client.height(final), final
+
+
+async def with_client(net: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
+    """Ask the victim's node as a wallet does, which is asyncio's."""
+
+    async def asking() -> T:
+        async with await ChainClient.connect(victim_of(net).rpc_url) as client:
+            return await ask(client)
+
+    return await trio.to_thread.run_sync(lambda: asyncio.run(asking()))
