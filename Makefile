@@ -126,7 +126,7 @@ crash: ## KILLS=100 times kill -9 on a live devnet, with purges and detours: all
 	@$(PY) -m devnet.proofs.crash --kills $(KILLS) $(if $(filter-out file,$(origin SEED)),--seed $(SEED))
 
 flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=name,name chooses, HOG=1 on busy processors: blocks, RPC, memory hold
-	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--attacks $(ATTACKS)) $(if $(HOG),--hog)
+	@$(PY) -m devnet.proofs.flood --seconds $(SECONDS) $(if $(ATTACKS),--only $(ATTACKS)) $(if $(HOG),--hog)
 
 escape: ## a stranger's container tries to leave its limits in 27 ways, ONLY=name,name chooses; root, a dockerd of its own; out/escape.json
 	@$(PY) -m devnet.proofs.escape $(if $(ONLY),--only $(ONLY))

@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
@@ -90,8 +90,6 @@ class LiveProof:
     """The figures of the run in one line, from the facts by scenario."""
     options: Sequence[ProofOption] = ()
     folder: Path | None = None
-    also: Mapping[str, Any] = field(default_factory=dict)
-    """What the report says beside the facts."""
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the chosen scenarios; return 0 if every bar held."""
@@ -104,20 +102,22 @@ class LiveProof:
                     for scenario in scenarios:
                         tell.step(scenario.title.format(**vars(options)))
                         results[scenario.name] = _played(scenario, stage, tell)
+                        self._write(results, tell)  # of a run that is broken off as well
         return self._finish(results, tell)
 
+    def _write(self, results: Mapping[str, Result], tell: Narrator) -> Path:
+        report: Report = {"failures": _failures(results), "seconds": round(tell.seconds)}
+        report["scenarios"] = {name: result.facts for name, result in results.items()}
+        return write(self.name, report)
+
     def _finish(self, results: Mapping[str, Result], tell: Narrator) -> int:
-        table = Table("scenario", "outcome", "figures")
+        table, failures = Table("scenario", "outcome", "figures"), _failures(results)
         for name, result in results.items():
             table.add_row(name, "FAILED" if result.failures else "held", figures_of(result.facts))
         tell.console.print(table)
-        failures = [f"{name}: {failure}" for name, result in results.items() for failure in result.failures]
         for failure in failures:
             print(f"FAILED {failure}")
-        report: Report = {"failures": failures, "seconds": round(tell.seconds), **self.also}
-        report["scenarios"] = {name: result.facts for name, result in results.items()}
-        path = write(self.name, report)
-        line = self.line({name: result.facts for name, result in results.items()})
+        path, line = self._write(results, tell), self.line({name: result.facts for name, result in results.items()})
         print(f"{self.name}: {line}; {len(failures)} failures; {round(tell.seconds)} s; {path}")
         return 1 if failures else 0
 
@@ -159,6 +159,10 @@ def chosen_from(catalogue: Mapping[str, T], kind: str) -> Callable[[str], list[T
         return [catalogue[name] for name in names]
 
     return chosen
+
+
+def _failures(results: Mapping[str, Result]) -> list[str]:
+    return [f"{name}: {failure}" for name, result in results.items() for failure in result.failures]
 
 
 def _by_network(scenarios: Sequence[Scenario[Any, Any]]) -> list[list[Scenario[Any, Any]]]:

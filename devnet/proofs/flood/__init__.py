@@ -14,6 +14,5 @@ In reading order:
 * `judging`: what was seen, the bars, and which of them an attack missed
 * `measures`: what honest clients see, and what the processes cost
 * `hogs`: processes that leave the nodes a part of each processor
-* `telling`: what the run prints
 * `course`: a quiet stretch, then one attack after the other, each with its recovery
 """

@@ -6,66 +6,111 @@ waits, memory that comes back, an attacker that is gone in time where it broke a
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+import queue
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 
 import trio
 
 from devnet.launcher import lifecycle, processes
-from devnet.launcher.errors import DevnetError
 from devnet.proofs.flood import network
+from devnet.proofs.flood.attack import Attack
 from devnet.proofs.flood.catalogue import ATTACKS
 from devnet.proofs.flood.course import Course
-from devnet.proofs.flood.judging import BarResult, as_json
-from devnet.proofs.flood.telling import Teller, last_line
-from devnet.stage.report import write
-from devnet.stage.scenario import chosen_from
+from devnet.proofs.flood.judging import BarResult
+from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
+
+LOOK_SECONDS = 1.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """A fresh devnet, the attacks, the judgement."""
-    options = _parse(arguments)
-    tell = Teller()
-    findings: list[BarResult] = []
-    with lifecycle.ending_on_signals():
-        net = network.fresh(options.folder)
+@dataclass(frozen=True, slots=True)
+class FloodStage:
+    """A course that goes on in a thread of its own, which starts whatever attacks need."""
+
+    course: Course
+    going: Future[None]
+    token: trio.lowlevel.TrioToken
+
+    def try_out(self, attack: Attack) -> BarResult:
+        """Run an attack, and judge it; raise what ended the course."""
         try:
-            network.start(net)
-            tell.line(f"{len(net.members)} validators in {net.folder}; {len(options.attacks)} attacks")
-            trio.run(Course(net, options.seconds, tell, findings, options.hog).run, options.attacks)
-        finally:
-            processes.stop(*lifecycle.all_processes(net))
-            _write(findings, options.seconds, tell.seconds)  # of a run that was broken off as well
-    tell.table(findings)
-    print(last_line(findings, options.seconds, tell.seconds))
-    return 1 if any(finding.misses for finding in findings) else 0
+            return trio.from_thread.run(self.course.judged, attack, trio_token=self.token)
+        except trio.RunFinishedError:
+            self.going.result()
+            raise
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("devnet.proofs.flood", description="Flood a live devnet, one way after the other.")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
-    named = chosen_from(ATTACKS, "attack")
-    parser.add_argument("--attacks", type=named, default=list(ATTACKS.values()), help="only these, with commas")
-    parser.add_argument("--hog", action="store_true", help="keep every processor busy beside each attack")
-    parser.add_argument("--folder", type=Path, default=Path("out") / "flood", help="of the network; emptied first")
-    return parser.parse_args(arguments)
+@contextmanager
+def watched_nodes(run: ProofRun) -> Iterator[FloodStage]:
+    """Run a fresh devnet, and watch it in a quiet stretch and from then on."""
+    run.tell.step(f"Network: {network.VALIDATORS} validators, and a quiet stretch")
+    net = network.fresh(run.folder)
+    try:
+        network.start(net)
+        course = Course(net, run.options.seconds, run.tell, run.options.hog)
+        ready = queue.Queue[trio.lowlevel.TrioToken]()
+        with ThreadPoolExecutor(1) as thread:
+            going = thread.submit(trio.run, course.live, ready.put)
+            token = _ready(ready, going)
+            try:
+                yield FloodStage(course, going, token)
+            finally:
+                if not going.done():
+                    trio.from_thread.run_sync(course.scope.cancel, trio_token=token)
+                going.result()
+    finally:
+        processes.stop(*lifecycle.all_processes(net))
 
 
-def _write(findings: Sequence[BarResult], seconds: float, took: float) -> None:
-    report: dict[str, Any] = {
-        "seconds": seconds,
-        "took_seconds": round(took),
-        "missed": [finding.attack for finding in findings if finding.misses],
-        "findings": [{"tries": ATTACKS[finding.attack].tries, **as_json(finding)} for finding in findings],
-    }
-    write("flood", report)
+def _ready(ready: queue.Queue[trio.lowlevel.TrioToken], going: Future[None]) -> trio.lowlevel.TrioToken:
+    """Wait for the end of the quiet stretch; raise what ended the course before."""
+    while not going.done():
+        try:
+            return ready.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            continue
+    going.result()
+    raise AssertionError("a course goes on until it is cancelled")
 
+
+def figures(facts: Mapping[str, BarResult]) -> str:
+    """Return the line of figures."""
+    found = list(facts.values())
+    intervals, rpc = (
+        [each.p99_ms or 0 for each in seen]
+        for seen in ([each.intervals for each in found], [each.doors["rpc"] for each in found])
+    )
+    breakers = [each for each in found if each.rule]
+    again = [each.attack for each in found if each.earlier_misses]
+    missed = [each.attack for each in found if each.misses]
+    return (
+        f"{len(found)} attacks, {len(found) - len(missed)} hold; worst interval p99 {max(intervals, default=0)} ms, "
+        f"worst honest RPC p99 {max(rpc, default=0)} ms, {sum(each.last_cut is not None for each in breakers)} of "
+        f"{len(breakers)} rule breakers cut off"
+        + (f"; tried again, as the disk had stood still: {', '.join(again)}" if again else "")
+        + (f"; missed: {', '.join(missed)}" if missed else "")
+    )
+
+
+PROOF = LiveProof(
+    "flood",
+    "Flood a live devnet, one way after the other.",
+    [
+        Scenario(
+            name, f"{name} ({attack.finding}): {attack.tries}", watched_nodes,
+            partial(lambda attack, stage: stage.try_out(attack), attack), lambda finding: finding.misses,
+        )
+        for name, attack in ATTACKS.items()
+    ],
+    figures,
+    [
+        ProofOption("--seconds", 30.0, "of each attack"),
+        ProofOption("--hog", False, "keep every processor busy beside each attack"),
+    ],
+)  # fmt: skip
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"flood: {failure}")
+    run(PROOF)

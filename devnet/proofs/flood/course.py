@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +34,7 @@ from devnet.proofs.flood.judging import (
     is_to_be_tried_again,
     misses,
 )
-from devnet.proofs.flood.telling import Teller
+from devnet.stage.report import Narrator
 
 NICE = 10  # of an attacker
 QUIET_SECONDS_MIN = 20.0
@@ -61,32 +61,31 @@ class Course:
 
     net: Devnet
     seconds: float
-    tell: Teller
-    findings: list[BarResult]
-    """Each attack's, judged, as they come."""
+    tell: Narrator
     is_hogged: bool = False
     """Every attack, not only those that ask for it, beside programs that want every processor."""
     records: Records = field(default_factory=Records)
     quiet: Stretch = field(default_factory=lambda: Stretch(0.0, 0.0))
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
-    async def run(self, attacks: Sequence[Attack]) -> None:
-        """Try all of them."""
-        async with trio.open_nursery() as nursery:
-            for door, attempt in measures.doors_of(self.net, genesis_hash(self.net)).items():
-                nursery.start_soon(measures.keep_trying, door, attempt, self.records)
-            nursery.start_soon(measures.watch_finals, self.net, self.records)
-            nursery.start_soon(measures.watch_processes, self.net, self.records)
-            nursery.start_soon(measures.watch_disk, self.net.folder, self.records)
-            await trio.sleep(BEFORE_SECONDS)
-            self.quiet = await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))
-            self.tell.quiet(*self._quiet_figures([self.quiet]))
-            for number, attack in enumerate(attacks, 1):
-                finding = await self._judged(attack)
-                self.findings.append(finding)
-                self.tell.finding(finding, f"{number}/{len(attacks)}")
-            nursery.cancel_scope.cancel()
+    async def live(self, ready: Callable[[trio.lowlevel.TrioToken], None]) -> None:
+        """Watch until cancelled; be ready for attacks when a quiet stretch is over."""
+        with self.scope:
+            async with trio.open_nursery() as nursery:
+                for door, attempt in measures.doors_of(self.net, genesis_hash(self.net)).items():
+                    nursery.start_soon(measures.keep_trying, door, attempt, self.records)
+                nursery.start_soon(measures.watch_finals, self.net, self.records)
+                nursery.start_soon(measures.watch_processes, self.net, self.records)
+                nursery.start_soon(measures.watch_disk, self.net.folder, self.records)
+                await trio.sleep(BEFORE_SECONDS)
+                self.quiet = await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))
+                intervals, doors = self._quiet_figures([self.quiet])
+                seen = ", ".join(f"{door} p99 {each.p99_ms} ms" for door, each in doors.items())
+                self.tell.line(f"quiet: final blocks every {intervals.p50_ms} ms, p99 {intervals.p99_ms} ms; {seen}")
+                ready(trio.lowlevel.current_trio_token())
+                await trio.sleep_forever()
 
-    async def _judged(self, attack: Attack) -> BarResult:
+    async def judged(self, attack: Attack) -> BarResult:
         """Try it; again where all that it missed is time while the disk stood still, which no node can help."""
         finding = await self._try(attack)
         finding.misses = misses(finding)

@@ -8,9 +8,8 @@ what two busy processors make of nothing: below them a ratio says more of the ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from devnet.proofs.flood.attack import YOUNG_SECONDS
 from devnet.stage.measuring.latency import percentile
@@ -331,8 +330,3 @@ def _logs(finding: BarResult) -> list[str]:
 
 def _megabytes(size: int) -> int:
     return round(size / 1e6)
-
-
-def as_json(finding: BarResult) -> dict[str, Any]:
-    """For out/flood.json."""
-    return asdict(finding) | {"last_cut_seconds": finding.last_cut}

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import trio.testing
 
 from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
+from devnet.launcher.errors import DevnetError
 from devnet.proofs.flood import __main__ as flood
 from devnet.proofs.flood import network
 from devnet.proofs.flood import peer_messages as gossip
@@ -26,7 +28,7 @@ from devnet.proofs.flood.network import fresh, node_of
 from devnet.proofs.flood.peer_blocks import MARK, REMARK_BYTES, TINY_COUNT, FloodSigner, header, tiny_body
 from devnet.proofs.flood.peer_messages import FULL, UPDATE, ballot
 from devnet.proofs.flood.rpc_attacks import FORGED, FUTURES_AT_ONCE, LONG_REMARK_BYTES, MAX_REQUEST_BYTES, nested_batch
-from devnet.proofs.flood.telling import Teller
+from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.chain import runtime_for
 from node.p2p.admission import AdmissionLimits
@@ -182,7 +184,7 @@ def test_crumbs_are_chunks_of_a_byte() -> None:
 def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: Scene) -> None:
     """Beside them proofs always have to come through."""
     plain, hogged, proving = (ATTACKS[name] for name in ("parse_bomb", "forged_evidence", "proving_crowd"))
-    usual = Course(scene.net, 1.0, Teller(), [])
+    usual = Course(scene.net, 1.0, Narrator(1))
     busy = replace(usual, is_hogged=True)
     assert [usual._hogged(attack) for attack in (plain, hogged)] == [False, True]
     assert busy._hogged(plain)
@@ -204,7 +206,7 @@ async def test_an_attacker_gives_way_to_the_nodes_but_beside_busy_processors(
         raise EOFError
 
     monkeypatch.setattr(trio.lowlevel, "open_process", opened)
-    usual = Course(scene.net, 7.0, Teller(), [])
+    usual = Course(scene.net, 7.0, Narrator(1))
     for course, name in (
         (usual, "parse_bomb"),
         (usual, "proving_crowd"),
@@ -224,11 +226,37 @@ def test_the_run_keeps_processors_busy_when_it_is_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     ran: list[Course] = []
+
+    async def live(course: Course, ready: Callable[[trio.lowlevel.TrioToken], None]) -> None:
+        ready(trio.lowlevel.current_trio_token())
+        with course.scope:
+            await trio.sleep_forever()
+
+    async def judged(course: Course, _: Attack) -> SimpleNamespace:
+        ran.append(course)
+        return SimpleNamespace(misses=[])
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(network, "start", lambda _: None)
-    monkeypatch.setattr(trio, "run", lambda run, _attacks: ran.append(run.__self__))
-    flood.main(["--folder", str(tmp_path / "net"), "--seconds", "7", *words])
+    monkeypatch.setattr(Course, "live", live)
+    monkeypatch.setattr(Course, "judged", judged)
+    proof = replace(flood.PROOF, line=lambda _: "")
+    assert proof.main(["--folder", str(tmp_path / "net"), "--seconds", "7", "--only", "pings", *words]) == 0
     assert [(course.is_hogged, course.seconds) for course in ran] == [(bool(words), 7.0)]
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_course_that_breaks_off_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ready: bool) -> None:
+    async def live(_: Course, ready: Callable[[trio.lowlevel.TrioToken], None]) -> None:
+        if is_ready:
+            ready(trio.lowlevel.current_trio_token())
+        raise DevnetError("the RPC process did not start again")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(network, "start", lambda _: None)
+    monkeypatch.setattr(Course, "live", live)
+    with pytest.raises(DevnetError):
+        flood.PROOF.main(["--folder", str(tmp_path / "net"), "--only", "pings"])
 
 
 def test_all_but_the_first_node_begin_with_the_first(tmp_path: Path) -> None:

@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 
+from devnet.proofs.flood.__main__ import figures
 from devnet.proofs.flood.judging import (
     DISK_STILL_MS,
     TRIES_MAX,
     AttackFigures,
     BarResult,
     MemoryUse,
-    as_json,
     is_to_be_tried_again,
     misses,
 )
-from devnet.proofs.flood.telling import last_line
 
 
 def milliseconds(p99: int | None, failed: int = 0) -> AttackFigures:
@@ -126,13 +125,12 @@ def test_who_breaks_a_rule_is_gone_in_time(cuts: list[float | None], held: bool)
 def test_the_last_cut_is_known_when_all_were_cut() -> None:
     assert replace(HELD, cut_seconds=[1.0, 3.0]).last_cut == 3.0
     assert replace(HELD, cut_seconds=[1.0, None]).last_cut is None
-    assert as_json(replace(HELD, cut_seconds=[2.0]))["last_cut_seconds"] == 2.0
 
 
 def test_the_line_of_figures_names_what_missed() -> None:
     missed = replace(HELD, attack="far_votes", rule="far", intervals=milliseconds(6200), cut_seconds=[4.0])
     missed.misses = misses(missed)
-    assert last_line([HELD, missed], 30, 100) == (
-        "flood: 2 attacks of 30 s in 100 s, 1 hold; worst interval p99 6200 ms, worst honest RPC p99 150 ms, "
-        "1 of 1 rule breakers cut off; missed: far_votes"
+    assert figures({"parse_bomb": HELD, "far_votes": missed}) == (
+        "2 attacks, 1 hold; worst interval p99 6200 ms, worst honest RPC p99 150 ms, 1 of 1 rule breakers cut off; "
+        "missed: far_votes"
     )
