@@ -26,6 +26,8 @@ from devnet.stage.measuring.final_blocks import blocks_of_all
 from devnet.stage.measuring.observer import observed
 from devnet.stage.report import Narrator
 from devnet.stage.scenario import ProofRun
+from genesis import dev_accounts
+from gpu_tasks.data import market_reads
 from wallet.client import ChainClient
 
 VALIDATORS = 4
@@ -149,6 +151,17 @@ class Stage:
     def set_device(self, name: str, command: str) -> None:
         """Pause or resume a member's device."""
         self.provider(name, command, is_shown=False)
+
+    def resume(self, *names: str) -> None:
+        """Resume the devices of these that are paused: a daemon does not, once a result of its device was refuted."""
+
+        async def are_paused(chain: ChainClient) -> list[str]:
+            devices = await market_reads.devices(chain, await chain.finalized())
+            paused = {each.device.owner for each in devices if each.device.is_paused}
+            return [name for name in names if dev_accounts.stash(name) in paused]
+
+        for name in self.ask(are_paused):
+            self.set_device(name, "resume")
 
     def leave_devices_to(self, *names: str) -> None:
         """Pause the devices of all other members."""

@@ -292,8 +292,9 @@ def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> 
     apart = [member.name for member in stage.net.members if member.name not in racers]
     modes = {**racers, **({} if others is None else dict.fromkeys(apart, others))}
     stage.restart(modes)
+    stage.resume(*modes)
     end = time.monotonic() + RESUME_SECONDS
-    while missing := set(modes) - (offered := _offered(stage)):  # a daemon that starts resumes its device
+    while missing := set(modes) - (offered := _offered(stage)):
         if time.monotonic() > end:
             raise DevnetError(f"the devices of {', '.join(sorted(missing))} are still paused")
         time.sleep(LOOK_SECONDS)
