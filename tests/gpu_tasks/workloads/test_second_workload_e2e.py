@@ -15,9 +15,9 @@ import pytest
 from devnet.launcher import layout, programs
 from devnet.launcher import lifecycle as network
 from devnet.launcher.layout import Devnet
-from devnet.stage import network as stage
 from devnet.stage.measuring import ledger
 from devnet.stage.measuring.ledger import DevnetLedger
+from devnet.stage.network import Stage, fresh_network
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.presets import DEVICE_BOND
@@ -41,9 +41,9 @@ def net(tmp_path: Path) -> Iterator[Devnet]:
     """Four validators with a provider each, and Eve's provider, which lies."""
     try:
         tell = Narrator(1)
-        yield stage.add_cheat(
-            stage.fresh_network(tmp_path, any_ports=True, detach=False, tell=tell), "flip-bit", detach=False, tell=tell
-        )
+        stage = Stage(fresh_network(tmp_path, any_ports=True, detach=False, tell=tell), tell)
+        stage.add_cheat("flip-bit")
+        yield stage.net
     finally:
         network.down(layout.load(tmp_path))
 

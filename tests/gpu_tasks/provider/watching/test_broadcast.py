@@ -10,7 +10,7 @@ import aiomqtt
 import pytest
 
 from devnet.launcher.free_ports import one_free_port
-from devnet.proofs.telemetry.all import BrokerRelay
+from devnet.proofs.telemetry import BrokerRelay
 from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
