@@ -148,9 +148,9 @@ class Stage:
         for name in modes:
             lifecycle.wait_for_provider(self.net, self.member(name))
 
-    def set_device(self, name: str, command: str) -> None:
-        """Pause or resume a member's device."""
-        self.provider(name, command, is_shown=False)
+    def pause(self, name: str) -> None:
+        """Pause a member's device."""
+        self.provider(name, "pause", is_shown=False)
 
     def resume(self, *names: str) -> None:
         """Resume the devices of these that are paused: a daemon does not, once a result of its device was refuted."""
@@ -161,13 +161,13 @@ class Stage:
             return [name for name in names if dev_accounts.stash(name) in paused]
 
         for name in self.ask(are_paused):
-            self.set_device(name, "resume")
+            self.provider(name, "resume", "--yes", is_shown=False)
 
     def leave_devices_to(self, *names: str) -> None:
         """Pause the devices of all other members."""
         for member in self.net.members:
             if member.name not in names:
-                self.set_device(member.name, "pause")
+                self.pause(member.name)
 
     def telemetry(self, name: str) -> list[dict[str, Any]]:
         """Return the events that a provider's daemon wrote so far."""

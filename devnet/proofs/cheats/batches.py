@@ -300,7 +300,7 @@ def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> 
         time.sleep(LOOK_SECONDS)
     for name in apart:
         if name in offered:
-            stage.set_device(name, "pause")
+            stage.pause(name)
 
 
 def _offered(stage: Stage) -> set[str]:

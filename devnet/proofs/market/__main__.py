@@ -204,7 +204,7 @@ def shared(stage: Stage) -> Shares:
     """Post more than both can do, and see who is paid what while all have work."""
     fast, slow, *others = stage.net.members[:PROVIDERS]
     for member in others:
-        stage.set_device(member.name, "pause")
+        stage.pause(member.name)
     provider = provider_of(stage.net, slow)
     with in_turns(lambda: [started_by(provider)], 1 / SLOWNESS):
         named = posted_and_followed(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
