@@ -99,7 +99,7 @@ mutants: $(if $(RANDOM),.venv-mutants/stamp) ## planted bugs, each of which its 
 	@$(PY) -m scripts.mutants $(foreach name,$(subst $(comma), ,$(ONLY)),--only $(name)) $(if $(RANDOM),--random $(RANDOM) --seed $(SEED) $(if $(SINCE),--since $(SINCE)) --rooms $(ROOMS))
 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
-	@$(PY) -m scripts.replay
+	@$(PY) -m simulation.replay
 
 conformance: ## exact workloads: the same hashes over plain integers, reference, NumPy, PyTorch, CUDA, two Pythons; NEED=torch-cuda:0; out/conformance.json
 	@$(PY) -m scripts.conformance $(foreach backend,$(subst $(comma), ,$(NEED)),--need $(backend))
@@ -108,16 +108,16 @@ capacity: ## what DEVICES="1 10 100 1000 10000" fake devices on one machine may 
 	@$(PY) -m scripts.capacity $(if $(DEVICES),--devices $(DEVICES))
 
 economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain, JOBS=1 at a time
-	@$(PY) -m scripts.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
+	@$(PY) -m simulation.economy --steps $(STEPS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
 
 stakes: ## STEPS=1000000 random steps on stakes beside the naive rule, INTERLEAVINGS=1000 of leaving and offending, 10 to 10,000 delegators; out/stakes.json
-	@$(PY) -m scripts.stakes --steps $(STEPS) --interleavings $(INTERLEAVINGS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
+	@$(PY) -m simulation.stakes --steps $(STEPS) --interleavings $(INTERLEAVINGS) --seed $(SEED) $(if $(SEASON),--season $(SEASON)) --jobs $(JOBS)
 
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
 properties: ## 10,000 cases of each property of the auction, 1,000 whole chains, 100,000 settlements of tasks and as many of batches, 1,000 batches of each misdeed and each lie; half an hour
-	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 -o faulthandler_timeout=3600 tests/gpu_tasks/market/training tests/gpu_tasks/market/inference/test_batch_settlements.py tests/gpu_tasks/batches/test_cheats.py tests/scripts/test_misconduct.py
+	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 -o faulthandler_timeout=3600 tests/gpu_tasks/market/training tests/gpu_tasks/market/inference/test_batch_settlements.py tests/gpu_tasks/batches/test_cheats.py tests/simulation/test_misconduct.py
 
 gpu: ## this machine's GPU as a provider uses it, beside NumPy: same bits, limits, failures, energy; exit 2 without one
 	@$(PY) -m benchmarks.gpu
@@ -147,7 +147,7 @@ telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged
 	@$(PY) -m devnet.proofs.telemetry
 
 courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
-	@$(PY) -m scripts.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+	@$(PY) -m simulation.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 cheats: ## every known way to cheat the market, UNITS=120 on a devnet, every lie about batches, batches that two answer differently and tasks, TASKS=5 honest ones, on three others; ONLY=name,name chooses
 	@$(PY) -m devnet.proofs.cheats --validators $(VALIDATORS) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)) $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY))

@@ -13,7 +13,7 @@ rm -rf dist
 "$PY" -m hatchling build -d dist >/dev/null
 "$PY" -m hatchling build -t wheel -d "$work/again" >/dev/null
 cmp dist/*.whl "$work"/again/*.whl
-if "$PY" -m zipfile -l dist/*.whl | grep -E '^(tests|scripts|benchmarks|docs)/'; then
+if "$PY" -m zipfile -l dist/*.whl | grep -E '^(tests|scripts|simulation|benchmarks|docs)/'; then
   echo "package: the wheel holds what it must not" >&2
   exit 1
 fi

@@ -44,7 +44,9 @@ def test_every_room_stands_on_the_map(modules: dict[str, Module]) -> None:
 def test_no_tool_needs_the_tests() -> None:
     """What tests and tools share has a room of its own: a tool runs without the tests on its path."""
     of_tests = {path.stem for path in (ROOT / "tests").rglob("*.py")}
-    tools = [path for folder in ("scripts", "benchmarks", "devnet") for path in (ROOT / folder).rglob("*.py")]
+    tools = [
+        path for folder in ("simulation", "scripts", "benchmarks", "devnet") for path in (ROOT / folder).rglob("*.py")
+    ]
     assert len(tools) > 100
     assert {str(path.relative_to(ROOT)): found for path in tools if (found := imported_from(path) & of_tests)} == {}
 

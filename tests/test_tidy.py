@@ -11,7 +11,7 @@ from scripts.house.style import bound_names
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet")
-FOLDERS = (*PACKAGES, "scripts", "benchmarks", "tests")
+FOLDERS = (*PACKAGES, "simulation", "scripts", "benchmarks", "tests")
 LINES_OF_A_FILE_MAX = 600
 LINES_OF_A_FUNCTION_MAX = 60
 BARE_NAME = "one"

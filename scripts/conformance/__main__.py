@@ -25,7 +25,7 @@ from gpu_tasks.workloads.textgen_int8.request import COMPLETIONS, MODEL_ID
 from gpu_tasks.workloads.train_int8.conformance import HASHES
 from scripts.conformance import verdict
 from scripts.conformance.answers import PLAIN, PLANTED
-from scripts.replay.interpreters import ROOT, interpreters
+from simulation.replay.interpreters import ROOT, interpreters
 
 TRUTH = "reference"
 EVERYWHERE = (TRUTH, "numpy", PLAIN)

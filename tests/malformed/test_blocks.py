@@ -25,8 +25,8 @@ from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
-from scripts.replay.cast import ACTORS
-from scripts.replay.record import SLOT_MS, Recording
+from simulation.replay.cast import ACTORS
+from simulation.replay.record import SLOT_MS, Recording
 
 COUNT = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 600
 PER_BLOCK = 20

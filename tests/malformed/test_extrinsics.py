@@ -30,10 +30,10 @@ from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
-from scripts.replay.calls import draw
-from scripts.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
-from scripts.replay.record import SLOT_MS, Recording, sealed
-from scripts.replay.world import World
+from simulation.replay.calls import draw
+from simulation.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
+from simulation.replay.record import SLOT_MS, Recording, sealed
+from simulation.replay.world import World
 from wallet.keypair import Keypair
 
 COUNT = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000

@@ -29,7 +29,7 @@ from node.peers.messages import GET_BLOCKS, GET_HANDOFFS, HANDOFFS, STATUS, GetB
 from node_process import NodeProcess, wait_for
 from p2p_hosts import handshaker
 from runtime.blocks.block import block_id
-from scripts.replay.record import Recording
+from simulation.replay.record import Recording
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 NODE_SEED = bytes(31) + b"\7"

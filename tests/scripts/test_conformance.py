@@ -31,7 +31,7 @@ from scripts.conformance import __main__ as conformance
 from scripts.conformance import answers, cases, text_ways, verdict
 from scripts.conformance.__main__ import Answer, judged, line
 from scripts.conformance.plain_training import plain_states
-from scripts.replay.interpreters import NotPrepared, pinned
+from simulation.replay.interpreters import NotPrepared, pinned
 from textgen_models import small_model
 from training_requests import small_requests
 

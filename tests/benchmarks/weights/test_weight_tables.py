@@ -38,7 +38,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
-from scripts.economy.hooks import LAST_PIECES
+from simulation.economy.hooks import LAST_PIECES
 from task_chain import an_order
 
 PALLETS = listed_pallets()

@@ -25,7 +25,7 @@ from runtime.pallets.staking.slash_factors import WHOLE, Liability, OffenceFacto
 from runtime.pallets.staking.stakers import PROFILE, STAKE, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
-from scripts.economy.season import Season
+from simulation.economy.season import Season
 
 STEPS = 3_000
 REASONS = tuple(reason for pallet in (*PALLETS, *DEVELOPMENT_PALLETS) for reason in pallet.hold_reasons)

@@ -1,0 +1,1 @@
+"""Random chains, and what always holds of them."""

@@ -1,0 +1,139 @@
+"""Coalitions before the courts, with and without honest appeals: who gains what.
+
+Run as `python -m simulation.courts [--units 32] [--only lies,sybil]` (`make courts`). Play every habit against networks
+of 4, 7, 10 and 33 validators over the real market, writes out/courts.json and, as tables for docs/courts.md,
+out/courts.md. Exits with 1 when a bar is missed: where honest daemons appeal, a coalition gains nothing by cheating,
+honest racers and judges lose nothing, none is convicted after an appeal. What the rules are known to allow is `KNOWN`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from simulation.courts.habits import HABITS, HONEST, Against, Habit
+from simulation.courts.results import Result, play
+from simulation.courts.season import Setting
+
+OUT = Path(__file__).parents[2] / "out" / "courts.json"
+NETWORKS = ((4, 25), (7, 14), (7, 28), (10, 10), (10, 20), (10, 30), (33, 10), (33, 33))
+"""Validators, and the coalition's share of the stake in percent."""
+TOLERANCE = 0.02
+"""Of a price a unit: what a mean over few units may be off."""
+KNOWN = {
+    ("waits", "racers"): (33, "the chain sees what a decline without a reason looks like, which must cost something"),
+}
+"""By habit and bar: in networks of up to how many validators the rules allow that it is missed, and why."""
+
+Row = dict[str, Any]
+
+
+def main() -> int:
+    """Play, print, write, judge."""
+    arguments = read_arguments()
+    chosen = [habit for habit in HABITS if not arguments.only or habit.name in arguments.only.split(",")]
+    rows = list(_rows(chosen, arguments.units))
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(rows, indent=1))
+    OUT.with_suffix(".md").write_text(page(rows))
+    missed = [(sentence, known(row, bar)) for row in rows for bar, sentence in problems(row)]
+    for sentence, why in missed:
+        print(f"courts: {sentence}" + (f" (known: {why})" if why else ""))
+    cases = sum(row["with"]["cases"] + row["without"]["cases"] for row in rows)
+    best = max(row["with"]["over_honest"] for row in rows)
+    summary = f"{len(rows)} settings, {cases} cases, best gain of a coalition {best:+.3f} prices a unit"
+    new = sum(not why for _, why in missed)
+    print(f"courts: {summary}, {len(missed)} bars missed, {new} of them not known")
+    return 1 if new else 0
+
+
+def page(rows: list[Row]) -> str:
+    """By habit and network, as Markdown: what the coalition gains, then what honest racers and judges do.
+
+    With honest appeals, and in brackets without.
+    """
+    gains = _table(rows, lambda found: f"{found['over_honest']:+.2f}")
+    honest = _table(rows, lambda found: f"{found['racers']:+.2f} / {found['judges']:+.2f}")
+    return f"{gains}\n{honest}"
+
+
+def _table(rows: list[Row], cell: Callable[[Row], str]) -> str:
+    networks = list(dict.fromkeys((row["size"], row["share_percent"]) for row in rows))
+    by_place = {(row["habit"], row["size"], row["share_percent"]): row for row in rows}
+    heads = " | ".join(f"{share} % of {size}" for size, share in networks)
+    lines = [f"| habit | {heads} |", "|---|" + "---|" * len(networks)]
+    for name in dict.fromkeys(row["habit"] for row in rows):
+        found = [by_place[name, size, share] for size, share in networks]
+        cells = [f"{cell(row['with'])} ({cell(row['without'])})" for row in found]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def problems(row: Row) -> Iterator[tuple[str, str]]:
+    """The bars that a setting misses, each with a sentence."""
+    name = f"{row['habit']}, {row['share_percent']} % of {row['size']}"
+    result = row["with"]
+    if result["over_honest"] > TOLERANCE:
+        yield "coalition", f"{name}: the coalition gains {result['over_honest']:+.3f} prices a unit"
+    for who in ("racers", "judges"):
+        if result[who] < -TOLERANCE:
+            yield who, f"{name}: honest {who} lose {result[who]:+.3f} prices a unit"
+    if result["convicted_after_appeal"]:
+        yield "convicted", f"{name}: {result['convicted_after_appeal']} honest convictions after an appeal"
+
+
+def known(row: Row, bar: str) -> str:
+    """Why a setting is known to miss a bar; empty if it is not."""
+    greatest, why = KNOWN.get((row["habit"], bar), (0, ""))
+    return why if row["size"] <= greatest else ""
+
+
+def _rows(habits: list[Habit], units: int) -> Iterator[Row]:
+    for size, share in NETWORKS:
+        for habit in habits:
+            row: Row = {"size": size, "share_percent": share, "habit": habit.name}
+            for name, has_appeals in (("with", True), ("without", False)):
+                result = play(Setting(size, share, habit, has_appeals, units))
+                row[name] = {**asdict(result), "over_honest": result.coalition - _idle(size, share, habit, units)}
+            print(_line(row), flush=True)
+            yield row
+
+
+def _line(row: Row) -> str:
+    found, without = row["with"], row["without"]
+    gains = f"with appeals {found['over_honest']:+7.3f} without {without['over_honest']:+7.3f}"
+    honest = f"racers {found['racers']:+7.3f} judges {found['judges']:+7.3f}"
+    return f"  {row['size']:2} validators, {row['share_percent']:2} %, {row['habit']:10} {gains} {honest}"
+
+
+def _idle(size: int, share: int, habit: Habit, units: int) -> float:
+    """What the coalition has without cheating: what it earns honestly; or nothing, where it need not have posted."""
+    return _honest(size, share, habit.racers, units).coalition if habit.party is Against.STRANGERS else 0.0
+
+
+@cache
+def _honest(size: int, share: int, racers: int, units: int) -> Result:
+    return play(Setting(size, share, replace(HONEST, racers=racers), has_appeals=True, units=units))
+
+
+def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """What was typed; SystemExit with a sentence for what cannot be played."""
+    parser = argparse.ArgumentParser(prog="python -m simulation.courts", description=__doc__.splitlines()[0])
+    parser.add_argument("--units", type=int, default=32, help="units in each setting")
+    parser.add_argument("--only", default="", help="habits, with commas between")
+    arguments = parser.parse_args(words)
+    if arguments.units < 1:
+        parser.error("a setting has at least one unit")
+    known = [habit.name for habit in HABITS]
+    unknown = [name for name in arguments.only.split(",") if name and name not in known]
+    if unknown:
+        parser.error(f"no habit is called {', '.join(unknown)}: there are {', '.join(known)}")
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""What a run has shown, what it lacks to show anything, and how that is told.
+
+Always: a run that is long enough, and in which a call was never made or an event never happened, does not hold: a call
+of a new pallet is taken up, or named as missing.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from runtime.encoding.types import Signed
+from runtime.frame.runtime import Runtime
+from simulation.economy.entries import unknown
+from simulation.economy.hearings import CONVICTED, EXPECTED, EXPELLED, RARE
+from simulation.economy.hooks import HOOKS_MAX
+from simulation.economy.task_ends import unseen
+
+LIVELY_FROM_STEPS = 50_000
+"""A shorter run is asked for its books alone."""
+ERRORS_MIN, FAILING_PERCENT_MIN = 30, 30
+PICOSECONDS_PER_MS = 10**9
+UNSEEN_MAX, ALL_SEEN_FROM_STEPS = 8, 1_000_000
+"""So many kinds of events may be missing in a run that is shorter: which of the rare ones come is chance."""
+
+
+@dataclass
+class Tally:
+    """What happened, by name."""
+
+    steps: Counter[str] = field(default_factory=Counter)
+    """Signed and taken, signed and refused, or an author's."""
+    calls: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+    """Calls that succeeded; what Root alone may call shows by its events."""
+    failures: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    courts: Counter[str] = field(default_factory=Counter)
+    """What the courts did."""
+    tasks: Counter[str] = field(default_factory=Counter)
+    """How slots of tasks ended, by rows of the money table."""
+    blocks: int = 0
+    full_counts: int = 0
+    heaviest_hooks: int = 0
+    """Reference time of the hooks of one block, at most."""
+    most_open: int = 0
+    """Open units at a time."""
+
+    def add(self, other: "Tally") -> None:
+        """Join two."""
+        for name in (one.name for one in fields(self) if isinstance(getattr(self, one.name), Counter)):
+            getattr(self, name).update(getattr(other, name))
+        self.blocks += other.blocks
+        self.full_counts += other.full_counts
+        self.heaviest_hooks = max(self.heaviest_hooks, other.heaviest_hooks)
+        self.most_open = max(self.most_open, other.most_open)
+
+
+VAIN_MAX = 2
+"""Calls that no step of a short run needs to have made with success: what only follows a lie about a task is rare."""
+
+
+def blind_spots(runtime: Runtime) -> list[str]:
+    """What the books do not know of this chain."""
+    return [f"the books know no case that holds {reason}" for reason in unknown(runtime)]
+
+
+def lacks(tally: Tally, runtime: Runtime) -> list[str]:
+    """Why a run shows too little; nothing where it shows enough, or is too short to be asked."""
+    if tally.steps.total() < LIVELY_FROM_STEPS:
+        return []
+    methods = [method for pallet in runtime.pallets for method in pallet.methods if not method.is_inherent]
+    names = [f"{method.pallet.__name__}.{method.name}" for method in methods]
+    events = sorted({event.__name__ for pallet in runtime.pallets for event in pallet.events})
+    failing = 100 * tally.failures.total() // tally.calls.total()
+    found = [f"no extrinsic calls {name}" for name in names if name not in tally.calls]
+    is_long = tally.steps.total() >= ALL_SEEN_FROM_STEPS
+    signable = [name for name, method in zip(names, methods, strict=True) if Signed in method.origins]
+    vain = [f"{name} never succeeds" for name in signable if name in tally.calls and name not in tally.done]
+    if is_long or len(vain) > VAIN_MAX:
+        found += vain
+    found += [
+        f"no court: {doing}" for doing in EXPECTED if doing not in tally.courts and (is_long or doing not in RARE)
+    ]
+    found += [f"no slot of a task ends as {name}" for name in unseen(tally.tasks) if is_long]
+    missing = [f"{name} never happens" for name in events if name not in tally.events]
+    if is_long or len(missing) > UNSEEN_MAX:
+        found += missing
+    if failing < FAILING_PERCENT_MIN or len(tally.failures) < ERRORS_MIN:
+        found.append(f"only {failing} % of the extrinsics fail, with {len(tally.failures)} kinds of errors")
+    return found
+
+
+def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
+    """One line of figures."""
+    taken = max(1, tally.calls.total())
+    return (
+        f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
+        f" {seasons} chains ({100 * tally.failures.total() // taken} % fail with {len(tally.failures)} kinds of errors,"
+        f" {tally.refusals.total():,} refused; {len(tally.calls)} calls, {len(tally.events)} kinds of events),"
+        f" {_heard(tally.courts)}, {_sold(tally)},"
+        f" books balanced after each and counted anew {tally.full_counts:,} times; hooks at most"
+        f" {tally.heaviest_hooks / PICOSECONDS_PER_MS:.1f} of {HOOKS_MAX.ref_time / PICOSECONDS_PER_MS:.0f} ms a block,"
+        f" {tally.most_open} units open at most; {1_000 * seconds / max(1, tally.steps.total()):.2f} ms a step"
+    )
+
+
+def _heard(courts: Counter[str]) -> str:
+    cases = sum(count for doing, count in courts.items() if doing.startswith("ended"))
+    won, lost, open_still = (courts[f"ended {name}"] for name in ("APPEAL_WON", "APPEAL_LOST", "APPEAL_UNDECIDED"))
+    return (
+        f"{cases:,} cases ({courts['AUDIT opened']:,} audits, {won + lost + open_still:,} appeals, {won:,} of them won;"
+        f" {courts[CONVICTED]:,} judges convicted, {courts[EXPELLED]:,} registrations ended)"
+    )
+
+
+def _sold(tally: Tally) -> str:
+    right = sum(tally.tasks[name] for name in ("ON_TIME", "LATE", "ACCEPTED_BY_SILENCE"))
+    return (
+        f"{tally.events['TaskSubmitted']:,} tasks ({tally.events['TaskAwarded']:,} slots awarded, {right:,} paid,"
+        f" {tally.tasks['DIED']:,} died, {tally.tasks['LIED']:,} lied, {len(tally.tasks)} rows of the money table)"
+    )
+
+
+def report(tally: Tally, seed: int, seconds: float, problems: list[str]) -> dict[str, Any]:
+    """What out/economy.json holds."""
+    named = {
+        one.name: dict(sorted(value.items())) if isinstance(value, Counter) else value
+        for one in fields(tally)
+        for value in (getattr(tally, one.name),)
+    }
+    return {
+        "seed": seed,
+        "total_steps": tally.steps.total(),
+        "seconds": round(seconds, 1),
+        **named,
+        "problems": problems,
+    }

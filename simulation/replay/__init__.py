@@ -1,0 +1,1 @@
+"""A recorded chain and its replays."""

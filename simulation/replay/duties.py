@@ -1,0 +1,303 @@
+"""Providers of a recorded chain at work: they come, race, attest, judge, appeal and go; some forget, and some lie."""
+
+from collections.abc import Iterator
+
+from gpu_tasks.batches.sum_tree import Totals, batch_root, leaf_claim, nodes_below, subtrees_of, totals_of
+from gpu_tasks.market import rounds
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.courts.cases import CourtCase, fault_of, judges_of, sitting
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import race_clocks
+from gpu_tasks.market.inference.commitments import result_commitment
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from runtime.cryptography.hashing import blake2_256
+from runtime.pallets.staking.trust_stake import TrustStake
+from simulation.replay.cast import BY_STASH, Actor
+from simulation.replay.habits import INPUT_BAD, Deed, portion, salt_of
+from simulation.replay.leaf_deeds import Leaves, leaf_deeds, leaves_of, true_of_leaves
+from simulation.replay.roll_deeds import roll_deeds
+from simulation.replay.task_deeds import task_deeds
+from simulation.replay.task_truth import true_opinion
+from simulation.replay.world import OGPU, World
+
+FORGETS = 0.06
+LIES, MISJUDGES = 0.25, 0.35
+"""Of the units, and of the benches: who lies now and then lies there."""
+LONG, LONG_BLOCKS = 0.15, 12
+"""So many units take so many blocks: else somebody has committed before a declined place can be filled."""
+AWAY = 0.1
+"""Of what a provider is drawn for: it does nothing at all."""
+WITHHELD = 0.04
+"""Of the cases: nobody but the racers was shown the input, so no judge says anything."""
+RESISTS, INSISTS = 0.8, 0.25
+"""Of verdicts that are wrong, and right, whom they cost something: it appeals."""
+EAGERNESS = 0.1
+LEAVES, STAYS_BLOCKS = 0.3, 120
+"""Of the devices: taken out of the market, so many blocks after they came at the earliest."""
+DEVICE_BOND = 100 * OGPU
+ENDPOINT = b"http://127.0.0.1:1"
+
+
+WITHHOLDS = 0.15
+"""Of the sides of disputes: nobody shows its tree."""
+
+
+def dispute_deeds(world: World) -> Iterator[Deed]:
+    """What is owed to the disputes that go on, as far as it is remembered."""
+    for unit_id, dispute in list(world.bound[LeafDisputes].disputes.items()):
+        assert dispute is not None
+        silent = [side for side in dispute.sides if not side.has_shown]
+        for side in silent if dispute.stage is not DisputeStage.JUDGED else ():
+            if portion(unit_id + side.root, b"tree") >= WITHHOLDS and world.chance.random() < 0.5:
+                yield _show(world, unit_id, dispute, side)
+
+
+def true_of_dispute(world: World, case_id: bytes) -> Answered | None:
+    """What is right about the leaf of a batch that is disputed; None for any other case."""
+    dispute = world.bound[LeafDisputes].disputes[case_id]
+    if dispute is None:
+        return None
+    right = leaves_of(case_id, _unit(world, case_id), is_right=True)
+    return Answered(leaf_claim(dispute.leaf, right[dispute.leaf]))
+
+
+def _show(world: World, unit_id: bytes, dispute: LeafDispute, side: Side) -> Deed:
+    leaves = _answered(world, unit_id, side.root)
+    is_first = dispute.stage is DisputeStage.SUBTREES
+    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
+    call = LeafDisputes.show_nodes(unit=unit_id, totals=totals_of(leaves), nodes=nodes)
+    return Deed(BY_STASH[side.accounts[0]].provider, call)
+
+
+def _answered(world: World, unit_id: bytes, root: bytes) -> Leaves:
+    """The leaves of a root: those that are right, or those of the unit's liars."""
+    unit = _unit(world, unit_id)
+    right = leaves_of(unit_id, unit, is_right=True)
+    return right if batch_root(totals_of(right)) == root else leaves_of(unit_id, unit, is_right=False)
+
+
+def _unit(world: World, unit_id: bytes) -> Unit:
+    unit = world.bound[InferenceMarket].units[unit_id]
+    assert unit is not None, "its dispute is not over"
+    return unit
+
+
+def deeds(world: World) -> Iterator[Deed]:
+    """What all providers owe now, as far as they remember it."""
+    for stash, actor in sorted(BY_STASH.items()):
+        yield from _equipped(world, actor)
+        for unit_id, _ in list(world.bound[InferenceMarket].duties.under(stash)):
+            unit = world.bound[InferenceMarket].units[unit_id]
+            assert unit is not None
+            if world.chance.random() >= FORGETS and not _is_away(actor, unit_id, b"races"):
+                yield from _race(world, actor, unit_id, unit)
+        for case_id, _ in list(world.bound[Courts].seats.under(stash)):
+            if world.chance.random() >= FORGETS and not _is_silent(actor, case_id):
+                yield from _judge(world, actor, case_id)
+    for case_id in world.appealable():
+        case = world.bound[Courts].cases[case_id]
+        assert case is not None
+        yield from _appeals(world, case_id, case)
+    yield from leaf_deeds(world)
+    yield from dispute_deeds(world)
+    yield from task_deeds(world)
+    yield from roll_deeds(world)
+
+
+def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
+    """Whoever may race sees to it, some time, that it is a provider and has a device, on offer and not paused."""
+    devices = world.bound[Devices]
+    stash = actor.stash.account
+    if world.chance.random() > EAGERNESS:
+        return
+    if not devices.stake.is_candidate(stash):
+        yield from _leaving(world, actor)
+        return
+    if stash not in devices.providers:
+        yield Deed(actor.stash, Devices.register_provider(seal_key=actor.vrf, endpoint=ENDPOINT))
+    mine = [key for key, _ in devices.devices_of.under(stash)]
+    if not mine:
+        uuid_hash = blake2_256(actor.name.encode())
+        yield Deed(actor.stash, Devices.register_device(kind=DeviceClass.CPU, uuid_hash=uuid_hash, bond=DEVICE_BOND))
+    for key in mine:
+        device = devices.devices[key]
+        assert device is not None
+        yield from _tended(world, actor, key, device)
+
+
+def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
+    """Who has stopped being a candidate takes devices and bond out, some time, and forgets that it is a provider."""
+    devices, market, stash = world.bound[Devices], world.bound[InferenceMarket], actor.stash.account
+    if stash in devices.stake.candidates or stash not in devices.providers:
+        return
+    for key, _ in list(devices.devices_of.under(stash)):
+        device = devices.devices[key]
+        assert device is not None
+        for service in market.offered[key]:
+            yield Deed(actor.stash, InferenceMarket.withdraw_offer(device=key, service=service))
+        if device.assignment is None and not device.secured:
+            yield Deed(actor.stash, Devices.unregister_device(device=key))
+    if next(iter(devices.devices_of.under(stash)), None) is None:
+        yield Deed(actor.stash, Devices.unregister_provider())
+    bonded = devices.stake.bonds[stash]
+    if bonded:
+        yield Deed(actor.stash, TrustStake.unbond(value=bonded))
+
+
+def _tended(world: World, actor: Actor, key: bytes, device: Device) -> Iterator[Deed]:
+    """A device has an offer and takes work; or its time is over, and it leaves once nothing binds it."""
+    market = world.bound[InferenceMarket]
+    if portion(key + world.genesis_hash, b"leaves") < LEAVES and world.height > device.registered_at + STAYS_BLOCKS:
+        for service in market.offered[key]:
+            yield Deed(actor.provider, InferenceMarket.withdraw_offer(device=key, service=service))
+        if device.assignment is None and not device.secured:
+            yield Deed(actor.stash, Devices.unregister_device(device=key))
+        return
+    if device.is_paused:
+        yield Deed(actor.provider, Devices.resume(device=key))
+    if market.offers[0, key] is None:
+        yield Deed(actor.provider, InferenceMarket.offer(device=key, service=0, ask=OGPU // 100))
+
+
+def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[Deed]:
+    market = world.bound[InferenceMarket]
+    stash = actor.stash.account
+    racer = racer_of(unit, stash)
+    if unit.state is not UnitState.RACING or racer is None or unit.round is None or racer.has_declined:
+        return
+    windows = market.racing.windows_of(unit)
+    if racer.commitment is None:
+        if not race_clocks.can_commit(racer, unit.round, windows, world.height):
+            return
+        if world.chance.random() < 0.04:
+            yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
+            return
+        if portion(unit_id, b"long") < LONG and world.height <= unit.round.drawn_at + LONG_BLOCKS:
+            return
+        root = batch_root(_result(world, actor, unit_id))
+        commitment = result_commitment(world.genesis_hash, unit_id, unit.attempt, stash, root, salt_of(actor, unit_id))
+        yield Deed(
+            actor.provider, InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+        )
+    elif racer.reveal is None and rounds.can_reveal(unit.round, windows, world.height):
+        signed = attestation(world, actor, unit_id, unit, racer)
+        if world.chance.random() < 0.3:
+            yield Deed(actor.provider, Attestations.reveal(attestation=signed))
+        else:
+            yield Deed(actor.provider, attestation=signed)
+
+
+def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: Racer) -> SignedAttestation:
+    """The attestation by which a racer opens its commitment."""
+    service = world.bound[InferenceMarket].catalogue.service(unit.service).terms
+    drawn_at = unit.round.drawn_at if unit.round else 0
+    totals = _result(world, actor, unit_id)
+    result = batch_root(totals)
+    statement = Attestation(
+        version=VERSION,
+        unit=unit_id,
+        attempt=unit.attempt,
+        replica=unit.racers.index(racer),
+        provider_key=actor.provider.account,
+        device=racer.device,
+        workload=service.workload,
+        model=service.model,
+        input_root=unit.terms.input_root,
+        output_root=result,
+        output_blob=blake2_256(result),
+        totals=totals,
+        salt=salt_of(actor, unit_id),
+        proof_kind=ProofKind.EXACT_HASH,
+        proof_hash=result,
+        proof_inline=b"",
+        usage=Usage(totals.tokens_out, 5, 0, 5, 6, 1_000),
+        started_at=drawn_at,
+        finished_at=drawn_at + 1,
+    )
+    return SignedAttestation(statement, actor.provider.sign(signing_payload(world.genesis_hash, statement)))
+
+
+def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
+    courts = world.bound[Courts]
+    stash = actor.stash.account
+    case, seat = courts.cases[case_id], courts.seats[stash, case_id]
+    if case is None or seat is None:
+        return
+    if case.round is None or sitting(case).kind != seat.bench:
+        return
+    windows = courts.windows(case)
+    said = Statement(_opinion(world, actor, case_id, seat.bench), blake2_256(stash + case_id))
+    salt = salt_of(actor, case_id)
+    if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
+        commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
+        yield Deed(actor.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
+    elif seat.commitment and seat.statement is None and rounds.can_reveal(case.round, windows, world.height):
+        yield Deed(actor.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt))
+
+
+def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
+    """Parties whom the verdict costs something, and judges whom it contradicts: some appeal, more where it is wrong."""
+    seats = [(judge, world.bound[Courts].seats[judge, case_id]) for judge in judges_of(case)]
+    wronged = [claim.account for claim in case.terms.claims if fault_of(claim, case.verdict) is not None]
+    wronged += [judge for judge, seat in seats if seat and seat.statement and seat.statement.opinion != case.verdict]
+    appealing = INSISTS if case.verdict == _true_opinion(world, case_id) else RESISTS
+    for stash in wronged:
+        actor = BY_STASH.get(stash)
+        if actor is not None and world.chance.random() >= FORGETS and portion(case_id + stash, b"appeal") < appealing:
+            yield Deed(actor.provider, Courts.appeal(case_id=case_id))
+
+
+def _is_silent(judge: Actor, case_id: bytes) -> bool:
+    """Whether a judge says nothing of a case: it is away, or has no input."""
+    return portion(case_id, b"withheld") < WITHHELD or _is_away(judge, case_id, b"judges")
+
+
+def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
+    """Whether it does nothing of a unit or a case; in part of them, whoever is drawn."""
+    return portion(task + actor.stash.account, label) < AWAY
+
+
+def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered | Unanswerable:
+    """Liars of a bench say the same wrong thing, so that two of them may decide a case until it is appealed."""
+    if actor.name in world.liars and portion(case_id + bytes((bench,)), b"judge") < MISJUDGES:
+        return Answered(blake2_256(b"wrong" + case_id))
+    return _true_opinion(world, case_id)
+
+
+def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
+    of_another = true_opinion(world, case_id) or true_of_leaves(world, case_id) or true_of_dispute(world, case_id)
+    if of_another is not None:
+        return of_another
+    return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(batch_root(_right(world, case_id)))
+
+
+def _right(world: World, unit_id: bytes) -> Totals:
+    """What is right about a unit: of a batch by its leaves; some take less than they may, some nothing."""
+    return _said(world, unit_id, is_right=True)
+
+
+def _result(world: World, actor: Actor, unit_id: bytes) -> Totals:
+    lies = actor.name in world.liars and portion(unit_id, b"lie") < LIES
+    return _said(world, unit_id, is_right=not lies)
+
+
+def _said(world: World, unit_id: bytes, *, is_right: bool) -> Totals:
+    unit = world.bound[InferenceMarket].units[unit_id]
+    assert unit is not None, "it races, or is judged"
+    if unit.terms.requests > 1:
+        return totals_of(leaves_of(unit_id, unit, is_right=is_right))
+    spent = (0, 1, 2)[int(3 * portion(unit_id, b"spent"))]
+    return Totals(
+        requests=unit.terms.requests,
+        tokens_in=unit.terms.tokens_in,
+        tokens_out=unit.terms.tokens_max * spent // 2,
+        top=blake2_256((b"right" if is_right else b"wrong") + unit_id),
+    )

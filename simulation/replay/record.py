@@ -1,0 +1,207 @@
+"""Makes a chain of random extrinsics with real keys, and writes it down.
+
+Always: what is recorded is a valid chain of the `local` preset, authored as a node authors it; every call of every
+pallet occurs; slots are missed, finality lags and catches up, epochs and eras turn.
+"""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from genesis.chain import genesis_block_header, genesis_state, runtime_of
+from genesis.presets import load_spec
+from genesis.spec import to_json
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
+from runtime.blocks.block import BLOCK, Block, Header, block_id, seal_payload
+from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
+from runtime.blocks.era import IMMORTAL, mortal
+from runtime.blocks.extrinsic import (
+    Additional,
+    Extra,
+    MultiSignature,
+    decode_extrinsic,
+    encode_signed,
+    payload_head,
+    signing_payload,
+)
+from runtime.cryptography.signatures import verify
+from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.frame.call import Call
+from runtime.frame.errors import ErrorValue, InvalidTransaction
+from runtime.frame.runtime import Runtime
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import ExtrinsicFailed, System
+from runtime.pallets.timestamp import Timestamp
+from runtime.state.overlay import Memory
+from runtime.state.trie import Trie
+from scripts.chains.presence import signed_by_all
+from simulation.replay.calls import draw
+from simulation.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
+from simulation.replay.duties import deeds
+from simulation.replay.roll_deeds import with_roll_calls
+from simulation.replay.tape import Tape
+from simulation.replay.world import OGPU, World
+from wallet.keypair import Keypair
+
+FIRST_SLOT = 1_800_000_000
+SLOT_MS = 1_000
+EXTRINSICS_PER_BLOCK = 8
+RICH = VALIDATORS + OUTSIDERS
+
+
+@dataclass
+class Recording:
+    """The chain so far, and what happened on it."""
+
+    seed: int
+    calls: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        """Make block 0."""
+        self.chance = random.Random(self.seed)
+        self.spec = with_roll_calls(load_spec("local"))
+        self.runtime: Runtime = runtime_of(self.spec)
+        self.state = Memory(genesis_state(self.spec))
+        self.trie = Trie(self.state.values)
+        self.ids = [block_id(genesis_block_header(self.state.values))]
+        self.slot = FIRST_SLOT
+        self.final = 0
+        self.blocks: list[bytes] = []
+
+    @property
+    def tape(self) -> Tape:
+        """What to write down."""
+        return Tape(to_json(self.spec).encode(), tuple(self.blocks))
+
+    @property
+    def count(self) -> int:
+        """Signed extrinsics so far."""
+        return self.calls.total()
+
+    def missing(self) -> list[str]:
+        """Calls that no extrinsic made."""
+        methods = [method for pallet in self.runtime.pallets for method in pallet.methods if not method.is_inherent]
+        return [name for method in methods if (name := f"{method.pallet.__name__}.{method.name}") not in self.calls]
+
+    def block(self) -> None:
+        """Author one block."""
+        author = self.chance.choice([actor for actor in ACTORS if actor.name in VALIDATORS])
+        digest = self.next_digest(author.stash.account)
+        authoring = Authoring(self.runtime, self.state, self.trie, self.ids[-1], digest)
+        authoring.inherent(Timestamp.set(now=self.slot * SLOT_MS))
+        world = World(authoring.bound, self.chance, self.ids[0])
+        owed = list(deeds(world))
+        attestations = [duty.attestation for duty in owed if duty.attestation is not None]
+        self._attach(authoring, attestations)
+        for duty in owed:
+            if duty.call is not None:
+                self.offer(authoring, duty.keys, duty.call)
+        for _ in range(self.chance.randrange(2 * EXTRINSICS_PER_BLOCK)):
+            self._random(authoring, world)
+        built = authoring.finish()
+        self.adopt(built, author.session.sign(seal_payload(self.ids[0], built.header)))
+
+    def next_digest(self, author: bytes) -> Digest:
+        """The digest of the next block, without seal; time and finality move on."""
+        number, bound = len(self.ids), self.runtime.at(self.state)
+        self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
+        epoch = (number - 1) // 60
+        pre_digest = PreDigest(self.slot, epoch, self.chance.randbytes(32), bytes(80))
+        items: list[Any] = [author_item(author), pre_digest_item(pre_digest)]
+        is_first = (number - 1) % 60 == 0
+        if is_first or self.chance.random() < 0.8:
+            reached = max(self.final, number - 1 - self.chance.choice((0, 1, 1, 2, 5)))
+            if reached > self.final:
+                self.final = reached
+                items.append(consensus_item(FinalRef(reached, self.ids[reached], signed_by_all(bound, reached))))
+        following = bound[TrustStake].next_validators(number)
+        if following is not None:
+            items.append(consensus_item(following))
+        return tuple(items)
+
+    def _attach(self, authoring: Authoring, attestations: list[AnyAttestation]) -> None:
+        admissible = [
+            attestation for attestation in attestations if not authoring.bound[Attestations].problem(attestation)
+        ]
+        if admissible:
+            authoring.inherent(Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))))
+
+    def _random(self, authoring: Authoring, world: World) -> None:
+        """Somebody makes a random call; or somebody rich gives money to somebody poor, so that all can go on."""
+        who = self.chance.choice(ACTORS)
+        keys = who.provider if self.chance.random() < 0.1 else who.stash
+        if authoring.bound[Balances].spendable_balance(keys.account) < OGPU:
+            giver = self.chance.choice([actor for actor in ACTORS if actor.name in RICH])
+            call = Balances.transfer_keep_alive(dest=keys.account, value=self.chance.randrange(OGPU, 100 * OGPU))
+            self.offer(authoring, giver.stash, call)
+        else:
+            self.offer(authoring, keys, draw(world, who))
+
+    def offer(self, authoring: Authoring, keys: Keypair, call: Call) -> bool:
+        """Sign a call and add it to a block; False where no author would take it."""
+        name = f"{call.method.pallet.__name__}.{call.method.name}"
+        try:
+            succeeded = authoring.offer(self._signed(authoring, keys, call), verify)
+        except InvalidTransaction:
+            return False
+        self.calls[name] += 1
+        if not succeeded:
+            failed = authoring.bound.overlay.events[-1][1]
+            assert isinstance(failed, ExtrinsicFailed)
+            self.failures[self._error_name(failed.dispatch_error)] += 1
+        return True
+
+    def _signed(self, authoring: Authoring, keys: Keypair, call: Call) -> bytes:
+        height = authoring.number
+        is_mortal = height > 2 and self.chance.random() < 0.5
+        era = mortal(64, height - 1) if is_mortal else IMMORTAL
+        birth = self.ids[era.birth(height - 1)] if is_mortal else self.ids[0]
+        nonce = authoring.bound[System].account[keys.account].nonce
+        extra = Extra(era, nonce, self.chance.choice((0, 0, 0, 1, 5_000)))
+        version = self.runtime.version
+        additional = Additional(version.spec_version, version.transaction_version, self.ids[0], birth)
+        message = signing_payload(payload_head(self.runtime, call, extra), additional)
+        signature = MultiSignature(keys.scheme, keys.sign(message))
+        return encode_signed(self.runtime, call, extra, keys.account, signature)
+
+    def _error_name(self, value: ErrorValue) -> str:
+        if value.name != "Module":
+            return value.name
+        pallet = next(pallet for pallet in self.runtime.pallets if pallet.index == value.detail[0])
+        return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
+
+    def adopt(self, built: BuiltBlock, seal: bytes) -> None:
+        """Make a finished block the head."""
+        header = sealed(built.header, seal)
+        self.blocks.append(BLOCK.encode(Block(header, built.extrinsics)))
+        self.ids.append(block_id(header))
+        self.trie = built.executed.trie
+        self.state = self.state.updated(built.executed.changes)
+        self._count_events()
+
+    def extrinsics(self) -> list[bytes]:
+        """Everything signed that the chain holds."""
+        raws = [raw for block in self.blocks for raw in BLOCK.decode(block).extrinsics]
+        return [raw for raw in raws if decode_extrinsic(self.runtime, raw).authorization is not None]
+
+    def _count_events(self) -> None:
+        happened = self.runtime.at(self.state)[System].event_records.get()
+        self.events.update(type(record.event).__name__ for record in happened)
+
+
+def record(seed: int, extrinsics: int) -> Recording:
+    """A chain with at least so many signed extrinsics."""
+    recording = Recording(seed)
+    while recording.count < extrinsics:
+        recording.block()
+    return recording
+
+
+def sealed(header: Header, seal: bytes) -> Header:
+    """The header with its author's signature."""
+    return replace(header, digest=(*header.digest, seal_item(seal)))

@@ -1,0 +1,71 @@
+"""Devices of a recorded chain at roll calls: most are enrolled, most of those answer, and inspectors object to some.
+
+Always: what is shown was computed by nobody (`scripts.chains.uncomputed_rows`): an objection is never wrong here, and
+most inspectors look away, so that enough devices may work.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from genesis.spec import ChainSpec
+from gpu_tasks.market.capacity import roll_call as times
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MIN, WorkShape
+from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.devices.devices import Devices
+from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.replay.cast import BY_STASH, Actor
+from simulation.replay.habits import Deed, portion
+from simulation.replay.world import World
+
+SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
+"""Enough for a CPU in any block of the window."""
+ENROLS, WITHDRAWS = 0.3, 0.003
+PERIOD = 110
+SILENT, FOUND_OUT = 0.1, 0.35
+"""Of the devices at each roll call: it does not answer; its inspectors look at its rows."""
+
+
+def with_roll_calls(spec: ChainSpec) -> ChainSpec:
+    """The chain with roll calls, often."""
+    return with_numbers(spec, {"Capacity.roll_calls": 1, "Capacity.period": PERIOD})
+
+
+def with_numbers(spec: ChainSpec, numbers: dict[str, int]) -> ChainSpec:
+    """The chain with other parameters, and those that it had by other names."""
+    patch = spec.patch or {}
+    return replace(spec, patch={**patch, "chainParameters": {**patch.get("chainParameters", {}), **numbers}})
+
+
+def roll_deeds(world: World) -> Iterator[Deed]:
+    """What devices and inspectors do about the roll call that goes on, as far as they remember it."""
+    capacity, devices = world.bound[Capacity], world.bound[Devices]
+    called = capacity.current.get()
+    for device, record in list(devices.devices.items()):
+        actor = None if record is None else BY_STASH.get(record.owner)
+        if actor is None:
+            continue
+        if device not in capacity.enrolments:
+            if world.chance.random() < ENROLS:
+                yield Deed(actor.stash, Capacity.enrol(device=device, shape=SHAPE))
+        elif world.chance.random() < WITHDRAWS:
+            yield Deed(actor.stash, Capacity.withdraw(device=device))
+        elif called is not None:
+            yield from _answers(world, actor, device, called)
+
+
+def _answers(world: World, actor: Actor, device: bytes, called: RollCall) -> Iterator[Deed]:
+    capacity, name = world.bound[Capacity], device + called.seed
+    enrolled, proof = capacity.enrolments[device], capacity.proofs[device, called.number]
+    if enrolled is None or enrolled.since >= called.at or portion(name, b"silent") < SILENT:
+        return
+    if proof is None:
+        if times.can_commit(called, world.height):
+            yield Deed(actor.provider, Capacity.commit(device=device, root=ROOT))
+    elif not proof.is_open:
+        if times.can_open(called, world.height):
+            yield Deed(actor.provider, Capacity.show_rows(device=device, rows=shown_rows(called.rows_seed, device)))
+    elif times.can_object(called, world.height) and portion(name, b"found out") < FOUND_OUT:
+        for inspector in capacity.inspectors(called, device, enrolled.owner):
+            if inspector in BY_STASH and inspector not in proof.objections:
+                yield Deed(BY_STASH[inspector].provider, Capacity.object(device=device))

@@ -1,0 +1,338 @@
+"""Customers, bidders and workers of tasks on a recorded chain: some forget, die, lie, or think better of it."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpu_tasks.market.attestations.task_statement import (
+    SignedTaskAttestation,
+    Stated,
+    StatedMilestone,
+    StatedResult,
+    TaskAttestation,
+    task_signing_payload,
+)
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder, is_by_time, is_replicated
+from gpu_tasks.market.training.showing import ShownStretch, own_segments
+from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, traced_state
+from runtime.cryptography.hashing import blake2_256
+from runtime.frame.call import Call
+from simulation.replay import replica_deeds
+from simulation.replay.cast import BY_STASH, Actor
+from simulation.replay.habits import Deed, portion, salt_of
+from simulation.replay.replica_deeds import order_of_replicas
+from simulation.replay.task_truth import actor_of, digests_of, has_bad_input, result_root, right_digests, right_root
+from simulation.replay.world import OGPU, World
+
+ORDERS, TASKS_OPEN = 0.08, 4
+"""In a block, while so many are open at most."""
+BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
+"""In a block."""
+UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
+"""Of what somebody has of a task."""
+SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1, 0.5
+"""Of the tasks."""
+SECOND_THOUGHTS, SIGNS = 0.025, 0.15
+"""In a block: a customer changes its mind, a provider signs another end."""
+OF_A_RESULT, OF_TIME = 0.75, 0.6
+"""Of the orders; of the others those of time, the rest being of replicas."""
+LEAVES, ENDS = 0.03, 0.05
+"""In a block, of those who sell time."""
+LOOKS_AT = 6
+"""Blocks in which a customer looks at a result, and others may show that it is wrong."""
+
+
+BY_CALL = 0.3
+"""Of the statements: a call makes them, since authors may have left the attestation out."""
+USAGE = Usage(1, 5, 0, 5, 6, 1_000)
+
+
+def stated_deed(world: World, actor: Actor, task_id: bytes, task: Task, call: Call) -> Deed:
+    """What a worker does who wants to make this call: it, or the attestation that states the same."""
+    stated = _stated(call)
+    if stated is None:
+        return Deed(actor.provider, call)
+    place = call.named_arguments["place"]
+    step = task_id + bytes((task.auction, place, task.slots[place].reported))
+    if portion(step, b"by call") < BY_CALL:
+        return Deed(actor.provider, call)
+    return Deed(actor.provider, attestation=_attestation(world, actor, task_id, task, place, stated))
+
+
+def _stated(call: Call) -> Stated | None:
+    arguments = call.named_arguments
+    if call.name == "TrainingMarket.checkpoint":
+        return StatedMilestone(arguments["milestone"])
+    if call.name == "TrainingMarket.finish":
+        return StatedResult(arguments["result"])
+    return None
+
+
+def _attestation(
+    world: World, actor: Actor, task_id: bytes, task: Task, place: int, stated: Stated
+) -> SignedTaskAttestation:
+    slot = task.slots[place]
+    statement = TaskAttestation(
+        version=1,
+        task=task_id,
+        auction=task.auction,
+        place=place,
+        provider_key=actor.provider.account,
+        device=slot.device,
+        stated=stated,
+        usage=USAGE,
+        started_at=slot.started_at,
+        finished_at=world.height,
+    )
+    return SignedTaskAttestation(statement, actor.provider.sign(task_signing_payload(world.genesis_hash, statement)))
+
+
+def task_deeds(world: World) -> Iterator[Deed]:
+    """What everybody wants to do about tasks now."""
+    open_tasks = world.open_tasks()
+    if len(open_tasks) < TASKS_OPEN and world.chance.random() < ORDERS:
+        customer = world.chance.choice(sorted(BY_STASH.items()))[1]
+        yield Deed(customer.stash, TrainingMarket.submit(order=an_order(world)))
+    for task_id, task in open_tasks:
+        customer_or_none = actor_of(task.customer)
+        if customer_or_none is not None:
+            yield from _of_customer(world, customer_or_none, task_id, task)
+        yield from _of_bidders(world, task_id, task)
+        yield from replica_deeds.offers(world, task_id, task)
+        yield from _of_workers(world, task_id, task)
+        yield from _of_challengers(world, task_id, task)
+
+
+def an_order(world: World) -> TaskOrder:
+    """What somebody asks for: mostly sound; a result or, in one case of four, time or replicas."""
+    order = _order_of_a_result(world)
+    if world.chance.random() < OF_A_RESULT:
+        return order
+    return _order_of_time(world, order) if world.chance.random() < OF_TIME else order_of_replicas(world, order)
+
+
+def _order_of_time(world: World, order: TaskOrder) -> TaskOrder:
+    intervals, checked_by = world.chance.choice((1, 2, 4)), world.chance.choice((CheckedBy.METERED, CheckedBy.LEASED))
+    length = intervals * world.chance.choice((2, 4))
+    return replace(
+        order, checked_by=checked_by, milestones=intervals, blocks_max=length, segments=0, run_blocks=0, time_value=0,
+        slots=1,
+    )  # fmt: skip
+
+
+def _order_of_a_result(world: World) -> TaskOrder:
+    chance = world.chance
+    return TaskOrder(
+        task_hash=chance.randbytes(32),
+        workload=chance.randbytes(32),
+        input_root=chance.randbytes(32),
+        input_blob=chance.randbytes(32),
+        sealed_at=max(0, world.final_height() - (0 if chance.random() < 0.95 else -1)),
+        classes=0b111,
+        milestones=chance.choice((1, 2, 3, 4)),
+        segments=chance.choice((0, 8, 8)),
+        run_blocks=chance.choice((0, 4)),
+        price_max=chance.choice((OGPU // 10, OGPU // 2, OGPU)),
+        time_value=chance.choice((None, OGPU // 1_000)),
+        loss=chance.choice((None, 0, OGPU)),
+        blocks_max=chance.choice((4, 8, 16)),
+        collateral_min=chance.choice((0, 0, 2 * OGPU)),
+        slots=chance.choice((1, 1, 1, 2, 3)),
+        is_homogeneous=chance.random() < 0.3,
+        auctions=chance.choice((1, 2, 2, 3)) if chance.random() < 0.95 else 0,
+    )
+
+
+def an_amendment(world: World, task: Task) -> Amendment:
+    """A change that a customer may ask for."""
+    change: Amendment = world.chance.choice(
+        (RaisePrice(task.terms.price_max * 6 // 5), MoreBlocks(world.chance.choice((1, 8, 0))), Stop())
+    )
+    return change
+
+
+def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> Iterator[Deed]:
+    """A customer holds checkpoints, takes results or disputes them, and now and then changes its mind."""
+    chance, call = world.chance, None
+    agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
+    is_silent = portion(task_id, b"silent") < SILENT
+    if agreed is not None and agreed.number > task.behind + task.owed and not is_silent:
+        call = TrainingMarket.hold_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
+    elif task.state is TaskState.SUBMITTED and task.accepted is None:
+        if portion(task_id, b"disputes") < DISPUTES:
+            call = TrainingMarket.dispute(task=task_id, segment=_named(world, task_id, task))
+        elif not is_silent and world.height > task.finished_at + LOOKS_AT:
+            call = TrainingMarket.accept(task=task_id)
+    elif chance.random() < SECOND_THOUGHTS:
+        call = _second_thought(world, task_id, task)
+    if call is not None and chance.random() < WORKS:
+        yield Deed(customer.stash, call)
+
+
+def _second_thought(world: World, task_id: bytes, task: Task) -> Call:
+    if task.state in (TaskState.RUNNING, TaskState.COMMITTING) and world.chance.random() < 0.5:
+        return TrainingMarket.amend(task=task_id, change=an_amendment(world, task))
+    if task.state is TaskState.RUNNING:
+        price = min(slot.price for slot in task.slots)
+        return TrainingMarket.close(task=task_id, pay=price // 2, back=world.chance.choice((0, 1_000)))
+    return TrainingMarket.cancel(task=task_id)
+
+
+def _of_bidders(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
+    """Whoever has a device that is free may bid with it, and later opens what it has sealed."""
+    if task.state not in (TaskState.COMMITTING, TaskState.REVEALING):
+        return
+    market, auction = world.bound[TrainingMarket], auction_id(task_id, task.auction)
+    if task.state is TaskState.REVEALING:
+        for device, bid in list(market.bids.under(auction)):
+            actor = None if bid is None or bid.opened is not None else actor_of(bid.provider)
+            is_lost = portion(auction + device, b"unopened") < UNOPENED
+            if actor is not None and not is_lost and world.chance.random() < OPENS:
+                yield Deed(actor.provider, _reveal(task_id, task, actor, device))
+        return
+    for stash, actor in sorted(BY_STASH.items()):
+        for device in world.free_devices(stash):
+            if world.chance.random() < BIDS:
+                offer = offer_of(task, auction, device)
+                sealed = bid_commitment(world.genesis_hash, auction, stash, device, offer, salt_of(actor, auction))
+                call = TrainingMarket.commit_bid(task=task_id, device=device, commitment=sealed)
+                yield Deed(actor.provider, call)
+
+
+def _reveal(task_id: bytes, task: Task, actor: Actor, device: bytes) -> Call:
+    auction = auction_id(task_id, task.auction)
+    offer = offer_of(task, auction, device)
+    return TrainingMarket.reveal_bid(task=task_id, device=device, offer=offer, salt=salt_of(actor, auction))
+
+
+def offer_of(task: Task, auction: bytes, device: bytes) -> BidOffer:
+    """What somebody bids: mostly a bid that can win."""
+    chance, terms = random.Random(b"offer" + auction + device), task.terms
+    collateral = terms.collateral_min * chance.choice((1, 1, 1, 2)) // (1 if chance.random() < 0.95 else 2)
+    return BidOffer(
+        price=terms.price_max * chance.randrange(30, 105) // 100,
+        blocks=chance.randrange(1, terms.blocks_max + 1),
+        collateral=collateral,
+    )
+
+
+def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
+    """Those who have a slot, or stand by, do what is next; some do not start, some die, some sign another end."""
+    for place, slot in enumerate(task.slots):
+        actor = actor_of(slot.provider)
+        if actor is None:
+            continue
+        if task.close is not None and not task.close.signed >> place & 1 and world.chance.random() < SIGNS:
+            offer = task.close
+            yield Deed(actor.stash, TrainingMarket.close(task=task_id, pay=offer.pay, back=offer.back))
+        call = _next_of_slot(world, actor, task_id, task, slot_duty(task_id, task, place, world.height))
+        if call is not None and world.chance.random() < WORKS:
+            yield stated_deed(world, actor, task_id, task, call)
+    standby = None if task.standby is None else actor_of(task.standby.provider)
+    if standby is not None and world.chance.random() < WORKS:
+        duty = standby_duty(task_id, task, world.height)
+        agreed = agreed_milestone(task)
+        if duty.deed is TaskDeed.HOLD_CHECKPOINT and agreed is not None:
+            call = TrainingMarket.hold_checkpoint(task=task_id, number=duty.number, root=agreed.root)
+            yield Deed(standby.provider, call)
+        elif duty.deed is TaskDeed.TAKE_OVER:
+            yield Deed(standby.provider, TrainingMarket.start(task=task_id, place=0))
+
+
+def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: TaskDuty) -> Call | None:
+    mine = task_id + actor.stash.account + bytes((task.auction,))
+    place = duty.place
+    if duty.deed is TaskDeed.START:
+        return _start(task_id, place, mine)
+    is_dead = portion(mine, b"dies") < DIES and (duty.number > 1 or portion(mine, b"dies at once") < DIES)
+    if duty.deed in (TaskDeed.CHECKPOINT, TaskDeed.FINISH, TaskDeed.BIND) and is_dead:
+        return None
+    if is_replicated(task.order):
+        return replica_deeds.next_of_replica(world, actor, task_id, duty)
+    if is_by_time(task.order) and world.chance.random() < LEAVES:
+        return TrainingMarket.leave(task=task_id)
+    if duty.opens_at > world.height:
+        has_ended = task.order.checked_by is CheckedBy.METERED and world.chance.random() < ENDS
+        return _finish_time(task_id, place) if has_ended else None
+    if duty.deed is TaskDeed.CHECKPOINT:
+        root = blake2_256(b"milestone" + task_id + bytes((duty.number,)))
+        milestone = Milestone(duty.number, root, 1_000 - duty.number, blake2_256(root))
+        return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
+    if duty.deed is TaskDeed.FINISH and is_by_time(task.order):
+        return _finish_time(task_id, place)
+    if duty.deed is TaskDeed.FINISH:
+        root = result_root(world, actor, task_id, task)
+        return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, blake2_256(root), 1))
+    if duty.deed is TaskDeed.SHOW and portion(mine, b"withheld") >= WITHHELD:
+        digests = digests_of(world, actor, task_id, task)
+        shown = (
+            ShownStretch(traced_state(digests, each.first), traced_state(digests, each.end)) for each in duty.stretches
+        )
+        return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
+    return None
+
+
+def _finish_time(task_id: bytes, place: int) -> Call:
+    root = blake2_256(b"outputs" + task_id)
+    return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, blake2_256(root), 0))
+
+
+def _start(task_id: bytes, place: int, mine: bytes) -> Call | None:
+    if has_bad_input(task_id) or portion(mine, b"reports") < FALSE_REPORTS:
+        return TrainingMarket.report_input(task=task_id, place=place)
+    return None if portion(mine, b"no start") < NO_START else TrainingMarket.start(task=task_id, place=place)
+
+
+def _named(world: World, task_id: bytes, task: Task) -> int | None:
+    """The segment that a customer names: one of the run's own, now and then another one or none."""
+    if not task.order.segments or portion(task_id, b"names none") < NAMES_NONE:
+        return None
+    own: range = own_segments(task)
+    segment: int = world.chance.choice((*own, own.start - 1)) if own.start else world.chance.choice(own)
+    return segment
+
+
+def _of_challengers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
+    """Somebody who has no part in a task shows that a result is wrong; or that a right one is, which costs."""
+    if task.state is not TaskState.SUBMITTED or not task.order.segments or task.accepted is not None:
+        return
+    parts = {task.customer, *(slot.provider for slot in task.slots)}
+    others = [actor for stash, actor in sorted(BY_STASH.items()) if stash not in parts]
+    actor = others[int(portion(task_id, b"challenger") * len(others))]
+    for place in range(len(task.slots)):
+        proof = _proof(world, task_id, task, place)
+        if proof is None or world.chance.random() >= WORKS:
+            continue
+        who, salt = actor.stash.account, salt_of(actor, task_id)
+        made = world.bound[TrainingMarket].claims[task_id, who]
+        if made is None:
+            sealed = claim_commitment(world.genesis_hash, task_id, who, place, proof, salt)
+            yield Deed(actor.provider, TrainingMarket.claim_fraud(task=task_id, commitment=sealed))
+        elif made.made_at < world.height:
+            call = TrainingMarket.show_fraud(task=task_id, place=place, proof=proof, salt=salt)
+            yield Deed(actor.provider, call)
+        return
+
+
+def _proof(world: World, task_id: bytes, task: Task, place: int) -> TraceFraudProof | None:
+    """What shows that a slot's trace is wrong where it is; now and then something that shows nothing."""
+    slot = task.slots[place]
+    worker = actor_of(slot.provider)
+    if worker is None or slot.result is None:
+        return None
+    own = own_segments(task)
+    right = right_digests(task_id, task)
+    stated = digests_of(world, worker, task_id, task)
+    if slot.result.root == right_root(task_id, task):
+        if portion(task_id + bytes((place,)), b"false proof") >= FALSE_PROOFS:
+            return None
+        return replace(proof_of_fraud(right, own[-1], right[-1]), right=bytes(32))
+    wrong = next((index - 1 for index in range(len(right)) if right[index] != stated[index]), -1)
+    return proof_of_fraud(stated, wrong, right[wrong + 1]) if wrong in own else None  # else nobody has its states

@@ -1,0 +1,120 @@
+"""Chains one after another, or several at a time in processes of their own: the same figures, in the same order.
+
+Always: a chain depends on its seed and number alone, so it matters to none how many are played beside it.
+"""
+
+import multiprocessing
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from simulation.stakes.leaving import Interleaving, Leaving
+from simulation.stakes.season import Season
+
+Part = TypeVar("Part")
+SEASON_STEPS = 2_500
+"""Of a chain: the denominators of the naive rule's fractions grow with its eras."""
+LEAVING_TOGETHER = 25
+"""Interleavings that a process plays before it tells."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One chain of a run."""
+
+    seed: int
+    number: int
+    steps: int
+
+
+@dataclass
+class Told:
+    """What came of some chains."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    """Steps that succeeded, by name."""
+    happened: Counter[str] = field(default_factory=Counter)
+    """Events."""
+    refused: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+    chains: int = 0
+    blocks: int = 0
+    comparisons: int = 0
+    """Of an amount with the naive rule's."""
+    furthest: int = 0
+    """Grains that anybody ever lacked of what the naive rule says."""
+    seconds: float = 0.0
+    """Of the processor."""
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, other: "Told") -> None:
+        """Join two."""
+        for name in ("done", "happened", "refused", "errors"):
+            getattr(self, name).update(getattr(other, name))
+        self.steps += other.steps
+        self.chains += other.chains
+        self.blocks += other.blocks
+        self.comparisons += other.comparisons
+        self.furthest = max(self.furthest, other.furthest)
+        self.seconds += other.seconds
+        self.problems += other.problems
+
+
+def stretches(seed: int, steps: int) -> list[Stretch]:
+    """The chains that so many steps take."""
+    count = -(-steps // SEASON_STEPS)
+    return [Stretch(seed, number, min(SEASON_STEPS, steps - number * SEASON_STEPS)) for number in range(count)]
+
+
+def in_turn(work: Callable[[Part], Told], parts: Sequence[Part], jobs: int) -> Iterator[Told]:
+    """Do some parts, `jobs` of them at a time."""
+    if min(jobs, len(parts)) < 2:
+        yield from map(work, parts)
+        return
+    # spawned: this process may have threads, which a forked one would lack
+    with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn")) as processes:
+        yield from processes.map(work, parts)
+
+
+def play(part: Stretch) -> Told:
+    """Random steps on one chain; what it broke on, if it did, is told."""
+    begun, season, problems = time.process_time(), Season(part.seed, part.number), list[str]()
+    try:
+        season.play(part.steps)
+    except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
+        traceback.print_exception(error)
+        again = f"`make stakes SEED={part.seed} SEASON={part.number}` repeats it"
+        place = f"seed {part.seed}, season {part.number}, block {season.chain.height}, step {season.steps}"
+        problems.append(f"{place}: {type(error).__name__}: {error}; {again}")
+    shadow = season.shadow
+    return Told(
+        season.done, season.happened, season.refused, season.errors, season.steps, 1, season.chain.height,
+        shadow.comparisons, shadow.furthest, time.process_time() - begun, problems,
+    )  # fmt: skip
+
+
+def leave_all(cases: Sequence[Interleaving]) -> Told:
+    """Some interleavings; what anybody escaped, or paid too much, is told."""
+    told, begun = Told(), time.process_time()
+    for case in cases:
+        leaving = Leaving(case)
+        try:
+            leaving.play()
+        except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
+            told.problems.append(f"{type(error).__name__}: {error}: {case}")
+        told.done.update(leaving.did)
+        told.chains += 1
+        told.blocks += leaving.chain.height
+        told.furthest = max(told.furthest, leaving.furthest)
+    told.seconds = time.process_time() - begun
+    return told
+
+
+def together(cases: Sequence[Interleaving]) -> list[Sequence[Interleaving]]:
+    """Interleavings, as many as one process plays before it tells."""
+    return [cases[first : first + LEAVING_TOGETHER] for first in range(0, len(cases), LEAVING_TOGETHER)]

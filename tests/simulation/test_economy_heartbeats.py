@@ -1,0 +1,7 @@
+"""Signs of life in the economy: a season that is short has some too."""
+
+from simulation.economy.season import Season
+
+
+def test_who_has_no_seat_shows_that_it_is_on_line() -> None:
+    assert Season(1, 0).play(900).events["HeartbeatReceived"]
