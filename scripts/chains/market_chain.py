@@ -43,9 +43,9 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
-from scripts.chains.market_books import check_books
 from scripts.chains.named_keys import NamedKeys
 from scripts.chains.presence import signed_by_all
+from simulation.catalogue import check_books
 
 OGPU = GRAINS_PER_OGPU
 TOKENS = 64

@@ -16,7 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
-from simulation.economy.figures import Tally, blind_spots, lacks, report, summary
+from simulation.books import blind_spots
+from simulation.catalogue import WORLDS
+from simulation.economy.figures import Tally, lacks, report, summary
 from simulation.economy.seasons import parts, play_all
 
 OUT = Path(__file__).parents[2] / "out" / "economy.json"
@@ -35,7 +37,7 @@ def main() -> int:
             seconds += played.seconds
             problems += [] if played.problem is None else [played.problem]
     runtime = runtime_of(load_spec("local"))
-    problems += blind_spots(runtime)
+    problems += blind_spots(runtime, WORLDS)
     if arguments.season is None and not problems:
         problems += lacks(tally, runtime)
     OUT.parent.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Runtime
 from runtime.state.overlay import Changes
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
-from simulation.economy.books import keys_of
+from simulation.books import keys_of
 from simulation.replay.cast import Actor
 from simulation.replay.world import World
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from runtime.encoding.types import Signed
 from runtime.frame.runtime import Runtime
-from simulation.economy.entries import unknown
 from simulation.economy.hearings import CONVICTED, EXPECTED, EXPELLED, RARE
 from simulation.economy.hooks import HOOKS_MAX
 from simulation.economy.task_ends import unseen
@@ -58,11 +57,6 @@ class Tally:
 
 VAIN_MAX = 2
 """Calls that no step of a short run needs to have made with success: what only follows a lie about a task is rare."""
-
-
-def blind_spots(runtime: Runtime) -> list[str]:
-    """What the books do not know of this chain."""
-    return [f"the books know no case that holds {reason}" for reason in unknown(runtime)]
 
 
 def lacks(tally: Tally, runtime: Runtime) -> list[str]:

@@ -38,14 +38,13 @@ from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Changes
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
 from scripts.chains.heartbeats import attached
-from scripts.chains.market_books import check_books
 from scripts.chains.presence import signed_by_all
-from simulation.economy.books import Books
+from simulation.books import Books, BooksBroken
+from simulation.catalogue import WORLDS, check_books
 from simulation.economy.crowd import Crowd, Directory
 from simulation.economy.figures import Tally
 from simulation.economy.hearings import doings
 from simulation.economy.hooks import HOOKS_MAX
-from simulation.economy.pairs import BooksBroken
 from simulation.economy.task_ends import task_ends
 from simulation.replay.calls import POWERS, draw
 from simulation.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS, Actor
@@ -174,7 +173,7 @@ class Season:
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
         self.directory.read(self.state.values)
-        self.books = Books(self.runtime.at(self.state))
+        self.books = Books(self.runtime.at(self.state), WORLDS)
         self.ids = [blake2_256(f"economy {seed}/{number}".encode())]
         self.slot, self.final, self.stalled_until = FIRST_SLOT, 0, 0
         self.absent: frozenset[bytes] = frozenset()

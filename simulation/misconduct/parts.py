@@ -23,8 +23,8 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from scripts.chains.dispute_chain import DisputeChain
 from scripts.chains.leaf_chain import Opinion, leaves_for
-from scripts.chains.market_books import check_books
 from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, Step, signed, tolerant
+from simulation.catalogue import check_books
 from simulation.courts.chances import Coin, Outputs
 
 STAKES = (1_500, 1_400, 1_300, 1_200, 1_100, 1_000, 900, 800, 700, 600, 500, 400, 300, 200)

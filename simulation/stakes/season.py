@@ -23,7 +23,8 @@ from runtime.pallets.system import System
 from scripts.chains.evidence import double
 from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys
 from scripts.chains.newcomers import validates
-from simulation.economy.books import Books
+from simulation.books import Books
+from simulation.catalogue import WORLDS
 from simulation.stakes.shadow import Shadow, Stood, chunks_of
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock)
@@ -63,7 +64,7 @@ class Season:
         )
         self.chain.chance = self.chance
         now = self.chain.now()
-        self.shadow, self.books = Shadow(now), Books(now, self.chain.issued)
+        self.shadow, self.books = Shadow(now), Books(now, WORLDS, self.chain.issued)
         self.done: Counter[str] = Counter()
         self.happened: Counter[str] = Counter()
         """Events."""

@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.cases import ClaimKind, PartyFault
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome, chance_found
 from gpu_tasks.market.inference.events import ProviderSlashed
-from scripts.chains.market_books import check_books
+from simulation.catalogue import check_books
 from simulation.courts.__main__ import KNOWN, NETWORKS, known, page, problems, read_arguments
 from simulation.courts.chances import chance_of_audit
 from simulation.courts.habits import HABITS, HONEST, Habit

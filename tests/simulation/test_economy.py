@@ -23,12 +23,12 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Changes, Memory
+from simulation.books import Books, BooksBroken
+from simulation.catalogue import WORLDS
 from simulation.economy import __main__ as program
 from simulation.economy import season as season_module
 from simulation.economy import seasons as seasons_module
-from simulation.economy.books import Books
 from simulation.economy.crowd import Crowd
-from simulation.economy.pairs import BooksBroken
 from simulation.economy.season import LARGE, SMALL, KeptState, Season
 from simulation.economy.seasons import SEASON_STEPS, Part, parts, play_all
 from simulation.replay.calls import draw
@@ -217,7 +217,7 @@ PLANTED = (
 @pytest.mark.parametrize("plant", PLANTED)
 def test_what_is_planted_in_a_step_is_found_after_it(played: Season, plant: Callable[[Bound], None]) -> None:
     bound = played.runtime.at(played.state)
-    books = Books(bound)
+    books = Books(bound, WORLDS)
     with bound.overlay.transaction():
         plant(bound)
         with pytest.raises(BooksBroken):
@@ -227,7 +227,7 @@ def test_what_is_planted_in_a_step_is_found_after_it(played: Season, plant: Call
 def test_what_changes_unseen_is_found_when_all_is_counted_anew(played: Season) -> None:
     """Alice paid Bob between two blocks: both accounts balance, and no step did it."""
     bound = played.runtime.at(played.state)
-    books = Books(bound)
+    books = Books(bound, WORLDS)
     bound[Balances].transfer(ALICE, ACTORS[1].stash.account, 1)
     after = played.runtime.at(Memory({**played.state.values, **kept(bound.overlay.changes())}))
     with pytest.raises(BooksBroken, match="changed unseen"):

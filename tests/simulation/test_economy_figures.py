@@ -12,7 +12,9 @@ from runtime.encoding.types import Signed
 from runtime.frame.pallet import HoldReason, Pallet, call, event
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
-from simulation.economy.figures import ALL_SEEN_FROM_STEPS, LIVELY_FROM_STEPS, Tally, blind_spots, lacks
+from simulation.books import blind_spots
+from simulation.catalogue import WORLDS
+from simulation.economy.figures import ALL_SEEN_FROM_STEPS, LIVELY_FROM_STEPS, Tally, lacks
 from simulation.economy.hearings import CONVICTED, EXPECTED, EXPELLED, FINED, RARE, doings
 from simulation.replay.cast import ACTORS
 
@@ -38,12 +40,12 @@ Novelties.events = (Invented,)
 
 
 def test_the_books_know_every_reason_of_the_chain_and_its_courts() -> None:
-    assert not blind_spots(runtime_of(load_spec("local")))
-    assert not blind_spots(Runtime(tuple(dict.fromkeys((*PALLETS, Courts))), VERSION))
+    assert not blind_spots(runtime_of(load_spec("local")), WORLDS)
+    assert not blind_spots(Runtime(tuple(dict.fromkeys((*PALLETS, Courts))), VERSION), WORLDS)
 
 
 def test_what_the_books_would_not_know_of_a_new_pallet_is_named() -> None:
-    found = blind_spots(Runtime((*PALLETS, Novelties), VERSION))
+    found = blind_spots(Runtime((*PALLETS, Novelties), VERSION), WORLDS)
     assert [line.rpartition(" ")[2] for line in found] == ["Novelties.Novelty"]
 
 

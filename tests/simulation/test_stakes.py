@@ -14,7 +14,7 @@ from runtime.pallets.staking import delegations, held_slashes, holdings, share_p
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_stake import TrustStake
 from scripts.chains.naive_stakes import Naive
-from simulation.economy.pairs import BooksBroken
+from simulation.books import BooksBroken
 from simulation.stakes import __main__ as program
 from simulation.stakes.crowds import STEPS, Backed, Compared, backed, compared, measure
 from simulation.stakes.figures import LIVELY_FROM_STEPS, lacks, lacks_leaving, too_far_apart

@@ -26,13 +26,13 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
+from simulation.catalogue import check_books
 from task_chain import (
     COLLATERAL,
     RIGHT,
     WRONG,
     Books,
     TaskChain,
-    check_task_books,
     finish_and_accept,
     with_offers,
     work,
@@ -51,7 +51,7 @@ class BlocksOfATest:
 
     def remember(self, bound: Bound, issued: int) -> None:
         """What every block of the chain is checked with."""
-        check_task_books(bound, issued)
+        check_books(bound, issued)
         self.bounds.append(bound)
 
     async def call(self, _: str, height: int) -> str:

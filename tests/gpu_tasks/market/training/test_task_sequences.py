@@ -29,7 +29,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from scripts.chains.judge_steps import due_of, opens
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, Step, signed, tolerant
-from task_chain import OWN_REASONS, RIGHT, WRONG, TaskChain, a_milestone, an_offer, an_order, time_order
+from task_chain import RIGHT, WRONG, TaskChain, a_milestone, an_offer, an_order, time_order
 
 DIGESTS = [blake2_256(bytes((number,))) for number in range(9)]
 TRACE = trace_root(DIGESTS)
@@ -294,7 +294,7 @@ def ends(chain: TaskChain) -> None:
     market, bound = chain.market, chain.chain.now()
     for item in (market.tasks, market.bids, market.held_bids, market.duties, market.awards, market.task_of_case):
         assert not list(item.items())
-    assert not [key for key, _ in bound[Balances].held_cases.items() if key[1].reason in OWN_REASONS]
+    assert not [key for key, _ in bound[Balances].held_cases.items() if key[1].reason in TrainingMarket.hold_reasons]
     devices = [device for _, device in bound[Devices].devices.items() if device is not None]
     assert all(device.assignment is None for device in devices)
 

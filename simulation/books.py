@@ -1,0 +1,300 @@
+"""Books kept beside a chain: what one part of the state claims, and what others add up to.
+
+Always: an entry of the state speaks for itself alone, so its word is taken back with the same function. After each step
+the books look at what the step wrote; a full count reads the whole state anew. A schedule is found by its declaration.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from runtime.encoding.types import CAP_GRAINS
+from runtime.frame.agenda import ScheduleItem
+from runtime.frame.holds import Hold, HoldReason
+from runtime.frame.pallet import Pallet
+from runtime.frame.runtime import Bound, Runtime
+from runtime.frame.storage import StorageItem, StorageValue
+from runtime.state.written_keys import ITEM_PREFIX_BYTES
+
+EVERYBODY = "everybody"
+Keys = tuple[Any, ...]
+Schedule = ScheduleItem[Any]
+
+
+class BooksBroken(Exception):
+    """A grain, a hold, a count or a schedule is not where the state says."""
+
+
+def equal(claimed: int, counted: int) -> bool:
+    """Both are the same amount."""
+    return claimed == counted
+
+
+def at_most(claimed: int, counted: int) -> bool:
+    """No more was counted than is claimed."""
+    return counted <= claimed
+
+
+def both_or_none(claimed: int, counted: int) -> bool:
+    """There is something on both sides, or on none."""
+    return bool(claimed) == bool(counted)
+
+
+class Rule(NamedTuple):
+    """A book of two sides, and how they must agree by each key."""
+
+    name: str
+    agree: Callable[[int, int], bool] = equal
+
+
+CAP = Rule("the cap, and what is owned or burned")
+CASES = Rule("what a case holds, and what is held for it")
+LIMITS = Rule("what may be held at most, and what is held", at_most)
+WAITS = Rule("a place in a schedule, and an item that waits there")
+BROUGHT = Rule("open cases of the courts, and what brought them")
+
+
+class Pair:
+    """One book of a chain. A side holds no zeros, so sides of the same entries are equal."""
+
+    def __init__(self, rule: Rule) -> None:
+        """Begin with two empty sides."""
+        self.rule = rule
+        self.claimed: dict[Any, int] = {}
+        self.counted: dict[Any, int] = {}
+        self._changed: dict[Any, None] = {}
+
+    def claim(self, key: Any, change: int) -> None:
+        """Change what is claimed."""
+        self._add(self.claimed, key, change)
+
+    def count(self, key: Any, change: int) -> None:
+        """Change what is counted."""
+        self._add(self.counted, key, change)
+
+    def check(self) -> None:
+        """BooksBroken if the sides disagree where something changed since the last check."""
+        for key in self._changed:
+            claimed, counted = self.claimed.get(key, 0), self.counted.get(key, 0)
+            if not self.rule.agree(claimed, counted):
+                raise BooksBroken(f"{self.rule.name}, {told(key)}: claimed {claimed}, counted {counted}")
+        self._changed.clear()
+
+    def _add(self, side: dict[Any, int], key: Any, change: int) -> None:
+        if not change:
+            return
+        after = side.get(key, 0) + change
+        if after:
+            side[key] = after
+        else:
+            del side[key]
+        self._changed[key] = None
+
+
+class Books:
+    """What a chain's state says, side against side."""
+
+    def __init__(self, bound: Bound, worlds: Iterable["PalletBooks"], cap: int = CAP_GRAINS) -> None:
+        """Count a whole state of a chain with so many grains, burned ones included; BooksBroken if it is not even."""
+        self.runtime, self.worlds, self.cap = bound.runtime, tuple(worlds), cap
+        self.owners: dict[bytes, bytes] = {}
+        """The owner of each device, also of a former one: an offer does not say."""
+        self.loose = {reason for world in self.worlds for reason in world.loose}
+        self.known = {reason for world in self.worlds for reason in world.pallet.hold_reasons}
+        self.indices = {world.pallet.index for world in self.worlds}
+        self._pairs: dict[Rule, Pair] = {}
+        self._at: dict[tuple[bytes, int], int] = {}
+        self._cursors: dict[bytes, int] = {}
+        self._seen: dict[bytes, Any] = {}
+        self[CAP].claim(EVERYBODY, cap)
+        self._readers = _readers_of(self.runtime, self.worlds)
+        for prefix in self._readers:
+            self._note(bound, bound.overlay.keys(prefix))
+        self.check()
+
+    def __getitem__(self, rule: Rule) -> Pair:
+        """The book of a rule."""
+        pair = self._pairs.get(rule)
+        if pair is None:
+            pair = self._pairs[rule] = Pair(rule)
+        return pair
+
+    def case(self, who: bytes, hold: Hold, amount: int) -> None:
+        """A case holds so much more of an account."""
+        self[CASES].claim((who, hold), amount)
+
+    def step(self, bound: Bound, written: Iterable[bytes]) -> None:
+        """Note what a step wrote; BooksBroken if that does not balance."""
+        self._note(bound, written)
+        self.check()
+
+    def check(self) -> None:
+        """BooksBroken if the sides of a book disagree where something changed."""
+        for pair in self._pairs.values():
+            pair.check()
+
+    def compare(self, bound: Bound) -> None:
+        """Count the whole state anew; BooksBroken if that gives other books."""
+        anew = Books(bound, self.worlds, self.cap)
+        for key in self._seen.keys() | anew._seen.keys():
+            if self._seen.get(key) != anew._seen.get(key):
+                item = self._readers[key[:ITEM_PREFIX_BYTES]][0][0]
+                raise BooksBroken(f"{item.name}, {told(key[-32:])}: changed unseen")
+        for rule in self._pairs.keys() | anew._pairs.keys():
+            mine, other = self[rule], anew[rule]
+            for side, expected in ((mine.claimed, other.claimed), (mine.counted, other.counted)):
+                if side != expected:
+                    wrong = sorted(told(key) for key, _ in side.items() ^ expected.items())
+                    raise BooksBroken(f"{rule.name}: kept wrongly: {', '.join(wrong[:5])}")
+
+    def _note(self, bound: Bound, written: Iterable[bytes]) -> None:
+        """Take back the former word of each entry, and note its present one."""
+        changed: list[tuple[bytes, Any, Any]] = []
+        for key in dict.fromkeys(written):
+            readers = self._readers.get(key[:ITEM_PREFIX_BYTES])
+            if readers is not None:
+                value, before = bound.overlay.load(key, readers[0][0].decode), self._seen.get(key)
+                if value is not before and value != before:
+                    changed.append((key, before, value))
+        # all that is over first: a schedule's cursor may pass only what has left
+        for key, before, _ in changed:
+            if before is not None:
+                self._read(key, before, -1)
+        for key, _, value in changed:
+            if value is None:
+                del self._seen[key]
+            else:
+                self._seen[key] = value
+                self._read(key, value, +1)
+
+    def _read(self, key: bytes, value: Any, sign: int) -> None:
+        readers = self._readers[key[:ITEM_PREFIX_BYTES]]
+        keys = keys_of(readers[0][0], key)
+        for _, read in readers:
+            read(self, keys, value, sign)
+
+    # ----------------------------------------------------------------------------------------------------- schedules
+
+    def wait(self, schedule: Schedule, keys: Keys, is_there: bool, sign: int) -> None:
+        """An item waits at a height, or no longer does; BooksBroken behind the cursor."""
+        if not is_there:
+            return
+        height, item = keys
+        name = schedule.cursor.prefix
+        if sign > 0 and height <= self._cursors.get(name, 0):
+            raise BooksBroken(f"{schedule.waiting.name}, {told(item)}: waits at {height}, which has been done")
+        self._at[name, height] = self._at.get((name, height), 0) + sign
+        self[WAITS].count((name, item, height), sign)
+
+    def place(self, schedule: Schedule, keys: Keys, height: int, sign: int) -> None:
+        """An item has a place in a schedule, or no longer."""
+        if height:
+            self[WAITS].claim((schedule.cursor.prefix, keys[0], height), sign)
+
+    def reach(self, schedule: Schedule, _: Keys, height: int, sign: int) -> None:
+        """A cursor stands at a height; BooksBroken if it passed over somebody, or went back."""
+        if sign < 0:
+            return
+        name = schedule.cursor.prefix
+        before = self._cursors.get(name, 0)
+        left = [passed for passed in range(before + 1, height + 1) if self._at.get((name, passed), 0)]
+        if left or height < before:
+            raise BooksBroken(f"{schedule.cursor.name}: from {before} to {height}, past what waits at {left}")
+        self._cursors[name] = height
+
+
+Entry = Callable[[Books, Keys, Any, int], None]
+"""Books, keys of the entry, its value, and +1 for its word or -1 to take it back."""
+
+
+class PalletBooks(NamedTuple):
+    """What a pallet's entries say to the books."""
+
+    pallet: type[Pallet]
+    entries: tuple[tuple[StorageItem, Entry], ...] = ()
+    check: Callable[[Bound], None] = lambda _: None
+    """Looks at what no single entry says; AssertionError."""
+    loose: tuple[HoldReason, ...] = ()
+    """Reasons whose holds are paid out of step by step: the entries say what they come to at most."""
+
+
+def check_books(bound: Bound, issued: int, worlds: Iterable[PalletBooks]) -> None:
+    """Count a whole state, and look at what single entries do not show; BooksBroken or AssertionError."""
+    there = [world for world in worlds if world.pallet in bound.runtime.pallets]
+    Books(bound, there, issued)
+    for world in there:
+        world.check(bound)
+
+
+def blind_spots(runtime: Runtime, worlds: Iterable[PalletBooks]) -> list[str]:
+    """What the books do not know of this chain."""
+    known = {world.pallet for world in worlds}
+    unknown = [reason for pallet in runtime.pallets if pallet not in known for reason in pallet.hold_reasons]
+    return [f"the books know no case that holds {reason!r}" for reason in unknown]
+
+
+Readers = dict[bytes, list[tuple[StorageItem, Entry]]]
+
+
+@lru_cache(maxsize=64)
+def _readers_of(runtime: Runtime, worlds: tuple[PalletBooks, ...]) -> Readers:
+    """Who reads the entries of which item, pallets in the order of the chain: devices before their offers."""
+    readers: Readers = {}
+
+    def listen(declared: StorageItem, read: Entry) -> None:
+        readers.setdefault(declared.prefix, []).append((runtime.item(declared), read))
+
+    by_pallet = {world.pallet: world for world in worlds}
+    for pallet in runtime.pallets:
+        for declared, entry in by_pallet[pallet].entries if pallet in by_pallet else ():
+            listen(declared, entry)
+        for schedule in pallet.schedules.values():
+            listen(schedule.waiting, partial(_of_schedule, Books.wait, schedule))
+            listen(schedule.places, partial(_of_schedule, Books.place, schedule))
+            listen(schedule.cursor, partial(_of_schedule, Books.reach, schedule))
+    return readers
+
+
+def _of_schedule(read: Any, schedule: Schedule, books: Books, keys: Keys, value: Any, sign: int) -> None:
+    read(books, schedule, keys, value, sign)
+
+
+def keys_of(item: StorageItem, storage_key: bytes) -> Keys:
+    """What an entry lies under, by its storage key."""
+    if isinstance(item, StorageValue):
+        return ()
+    place, keys = ITEM_PREFIX_BYTES, []
+    for hasher, codec in zip(item.hashers, item.key_codecs, strict=True):
+        key, place = codec.decode_from(storage_key, place + hasher.prefix_bytes)
+        keys.append(key)
+    return tuple(keys)
+
+
+def claims(rule: Rule) -> Entry:
+    """An entry that is a number: it claims as much, by its key or for everybody."""
+    return lambda books, keys, number, sign: books[rule].claim(keys[0] if keys else EVERYBODY, sign * number)
+
+
+def counts(rule: Rule, key_of: Callable[[Keys], Any]) -> Entry:
+    """An entry that counts once, by something of its keys."""
+    return lambda books, keys, _, sign: books[rule].count(key_of(keys), sign)
+
+
+def places(*rules: Rule, name: Callable[[Any], Any] = lambda item: item) -> Entry:
+    """A place in a schedule: who has one is called once for each of the rules."""
+
+    def entry(books: Books, keys: Keys, height: int, sign: int) -> None:
+        for rule in rules if height else ():
+            books[rule].count(name(keys[0]), sign)
+
+    return entry
+
+
+def told(key: Any) -> str:
+    """A key as a person reads it: bytes by their first digits."""
+    if isinstance(key, bytes):
+        return f"0x{key[:6].hex()}"
+    if isinstance(key, tuple):
+        return " ".join(told(part) for part in key)
+    reason = getattr(key, "reason", None)
+    return f"{reason} {told(key.case)}" if reason is not None else str(key)

@@ -1,0 +1,49 @@
+"""Devices and Capacity: who owns what, what it is bonded with, and what it secures."""
+
+from typing import Any
+
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import roll_call_hold
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import FREE_BOND, provider_hold
+from runtime.frame.holds import Hold
+from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, claims, counts
+
+SECURED = Rule("what a device secures, and the collateral of its races")
+BUSY = Rule("devices that are bound to a case, and what binds them", both_or_none)
+OWNED = Rule("devices of an owner, and devices")
+LISTED = Rule("devices, and those listed by owner")
+OFFERED = Rule("offers of a device, and offers with it")
+
+
+def _provider(books: Books, keys: Keys, provider: Any, sign: int) -> None:
+    books.case(keys[0], provider_hold(keys[0]), sign * provider.deposit)
+
+
+def _device(books: Books, keys: Keys, device: Any, sign: int) -> None:
+    books.owners[keys[0]] = device.owner
+    books.case(device.owner, Hold(FREE_BOND, keys[0]), sign * (device.bond - device.secured))
+    books[SECURED].claim(keys[0], sign * device.secured)
+    books[OWNED].count(device.owner, sign)
+    books[LISTED].claim((device.owner, keys[0]), sign)
+    books[OFFERED].claim(keys[0], sign * device.offers)
+    if device.assignment is not None:
+        books[BUSY].claim(keys[0], sign)
+
+
+def _enrolment(books: Books, keys: Keys, enrolled: Any, sign: int) -> None:
+    books.case(enrolled.owner, roll_call_hold(keys[0]), sign * enrolled.bond)
+
+
+WORLDS = (
+    PalletBooks(
+        Devices,
+        (
+            (Devices.providers, _provider),
+            (Devices.devices, _device),
+            (Devices.device_count, claims(OWNED)),
+            (Devices.devices_of, counts(LISTED, lambda keys: keys)),
+        ),
+    ),
+    PalletBooks(Capacity, ((Capacity.enrolments, _enrolment),)),
+)

@@ -1,0 +1,146 @@
+"""InferenceMarket: what units hold and count, which devices race, and what calls each unit."""
+
+from typing import Any
+
+from gpu_tasks.market.ages import aged, unit_of
+from gpu_tasks.market.devices import run_queue
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import COLLATERAL
+from gpu_tasks.market.inference import race_clocks
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import offer_hold, service_hold
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
+from simulation.books import (
+    BROUGHT,
+    EVERYBODY,
+    Books,
+    Keys,
+    PalletBooks,
+    Rule,
+    at_most,
+    both_or_none,
+    claims,
+    counts,
+    places,
+)
+from simulation.pallets.devices import BUSY, OFFERED, SECURED
+
+OPEN_UNITS = Rule("open units, and units that are open")
+CALLED = Rule("an open unit that no court has, and what calls it", both_or_none)
+DRAWN = Rule("a unit in the queue that does not sleep, or a declined place of a race, and its draw", both_or_none)
+DROPPED = Rule("an ended unit, and the block that drops it", both_or_none)
+SLEEPERS = Rule("sleepers of a service, and units in its list")
+ASLEEP = Rule("units that sleep, and those listed")
+RISING = Rule("units that sleep, and those whose price is watched", at_most)
+OFFERS = Rule("offers of a service, and offers for it")
+OFFERED_FOR = Rule("services that a device is listed for, and its offers")
+
+
+def _unit(books: Books, keys: Keys, unit: Any, sign: int) -> None:
+    unit_id = keys[0]
+    books.case(unit.customer, Hold(UNIT_DEPOSIT, unit_id), sign * unit.deposit)
+    for racer in holds_collateral(unit):
+        books.case(racer.owner, Hold(COLLATERAL, unit_id), sign * racer.collateral)
+        books[SECURED].count(racer.device, sign * racer.collateral)
+    if is_open(unit) or unit.is_watched:
+        books[OPEN_UNITS].count(EVERYBODY, sign)
+        books[OPEN_UNITS].count(unit.service, sign)
+    if unit.is_watched or unit.state is UnitState.JUDGING:
+        books[BROUGHT].claim(unit_id, sign)
+    if is_open(unit):
+        books.case(unit.customer, Hold(UNIT_MONEY, unit_id), sign * (unit.escrow + unit.bond))
+        _calls(books, unit_id, unit, sign)
+    elif not unit.is_watched:
+        books[DROPPED].claim(unit_id, sign)
+
+
+def _calls(books: Books, unit_id: bytes, unit: Unit, sign: int) -> None:
+    """An open unit needs a call, a draw while it waits for one, and devices while it races."""
+    assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
+    if unit.state is not UnitState.JUDGING:  # then the courts come back to it
+        books[CALLED].claim(unit_id, sign)
+    if unit.asleep_since:
+        books[ASLEEP].claim((unit.service, aged(unit.asleep_since, unit_id)), sign)
+        books[RISING].claim(unit_id, sign)
+    if unit.is_refilling:
+        assert _waits_for_a_place(unit)
+    if unit.is_refilling or (unit.state is UnitState.QUEUED and not unit.asleep_since):
+        books[DRAWN].claim(unit_id, sign)
+    for racer in unit.racers if unit.state is UnitState.RACING else ():
+        if race_clocks.is_open(racer) and racer.started_at:
+            books[BUSY].count(racer.device, sign)
+
+
+def _waits_for_a_place(unit: Unit) -> bool:
+    """Whether commits are open, nobody has committed, and one place was declined, or its racer recalled."""
+    declined = sum(racer.has_declined for racer in unit.racers) + len(unit.decliners)
+    has_begun = unit.round is None or unit.round.closed_at or unit.round.first_commit
+    is_short = len(unit.racers) < unit.terms.racers
+    return unit.state is UnitState.RACING and not has_begun and (is_short or declined == 1) and declined <= 1
+
+
+def _service(books: Books, keys: Keys, service: Any, sign: int) -> None:
+    books[OPEN_UNITS].claim(keys[0], sign * service.open_units)
+    if service.is_open:
+        books.case(service.owner, service_hold(keys[0]), sign * service.deposit)
+
+
+def _offer(books: Books, keys: Keys, offer: Any, sign: int) -> None:
+    number, device = keys
+    books[OFFERS].count(number, sign)
+    books[OFFERED].count(device, sign)
+    books[OFFERED_FOR].count((number, device), sign)
+    books.case(books.owners[device], offer_hold(number, device), sign * offer.deposit)
+
+
+def _offered(books: Books, keys: Keys, numbers: Any, sign: int) -> None:
+    for number in numbers:
+        books[OFFERED_FOR].claim((number, keys[0]), sign)
+
+
+def _check(bound: Bound) -> None:
+    """A device has the units whose racer it is and may still commit; offers for a service that is gone are forsaken."""
+    market, devices = bound[InferenceMarket], bound[Devices]
+    has: dict[bytes, set[bytes]] = {}
+    begun: set[tuple[bytes, bytes | None]] = set()
+    for unit_id, unit in market.units.items():
+        for racer in unit.racers if unit and unit.state is UnitState.RACING else ():
+            if race_clocks.is_open(racer):
+                has.setdefault(racer.device, set()).add(unit_id)
+                begun |= {(racer.device, unit_id)} if racer.started_at else set()
+    for key, device in devices.devices.items():
+        assert device is not None
+        if device.is_dedicated:
+            assert not device.behind
+        else:
+            queued = set(run_queue.units_of(device))
+            assert queued <= has.get(key, set()) <= queued | set(devices.recalled[key])
+            assert device.assignment is None or (key, device.assignment) in begun
+    gone = {number for (number, _), _ in market.offers.items() if market.services[number] is None}
+    assert gone == set(market.forsaken.keys())
+
+
+WORLDS = (
+    PalletBooks(
+        InferenceMarket,
+        (
+            (InferenceMarket.units, _unit),
+            (InferenceMarket.open_units, claims(OPEN_UNITS)),
+            (InferenceMarket.services, _service),
+            (InferenceMarket.offers, _offer),
+            (InferenceMarket.offered, _offered),
+            (InferenceMarket.offer_count, claims(OFFERS)),
+            (InferenceMarket.sleeping, counts(SLEEPERS, lambda keys: keys[0])),
+            (InferenceMarket.sleeping, counts(ASLEEP, lambda keys: keys)),
+            (InferenceMarket.sleepers_count, claims(SLEEPERS)),
+            (InferenceMarket.agenda.places, places(CALLED)),
+            (InferenceMarket.final_agenda.places, places(CALLED)),
+            (InferenceMarket.rising.places, places(CALLED, RISING)),
+            (InferenceMarket.draws.places, places(CALLED, DRAWN, name=unit_of)),
+            (InferenceMarket.expiring.places, places(DROPPED)),
+        ),
+        _check,
+    ),
+)

@@ -1,0 +1,68 @@
+"""System, Balances, TransactionPayment: all grains, what is reserved and held, by account, reason and case."""
+
+from typing import Any
+
+from runtime.pallets.balances import Balances
+from runtime.pallets.system import System
+from runtime.pallets.transaction_payment import TransactionPayment
+from simulation.books import CAP, CASES, EVERYBODY, LIMITS, Books, Keys, PalletBooks, Rule, claims
+
+SUPPLY = Rule("issuance, and what accounts own")
+RESERVED = Rule("reserved, and held")
+SHOWN = Rule("held as shown by reason, and by case")
+TOTALS = Rule("total of a case, and what is held for it")
+SUSTAINED = Rule("reasons to live, and positions and lists of what leaves")
+
+
+def _account(books: Books, keys: Keys, info: Any, sign: int) -> None:
+    owned = sign * (info.data.free + info.data.reserved)
+    books[SUPPLY].count(EVERYBODY, owned)
+    books[CAP].count(EVERYBODY, owned)
+    books[RESERVED].claim(keys[0], sign * info.data.reserved)
+    books[SUSTAINED].claim(keys[0], sign * info.sufficients)
+
+
+def _issued(books: Books, _: Keys, amount: int, sign: int) -> None:
+    books[SUPPLY].claim(EVERYBODY, sign * amount)
+
+
+def _burned(books: Books, _: Keys, amount: int, sign: int) -> None:
+    books[CAP].count(EVERYBODY, sign * amount)
+
+
+def _held(books: Books, keys: Keys, amount: int, sign: int) -> None:
+    who, hold = keys
+    assert amount > 0
+    signed = sign * amount
+    books[RESERVED].count(who, signed)
+    books[SHOWN].count((who, hold.reason), signed)
+    books[TOTALS].count(hold, signed)
+    if hold.reason in books.known:
+        books[LIMITS if hold.reason in books.loose else CASES].count((who, hold), signed)
+
+
+def _shown(books: Books, keys: Keys, entries: Any, sign: int) -> None:
+    for entry in entries:
+        books[SHOWN].claim((keys[0], entry.id), sign * entry.amount)
+
+
+def _collected(books: Books, _: Keys, amount: int, sign: int) -> None:
+    """Fees of the block under execution: in nobody's account, and burned at its end."""
+    books[SUPPLY].count(EVERYBODY, sign * amount)
+    books[CAP].count(EVERYBODY, sign * amount)
+
+
+WORLDS = (
+    PalletBooks(System, ((System.account, _account),)),
+    PalletBooks(
+        Balances,
+        (
+            (Balances.total_issuance, _issued),
+            (Balances.burned, _burned),
+            (Balances.holds, _shown),
+            (Balances.held_cases, _held),
+            (Balances.case_totals, claims(TOTALS)),
+        ),
+    ),
+    PalletBooks(TransactionPayment, ((TransactionPayment.collected, _collected),)),
+)

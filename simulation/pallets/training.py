@@ -1,0 +1,183 @@
+"""TrainingMarket: what the holds of a task may come to, which devices it binds, whom it asks, and what looks at it.
+
+A task's purses are paid out of step by step: entries know what each may hold at most. A full count knows each to the
+grain, but for what courts may have taken.
+"""
+
+from collections import Counter
+from typing import Any
+
+from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
+from gpu_tasks.market.training.fraud_claims import claim_bond
+from gpu_tasks.market.training.tasks import (
+    BID_BOND,
+    TASK_BOND,
+    TASK_CHALLENGE,
+    TASK_COLLATERAL,
+    TASK_DEPOSIT,
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Slot,
+    Task,
+    TaskState,
+    is_open,
+    places_held,
+    slot_case,
+)
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.encoding.types import CAP_GRAINS
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
+from simulation.books import (
+    BROUGHT,
+    EVERYBODY,
+    LIMITS,
+    Books,
+    Keys,
+    PalletBooks,
+    Rule,
+    both_or_none,
+    claims,
+    counts,
+    places,
+)
+from simulation.pallets.devices import BUSY
+
+OPEN_TASKS = Rule("open tasks, and tasks that are open")
+ON_SALE = Rule("tasks that take bids, and those listed")
+TENDED = Rule("a task that waits for more than a court, and what looks at it", both_or_none)
+ASKED = Rule("duties of workers, and those listed")
+PURSES = (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
+JUDGED = (TaskState.SHOWING, TaskState.JUDGED)
+"""In these the courts, and whoever showed a fraud proof, may have taken a part of what is held."""
+
+
+def _task(books: Books, keys: Keys, task: Any, sign: int) -> None:
+    task_id = keys[0]
+    books.case(task.customer, Hold(TASK_DEPOSIT, task_id), sign * task.deposit)
+    if task.state in (TaskState.COMMITTING, TaskState.REVEALING) or (
+        task.state is TaskState.VOLUNTEERING and task.deadline
+    ):
+        books[ON_SALE].count(task_id, sign)
+    # a task needs a look to come until its record is dropped; while courts have its cases, they come back, but the
+    # beacon still says whether a task whose fraud proof they judge is audited
+    if not task.cases or (task.challenge is not None and not task.is_checked):
+        books[TENDED].claim(task_id, sign)
+    if not is_open(task):
+        assert not task.cases
+        return
+    books[OPEN_TASKS].count(EVERYBODY, sign)
+    for place in range(places_held(task)):
+        for reason in PURSES:
+            books[LIMITS].claim((task.customer, Hold(reason, slot_case(task_id, place))), sign * CAP_GRAINS)
+    if task.challenge is not None:
+        books[LIMITS].claim((task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)), sign * task.challenge.bond)
+    for who in {slot.provider for slot in task.slots} | {worker.provider for worker in _standby(task)}:
+        books[ASKED].claim((who, task_id), sign)
+    for device in {worker.device for worker in _workers(task)}:
+        books[BUSY].count(device, sign)
+
+
+def _standby(task: Task) -> tuple[Any, ...]:
+    return () if task.standby is None else (task.standby,)
+
+
+def _workers(task: Task) -> tuple[Any, ...]:
+    return (*task.slots, *(each for each in _standby(task) if each.is_bound))
+
+
+def _bid(books: Books, keys: Keys, bid: Any, sign: int) -> None:
+    """A bid locks no more than this, as long as its record is there."""
+    case = bid_case(*keys)
+    if bid.opened is None:
+        books[LIMITS].claim((bid.provider, Hold(BID_BOND, case)), sign * bid.bond)
+    else:
+        books[LIMITS].claim((bid.provider, Hold(TASK_COLLATERAL, case)), sign * bid.opened.collateral)
+
+
+def _claim(books: Books, keys: Keys, _: Any, sign: int) -> None:
+    """A fraud proof that was committed to holds a bond."""
+    books[LIMITS].claim((keys[1], Hold(TASK_CHALLENGE, keys[0])), sign * CAP_GRAINS)
+
+
+def _check(bound: Bound) -> None:
+    """What tasks hold, to the grain, what bids bind, and when each task is looked at."""
+    market = bound[TrainingMarket]
+    exact: Counter[tuple[bytes, Hold]] = Counter()
+    loose: dict[tuple[bytes, Hold], int] = {}
+    for task_id, task in market.tasks.items():
+        assert task is not None
+        exact += _held_for_bids(market, task_id, task)
+        for challenger, _ in market.claims.under(task_id):
+            exact[challenger, Hold(TASK_CHALLENGE, task_id)] += claim_bond(task)
+        if is_open(task):
+            if task.challenge is not None:
+                loose[task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)] = task.challenge.bond
+            _work(market, task_id, task, exact, loose)
+        else:
+            assert not market.finals.places[task_id]
+        assert bool(market.heights.places[task_id]) == bool(task.deadline)
+        assert market.heights.places[task_id] in (0, task.deadline + 1)
+    reasons = {BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE}
+    held = {key: amount for key, amount in bound[Balances].held_cases.items() if key[1].reason in reasons}
+    assert {key: amount for key, amount in held.items() if key not in loose} == {
+        key: amount for key, amount in exact.items() if amount
+    }
+    assert all(held[key] <= loose[key] for key in held.keys() & loose.keys())
+
+
+def _held_for_bids(market: TrainingMarket, task_id: bytes, task: Task) -> Counter[tuple[bytes, Hold]]:
+    held: Counter[tuple[bytes, Hold]] = Counter()
+    for number in (*range(1, task.auction + 1), *range(DRAWS_FROM + 1, DRAWS_FROM + task.draws + 1)):
+        auction = auction_id(task_id, number)
+        for device, _ in market.held_bids.under(auction):
+            bid = market.bids[auction, device]
+            assert bid is not None
+            assert market.devices.devices[device].assignment == task_id  # type: ignore[union-attr]
+            case = bid_case(auction, device)
+            if bid.opened is None:
+                held[bid.provider, Hold(BID_BOND, case)] += bid.bond
+            else:
+                held[bid.provider, Hold(TASK_COLLATERAL, case)] += bid.opened.collateral
+    return held
+
+
+def _work(
+    market: TrainingMarket,
+    task_id: bytes,
+    task: Task,
+    exact: Counter[tuple[bytes, Hold]],
+    loose: dict[tuple[bytes, Hold], int],
+) -> None:
+    for worker in _workers(task):
+        assert market.devices.devices[worker.device].assignment == task_id  # type: ignore[union-attr]
+        draw = worker.draw if isinstance(worker, Slot) else 0
+        auction = auction_id(task_id, DRAWS_FROM + draw if draw else task.auction)
+        key = worker.provider, Hold(TASK_COLLATERAL, bid_case(auction, worker.device))
+        is_out = isinstance(worker, Slot) and worker.outcome is not None
+        if task.state in JUDGED or is_out:
+            loose[key] = worker.collateral
+        else:
+            exact[key] += worker.collateral
+
+
+WORLDS = (
+    PalletBooks(
+        TrainingMarket,
+        (
+            (TrainingMarket.tasks, _task),
+            (TrainingMarket.bids, _bid),
+            (TrainingMarket.claims, _claim),
+            (TrainingMarket.open_tasks, claims(OPEN_TASKS)),
+            (TrainingMarket.on_sale, lambda books, keys, _, sign: books[ON_SALE].claim(keys[0], sign)),
+            (TrainingMarket.duties, counts(ASKED, lambda keys: keys)),
+            (TrainingMarket.task_of_case, lambda books, keys, _, sign: books[BROUGHT].claim(keys[0], sign)),
+            (TrainingMarket.held_bids, counts(BUSY, lambda keys: keys[1])),
+            (TrainingMarket.heights.places, places(TENDED)),
+            (TrainingMarket.finals.places, places(TENDED)),
+        ),
+        _check,
+        loose=(*PURSES, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE),
+    ),
+)
