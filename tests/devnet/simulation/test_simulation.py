@@ -98,7 +98,7 @@ def test_a_half_is_no_quorum() -> None:
 def test_seed_repeats_bit_for_bit_whatever_the_hash_seed() -> None:
     code = (
         "from devnet.simulation.scenario import SimulatedScenario, run;"
-        "print(run(Scenario('repeat', 4, equivocators=1, storm_s=15, quiet_s=10), 7).trace)"
+        "print(run(SimulatedScenario('repeat', 4, equivocators=1, storm_s=15, quiet_s=10), 7).trace)"
     )
     traces = {
         subprocess.run(
