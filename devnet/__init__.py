@@ -4,7 +4,7 @@ In reading order:
 
 * `simulation`: the consensus of a network in virtual time
 * `launcher`: `ogpu-devnet`, a real network on one machine
-* `stage`: what scenarios on such a network are made of
+* `stage`: the parts of scenarios on such a network
 * `demo`: real inference, mined and paid
 * `proofs`: attacks and failures, judged
 """

@@ -1,12 +1,12 @@
 """Random chains, and rules that hold on all of them: a tool of this repository, not of the wheel.
 
-* `books`: what one part of the state claims and what others add up to, after each step and counted anew
-* `pallets`: a module for each pallet, or for a few that stand together: what its entries say to the books
+* `books`: the claims of one part of the state against the sums of the others, after each step and counted anew
+* `pallets`: a module for each pallet, or a few pallets: how its storage entries count in the books
 * `catalogue`: all of these modules, which register themselves by being there; a full count of a chain
 * `replay`: a recorded chain gives the same roots and events under every interpreter
 * `economy`: after each random step every grain is in its place
 * `stakes`: stakes on shares beside the naive rule, which visits everybody
-* `courts`: coalitions before the courts: who gains what
+* `courts`: coalitions before the courts: gains and losses
 * `misconduct`: misconduct about batches costs what its formula says
 
 Pallets may import neither chance nor tools, so their modules stand here and not beside them. A schedule is found by its

@@ -1,4 +1,4 @@
-"""Books kept beside a chain: what one part of the state claims, and what others add up to.
+"""Books kept beside a chain: the claims of one part of the state against the sums of the others.
 
 Always: an entry of the state speaks for itself alone, so its word is taken back with the same function. After each step
 the books look at what the step wrote; a full count reads the whole state anew. A schedule is found by its declaration.
@@ -92,7 +92,7 @@ class Pair:
 
 
 class Books:
-    """What a chain's state says, side against side."""
+    """The books of a chain, one for each rule."""
 
     def __init__(self, bound: Bound, worlds: Iterable["PalletBooks"], cap: int = CAP_GRAINS) -> None:
         """Count a whole state of a chain with so many grains, burned ones included; BooksBroken if it is not even."""
@@ -208,18 +208,18 @@ Entry = Callable[[Books, Keys, Any, int], None]
 
 
 class PalletBooks(NamedTuple):
-    """What a pallet's entries say to the books."""
+    """How the storage entries of a pallet count in the books."""
 
     pallet: type[Pallet]
     entries: tuple[tuple[StorageItem, Entry], ...] = ()
     check: Callable[[Bound], None] = lambda _: None
-    """Looks at what no single entry says; AssertionError."""
+    """Checks relations between entries; AssertionError."""
     loose: tuple[HoldReason, ...] = ()
     """Reasons whose holds are paid out of step by step: the entries say what they come to at most."""
 
 
 def check_books(bound: Bound, issued: int, worlds: Iterable[PalletBooks]) -> None:
-    """Count a whole state, and look at what single entries do not show; BooksBroken or AssertionError."""
+    """Count a whole state, and check the relations between entries; BooksBroken or AssertionError."""
     there = [world for world in worlds if world.pallet in bound.runtime.pallets]
     Books(bound, there, issued)
     for world in there:
@@ -227,7 +227,7 @@ def check_books(bound: Bound, issued: int, worlds: Iterable[PalletBooks]) -> Non
 
 
 def blind_spots(runtime: Runtime, worlds: Iterable[PalletBooks]) -> list[str]:
-    """What the books do not know of this chain."""
+    """The hold reasons of a chain that no module of the books covers."""
     known = {world.pallet for world in worlds}
     unknown = [reason for pallet in runtime.pallets if pallet not in known for reason in pallet.hold_reasons]
     return [f"the books know no case that holds {reason!r}" for reason in unknown]

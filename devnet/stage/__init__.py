@@ -1,4 +1,4 @@
-"""What scenarios on a live devnet are made of. The demo and every proof use it; it knows none of them.
+"""The parts of scenarios on a live devnet. The demo and every proof use them; they know none of these.
 
 A proof is a module with a `LiveProof`: a name, scenarios, one line of figures. A `Scenario(name, title, network,
 strike, checks)` opens a network, does something to it, and yields a sentence for each bar that does not hold. `run` is
@@ -9,7 +9,7 @@ In reading order:
 
 * `report`: lines, a table, JSON in `out/`
 * `scenario`: scenarios, proofs, and the program that runs them
-* `measuring`: what is read off a devnet, and put under load
+* `measuring`: readings of a devnet, and load on it
 * `network`: a fresh devnet, and the programs that people use on it
 * `actors`: customers of units and of tasks
 * `cheating`: programs of a provider and a node that cheat

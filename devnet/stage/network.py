@@ -276,7 +276,7 @@ def fresh_network(
 ) -> Devnet:
     """Start validators with a provider each, in an emptied folder. Raises `DevnetError` if a devnet runs there.
 
-    With `sample` nodes poll so many units of stake; the other options are those of `Network`.
+    With `sample` nodes poll so many units of stake; the other options are those of `FreshDevnet`.
     """
     if (folder / "devnet.json").exists():
         there = lifecycle.all_processes(layout.load(folder))

@@ -1,4 +1,4 @@
-"""What a run says while it goes on, and what it leaves behind: lines, a table, JSON in `out/`."""
+"""The output of a run: lines while it goes on, then a table and JSON in `out/`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Timeline:
 
 
 class Narrator(Timeline):
-    """Prints numbered steps, the commands of each, and what came of them."""
+    """Prints numbered steps, the commands of each, and their outcomes."""
 
     def __init__(self, steps: int) -> None:
         """Start the clock."""

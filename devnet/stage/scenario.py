@@ -29,7 +29,7 @@ FactsT = TypeVar("FactsT")
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """What the networks and strikes of a run share."""
+    """Options and narrator of a run, for its networks and strikes."""
 
     options: argparse.Namespace
     tell: Narrator
@@ -49,7 +49,7 @@ def noted(facts: Any) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scenario(Generic[StageT, FactsT]):
-    """One thing that is done to a network, and what must come of it."""
+    """A strike against a network, and the checks of its outcome."""
 
     name: str
     title: str

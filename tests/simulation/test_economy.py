@@ -175,6 +175,14 @@ def a_cursor_that_passes_over_somebody(bound: Bound) -> None:
     market.agenda.cursor.set(max(height for (height, _), _ in market.agenda.waiting.items()))
 
 
+def a_unit_that_waits_where_nobody_comes_again(bound: Bound) -> None:
+    agenda = bound[InferenceMarket].agenda
+    (height, unit_id), _ = first(agenda.waiting.items())
+    done = agenda.cursor.get()
+    del agenda.waiting[height, unit_id]
+    agenda.waiting[done, unit_id], agenda.places[unit_id] = True, done
+
+
 def task_on_sale(bound: Bound) -> bytes:
     return first(bound[TrainingMarket].on_sale.keys())  # type: ignore[no-any-return]
 
@@ -209,7 +217,8 @@ PLANTED = (
     held_for_another_case, shown_for_another_reason, total_of_a_case, unit_that_says_more, device_that_secures_more,
     stake_that_nobody_holds, a_pool_without_owners, a_service_too_busy, an_offer_uncounted,
     a_place_that_nobody_waits_at, a_unit_that_nothing_calls, a_record_that_nothing_drops,
-    a_cursor_that_passes_over_somebody, a_task_that_nothing_looks_at, a_task_uncounted, a_task_that_is_not_for_sale,
+    a_cursor_that_passes_over_somebody, a_unit_that_waits_where_nobody_comes_again,
+    a_task_that_nothing_looks_at, a_task_uncounted, a_task_that_is_not_for_sale,
     a_task_whose_deposit_is_not_held, escrow_of_a_task_that_is_gone,
 )  # fmt: skip
 

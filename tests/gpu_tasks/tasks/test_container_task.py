@@ -15,8 +15,11 @@ from gpu_tasks.tasks.container_order import PreparedContainer, container_hash, i
 from gpu_tasks.tasks.container_request import (
     CONTAINER_WORKLOAD,
     INPUT_BYTES_MAX,
+    INPUT_FILES_MAX,
     REQUEST,
+    SECRETS_MAX,
     WORD_BYTES_MAX,
+    WORDS_MAX,
     ArchivedImage,
     ContainerNetwork,
     ImagePart,
@@ -139,6 +142,19 @@ def test_limits_are_read_strictly(section: str, says: str) -> None:
     with pytest.raises(TaskFileError) as caught:
         read(LEAST + f"  {section}\n")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "most", "item"),
+    [("command", WORDS_MAX, "x{}"), ("secrets", SECRETS_MAX, "S{}"), ("inputs", INPUT_FILES_MAX, "data/{}")],
+)
+def test_a_list_has_as_many_items_as_its_limit_and_no_more(key: str, most: int, item: str) -> None:
+    items = [item.format(number) for number in range(most + 1)]
+    task = read(with_run(LEAST, f"{key}: [{', '.join(items[:most])}]")).task
+    assert len(getattr(task, key)) == most
+    with pytest.raises(TaskFileError) as caught:
+        read(with_run(LEAST, f"{key}: [{', '.join(items)}]"))
+    assert [problem.where for problem in caught.value.problems] == [f"spec.run.{key}"]
 
 
 @pytest.mark.parametrize("classes", ["", ", classes: [cpu, consumer, datacenter]"])
