@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 from consensus.certificates import CERTIFICATE, Certificate, make_certificate
 from consensus.handoffs import HANDOFF, Handoff
@@ -20,6 +21,7 @@ from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
 from node.feed import messages as feed
 from node.feed.client import FeedClient
+from node.rpc import work
 from node.rpc.__main__ import registry_for
 from node.rpc.replica import Replica
 from node.rpc.server import Server, ServerOptions
@@ -241,9 +243,13 @@ async def served(folder: Path, options: ServerOptions | None = None) -> AsyncIte
             replica.apply(frame)
 
     task = asyncio.create_task(follow())
+    rpc = Server(registry_for(replica, client), options or ServerOptions(port=0))
+    # The tests' process has far more to collect than a node: one collection would end the call that it falls into.
+    patient = patch.object(work, "CALL_SECONDS", 60.0)
     try:
-        async with Server(registry_for(replica, client), options or ServerOptions(port=0)).listening() as port:
-            yield node, port
+        with patient:
+            async with rpc.listening() as port:
+                yield node, port
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
