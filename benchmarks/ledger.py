@@ -16,8 +16,7 @@ from node.duty.keystore import KeyPair
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
-from node.ledger.chain import Chain
-from node.ledger.opening import open_chain
+from node.ledger.chain import Chain, open_chain
 from node.ledger.storage import Storage
 from node.pool.verifier import Verifier
 from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload

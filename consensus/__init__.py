@@ -6,14 +6,12 @@ In reading order, from what is decided about to who decides:
 * `validators`: who votes in an epoch, with what weight; who leads which round
 * `sets`: the sets of all epochs that are known, each written once
 * `certificates`: more than two thirds signed one ballot
-* `evidence`: two votes that no honest member casts, judged by its set
 * `signstate`: what this validator may still sign
 * `wire`: the messages between peers
 * `events`: what goes into the machine and what comes out
 * `blocktree`: blocks above the final one
 * `neighbours`: who is connected, and who of them votes
 * `polling`: Snowflake, the soft and fast layer
-* `proposer`: whose slot it is
 * `finality`: the Simplex gadget, the final layer
 * `fetches`: blocks that are missing
 * `headers`: which blocks may enter at all

@@ -8,12 +8,22 @@ from collections.abc import Iterable, Mapping
 
 from consensus.parameters import ACTIVE_VALIDATORS_MAX
 from consensus.validators import ValidatorSet
+from runtime.blocks.evidence import DoubleBallot, DoubleProposal, are_signed
 from runtime.blocks.votes import Ballot, VerifyEd25519, ballot_payload
 from runtime.encoding.codec import U8, Annotated, Bounded, Codec, codec, struct
 from runtime.encoding.types import Signature
 
 VERSION_ED25519 = 1
 BITMAP_BYTES_MAX = ACTIVE_VALIDATORS_MAX // 8
+
+
+def verify_votes(
+    evidence: DoubleProposal | DoubleBallot, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519
+) -> bool:
+    """Whether E2, E3 or E4 proves its accused at fault, a member of the set of the epoch that the statements name."""
+    if evidence.first.epoch != members.epoch or evidence.accused not in members.index:
+        return False
+    return are_signed(evidence, genesis, verify)
 
 
 @struct

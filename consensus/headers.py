@@ -9,16 +9,18 @@ execution checks). `check_facts` is the part that the simulator shares.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from consensus.certificates import CERTIFICATE, verify_certificate
 from consensus.events import BlockFacts, CertifiedRef
 from consensus.parameters import Parameters
-from consensus.proposer import proposer
-from consensus.validators import Epoch, Epochs, Validator
+from consensus.validators import Epoch, Epochs, Validator, ValidatorSet
 from runtime.blocks import digest
 from runtime.blocks.block import Header, block_id, seal_payload
 from runtime.blocks.votes import BallotKind, VerifyEd25519
 from runtime.cryptography import vrf
+from runtime.cryptography.draw import roulette
+from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import DecodeError
 from runtime.frame.errors import InvalidBlock
@@ -26,6 +28,27 @@ from runtime.frame.errors import InvalidBlock
 # Id of the checked block's ancestor at a height below its own, final blocks included; None if
 # there is no such height.
 AncestorAt = Callable[[int], bytes | None]
+
+
+def slot_at(now_ms: int, slot_ms: int) -> int:
+    """The global slot of a moment, counted from the Unix epoch."""
+    return now_ms // slot_ms
+
+
+def proposer(epoch: Epoch, slot: int) -> bytes:
+    """Session key of the slot's only proposer."""
+    members = epoch.validators
+    return members.members[_draw(epoch.seed, slot, _weights(members))].session
+
+
+def _weights(members: ValidatorSet) -> tuple[int, ...]:
+    return tuple(member.weight for member in members.members)
+
+
+@lru_cache(maxsize=1024)
+def _draw(seed: bytes, slot: int, weights: tuple[int, ...]) -> int:
+    draw_seed = blake2_256(b"ogpu/slot" + seed + slot.to_bytes(8, "little"))
+    return roulette(draw_seed, b"slot", weights, 1)[0]
 
 
 class InvalidHeaderError(InvalidBlock):

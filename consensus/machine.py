@@ -21,12 +21,12 @@ from consensus.finality.catchup import CatchUp
 from consensus.finality.gadget import Gadget
 from consensus.finality.hearing import InvalidVoteError
 from consensus.finality.relay import BallotRelay
+from consensus.headers import proposer, slot_at
 from consensus.neighbours import Neighbours
 from consensus.parameters import Condition, Parameters
 from consensus.polling import sampling
 from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
-from consensus.proposer import proposer, slot_at
 from consensus.signstate import SignState
 from consensus.validators import Epoch, Epochs, SessionOf, ValidatorSet
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote

@@ -22,9 +22,8 @@ from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks_api import LeafChecksApi
+from gpu_tasks.market.leaf_checks_api import LeafChecksApi, LeafDisputesApi
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.leaf_disputes_api import LeafDisputesApi
 from gpu_tasks.market.locks_api import LocksApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.training_api import TrainingApi

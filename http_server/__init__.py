@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `networks`: the network that a connection comes from
 * `turns`: the order of callers, by the time that each used
 * `known_callers`: the callers behind connections
 * `places`: eviction when a server is full

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from http_server.known_callers import KnownCallers
-from http_server.networks import network_of
+from http_server.known_callers import KnownCallers, network_of
 from http_server.places import NoPlaceError, PlaceLimits, who_yields
 from http_server.turns import Caller, Turns
 

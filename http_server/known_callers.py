@@ -6,15 +6,34 @@ Always: a new connection of a stranger brings no new allowance. The memory is bo
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from http_server.networks import network_of
 from http_server.turns import Caller
 
 CALLERS_MAX = 4096
 CallerT = TypeVar("CallerT", bound=Caller)
+
+
+IPV6_NETWORK_BITS = 64  # the part of an address that one household or machine is given
+THIS_MACHINE = frozenset({"127.0.0.1", "::1"})
+
+
+def network_of(host: str) -> str | None:
+    """Return the network of an address; None for this machine, where each connection may be another program.
+
+    Other addresses of 127.0.0.0/8 count as strangers, so floods can be tried on one machine.
+    """
+    if host in THIS_MACHINE:
+        return None
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return network_of(str(address.ipv4_mapped))
+        return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
+    return host
 
 
 class KnownCallers(Generic[CallerT]):

@@ -37,9 +37,9 @@ from node.monitoring.metrics import Metrics
 from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
+from node.p2p.meter import PeerRates
 from node.peers.messages import GET_BLOCKS, GET_HANDOFFS, STATUS
 from node.peers.peers import Peers
-from node.peers.rates import PeerRates
 from node.sync.standing import NodeStanding
 from node.sync.sync import Sync
 from runtime.blocks.block import HEADER, seal_payload

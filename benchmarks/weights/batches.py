@@ -11,9 +11,8 @@ from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.batches.sum_tree import batch_root, totals_of
 from gpu_tasks.market.attestations.kinds import order_key
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
-from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, unit_id_of
+from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, result_commitment, unit_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 

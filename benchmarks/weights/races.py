@@ -11,9 +11,8 @@ from gpu_tasks.market.attestations.kinds import order_key
 from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, UnitTerms, racer_of, unit_id_of
+from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, UnitTerms, racer_of, result_commitment, unit_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Unsigned
 from runtime.frame.call import Call

@@ -15,8 +15,8 @@ from genesis.presets import PROPERTIES
 from genesis.spec import ChainSpec
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit
+from node.ledger.chain import open_chain
 from node.ledger.layers import DiffLayer
-from node.ledger.opening import open_chain
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.blocks.extrinsic import decode_extrinsic, encode_bare

@@ -11,8 +11,7 @@ from hashlib import blake2b
 
 from consensus import events as ev
 from consensus.blocktree import BlockTree
-from consensus.certificates import Certificate
-from consensus.evidence import verify_votes
+from consensus.certificates import Certificate, verify_votes
 from consensus.finality.gadget import Gadget
 from consensus.finality.relay import BallotRelay
 from consensus.neighbours import Neighbours

@@ -13,8 +13,8 @@ from itertools import count
 from random import Random
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from consensus.certificates import verify_votes
 from consensus.events import BlockFacts, Effect, Event, Tick
-from consensus.evidence import verify_votes
 from consensus.parameters import Parameters
 from consensus.signstate import SignedRecord
 from consensus.validators import Epoch, ValidatorSet

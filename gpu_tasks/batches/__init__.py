@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `work`: tokens in one measure, by which prices, asks and payments compare
 * `requests`: the requests as the customer seals them, and how many and how large they may be
 * `outcomes`: what came of each request: an output with its tokens, or that it is no request
 * `leaves`: an outcome as a leaf of the tree: its tokens, and a salted hash

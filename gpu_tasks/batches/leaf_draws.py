@@ -15,8 +15,8 @@ many outputs would hide.
 from collections.abc import Sequence
 
 from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.batches.requests import TOKEN, work_of
 from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
-from gpu_tasks.batches.work import TOKEN, work_of
 from runtime.cryptography.hashing import blake2_256
 
 WHOLE = TOKEN

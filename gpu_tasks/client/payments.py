@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.client.results import winner_of
-from gpu_tasks.data.case_flows import flows_at_end
+from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow, Purse

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gpu_tasks.batches.work import rate_of, work_of
+from gpu_tasks.batches.requests import rate_of, work_of
 from gpu_tasks.client.posting import UnitWish
 from gpu_tasks.client.posting_record import RecordError
 from runtime.cryptography.hashing import blake2_256

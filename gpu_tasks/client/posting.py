@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from gpu_tasks.batches.requests import encode_requests
-from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.batches.requests import encode_requests, price_of, work_of
 from gpu_tasks.client.batches.prompt_text import (
     encoding_fault,
     first_line_fault,
@@ -29,10 +28,9 @@ from gpu_tasks.client.batches.splitting import LIST_BYTES
 from gpu_tasks.client.class_choice import NO_CLASS, USUAL, ClassWish, classes_for
 from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.blob_client import COPIES, BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.pieces import in_pieces
-from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import (
     CONTENT_BYTES_MAX,
     LARGE_CONTENT_BYTES_MAX,

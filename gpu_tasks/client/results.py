@@ -13,10 +13,9 @@ from typing import Any
 
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import FETCH_SECONDS, PATIENCE_SECONDS, BlobClient, BlobError
+from gpu_tasks.data.blob_client import FETCH_SECONDS, PATIENCE_SECONDS, BlobClient, BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
 from gpu_tasks.data.pieces import PiecesError, gathered
-from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.side_by_side import side_by_side
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, decode_input

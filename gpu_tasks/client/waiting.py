@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_tasks.batches.work import price_of
+from gpu_tasks.batches.requests import price_of
 from gpu_tasks.client.offers import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader

@@ -5,18 +5,41 @@ Always: the bond is what the chain's own rules would hold now, over the state th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.courts.cases import CaseStage
+from gpu_tasks.market.courts import closing
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import Flow
 from gpu_tasks.market.courts.opinions import Answered, Opinion
 from runtime.frame.call import Call
+from runtime.frame.runtime import Bound
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.output import Grains
 from wallet.trial import TrialError, attempt
+
+
+# What the end of a case moved, reckoned by the chain's own rules over the state before the block of the end.
+#
+# Always: the end is the one that the block's event tells of; where the state bears no such way out nothing is claimed.
+def flows_at_end(bound: Bound, case_id: bytes, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
+    """What the end of a case moved: the one of the three ways for it to end that the event tells of."""
+    courts = bound[Courts]
+    case = courts.cases[case_id]
+    if case is None:
+        return None
+    # where there is no court nobody can appeal: it is decided and ends in one block, so the record before says neither
+    at_once = replace(case, verdict=ended.verdict, has_court=False)
+    ways = [(case, ended.verdict), (case, None)] + ([(at_once, None)] if case.verdict is None else [])
+    for found, decided in ways:
+        outcome, verdict, flows = closing.reckoned(courts, case_id, found, decided)
+        if (outcome, verdict) == (ended.outcome, ended.verdict):
+            return found, flows
+    return None
 
 
 class AppealError(WalletError):

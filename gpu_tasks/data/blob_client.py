@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,7 @@ from gpu_tasks.data.name_lookup import NameResolver
 from gpu_tasks.data.presence import PRESENCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
-from gpu_tasks.data.transfer_rates import TransferRates
+from runtime.cryptography.hashing import blake2_256
 from wallet.output import harmless
 
 FETCH_SECONDS = 8.0
@@ -57,6 +58,53 @@ T = TypeVar("T")
 
 SLOW_FOR_SECONDS = 600.0
 STORES_KEPT = 4_096
+
+
+# Which blob stores keep a blob: the same answer for whoever writes it and whoever looks for it.
+#
+# Rendezvous hashing (Thaler, Ravishankar: A name-based mapping scheme for rendezvous, 1996): every store has a number
+# for every blob, and the lowest hold it. So a reader needs no directory, load spreads evenly, and a store that leaves
+# moves no other store's blobs.
+COPIES = 4
+"""Stores that a customer puts each input into."""
+STORES_ASKED_MAX = 16
+"""Stores that anybody tries for one blob: some may be away, but a search ends."""
+
+
+BYTES_MIN = 128 * 1024
+"""Of a transfer that says something of the line, and not of the way to and fro alone."""
+KEPT = 32
+BITS = 8
+
+
+@dataclass(slots=True)
+class TransferRates:
+    """Kilobits a second; 0 where nothing was measured."""
+
+    _down: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _up: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    @property
+    def down_kbit(self) -> int:
+        """The fastest that came."""
+        return max(self._down, default=0)
+
+    @property
+    def up_kbit(self) -> int:
+        """The fastest that went, up to the other's answer."""
+        return max(self._up, default=0)
+
+    def note(self, seconds: float, *, sent: int, received: int) -> None:
+        """A transfer of so many bytes took so long, question and answer together."""
+        size, rates = (sent, self._up) if sent > received else (received, self._down)
+        if size >= BYTES_MIN and seconds > 0:
+            rates.append(int(size * BITS / seconds / 1_000))
+
+
+def stores_for(address: bytes, endpoints: Iterable[str]) -> list[str]:
+    """The endpoints to try for the blob `address`, best first."""
+    ranked = sorted(set(endpoints), key=lambda endpoint: (blake2_256(address + endpoint.encode()), endpoint))
+    return ranked[:STORES_ASKED_MAX]
 
 
 class SlowStores:

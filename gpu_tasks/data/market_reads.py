@@ -23,9 +23,8 @@ from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
-from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
-from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from runtime.frame.storage import StorageItem
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo

@@ -18,7 +18,6 @@ In reading order:
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `courts_api`: what judges, parties and explorers ask about cases and seats
 * `leaf_checks_api`: what providers, auditors and customers ask about checks of batches
-* `leaf_disputes_api`: what providers, judges and customers ask about disputes of batches
 * `training_api`: what customers, providers and explorers ask about tasks and their auctions
 * `case_locks`: what is said of the money that cases hold
 * `locks_api`: what an account has locked, stakes included

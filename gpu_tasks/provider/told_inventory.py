@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import (
     VERSION,
     ClaimedPolicy,
     MachineInventory,
     sign_inventory,
 )
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine

@@ -13,13 +13,11 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `order`: what is submitted
 * `container_task`: the keys of a job and of a lease
 * `container_order`: their request, intervals and order
-* `file_kinds`: other programs' files, told by their first keys
 * `task_kinds`: which kind a file is of, what all of them come to, and their JSON Schemas
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for
 * `prices`: what units cost now
 * `bid_explanation`: why each bid of an auction won or lost
-* `auction_check`: an auction made again out of the records of a chain
 * `task_check`: a task reckoned again out of the records of a chain
 * `replica_check`: the same of replicas: who was drawn, what most of them found
 * `task_statements`: whether what its record says was stated stands in the blocks

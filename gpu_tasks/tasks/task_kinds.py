@@ -3,8 +3,12 @@
 Always: a kind that there is not is answered with those that there are.
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
@@ -14,7 +18,6 @@ from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
 from gpu_tasks.tasks.container_order import PreparedContainer, prepare_container
 from gpu_tasks.tasks.container_task import FILES, ContainerFile, SavedImage, read_container_task
 from gpu_tasks.tasks.declarations import JsonSchema, schema_of
-from gpu_tasks.tasks.file_kinds import other_file
 from gpu_tasks.tasks.file_words import API_VERSION, TaskForm
 from gpu_tasks.tasks.order import StoredInput, order_of
 from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
@@ -23,6 +26,30 @@ from gpu_tasks.tasks.yaml_tree import Scalar, Table, parse
 
 FORMS: Mapping[str, type[TaskForm]] = {KIND: TrainingFile, **FILES}
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+_KEY = re.compile(rb"^([A-Za-z]{1,20}):[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
+_OWN = b"ogpu/"
+
+
+class OtherFile(Enum):
+    """A kind of file, and the remedy."""
+
+    KUBERNETES = "a Kubernetes file, and no command converts it: write its container as a job (docs/tasks.md)"
+    COMPOSE = "a Compose file: `ogpu from-compose` makes a task file of it"
+    SDL = "an Akash deployment: `ogpu from-sdl` makes a task file of it"
+    SCRIPT = "a script: `ogpu from-sbatch` makes a task file of it"
+
+
+def other_file(data: bytes) -> OtherFile | None:
+    """Return the kind of another program's file; None for task files and unknown files."""
+    keys = {found[1]: found[2] for found in _KEY.finditer(data)}
+    if b"apiVersion" in keys:
+        is_other = b"kind" in keys and not keys[b"apiVersion"].startswith(_OWN)
+        return OtherFile.KUBERNETES if is_other else None
+    if b"services" in keys:
+        return OtherFile.SDL if {b"profiles", b"deployment"} & keys.keys() else OtherFile.COMPOSE
+    return OtherFile.SCRIPT if data.startswith(b"#!/") else None
 
 
 @dataclass(frozen=True, slots=True)

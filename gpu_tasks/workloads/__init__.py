@@ -6,9 +6,7 @@ In reading order:
 * `stepwise`: what a workload is that runs in steps, and goes on from the state at the end of any segment
 * `segment_checks`: one segment of such a run checked, and a proof of fraud read with one state
 * `form`: what it is to the programs of customers and providers: names, request form, display, unit of cost
-* `outcomes`: what the outputs of a batch come to, with the tokens that are paid for
 * `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
-* `torch_device`: the device that the name of a PyTorch backend means
 * `backend_choice`: which backend a name means: NumPy, the reference, PyTorch on a device
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one

@@ -4,11 +4,24 @@ Always: nothing here needs NumPy or a model in memory, so a wallet-sized program
 form from `registry` by the chain's workload id and know no workload by name.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.workloads.workload import Workload
+
+
+def outcomes_of(
+    form: WorkloadForm, requests: Sequence[bytes], outputs: Sequence[bytes | None]
+) -> tuple[BatchOutcome, ...]:
+    """What each request gave, and the tokens of it; None in `outputs` for a request that is none."""
+    return tuple(
+        RefusedRequest() if output is None else Completed(output, form.cost_in(request), form.cost(output))
+        for request, output in zip(requests, outputs, strict=True)
+    )
 
 
 class RequestError(ValueError):

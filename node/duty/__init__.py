@@ -8,10 +8,9 @@ In reading order:
 * `validator_keys`: all keys of a node, each at work in the epochs in which it sits
 * `key_proofs`: that an account may register keys of this node
 * `seat`: which keys this node holds, and whether they may sign
-* `tip`: whether a node has caught up
-* `seat_watch`: what is done as sets come and go
 * `key_watch`: keys that come while the node runs
 * `heart`: a sign of life in each epoch
+* `seat_watch`: what is done as sets come and go
 * `author`: builds a block in an own slot
 * `duty`: all of it, put together
 """

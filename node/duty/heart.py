@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from consensus.events import BlockFacts
 from node.clock import Clock
 from node.duty.signing_key import SigningKey
-from node.duty.tip import is_at_tip
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.pool.heartbeat_pool import HeartbeatPool
@@ -22,6 +22,18 @@ from runtime.pallets.staking.trust_stake import TrustStake
 BEATS = 4
 """In an epoch at most: a beat may be lost, or come to no author in time."""
 _LOG = logging.getLogger(__name__)
+
+
+TIP_SLOTS = 20
+"""How old a final block may be, beside what an idle chain waits for its next one; finality takes some slots."""
+
+
+def is_at_tip(chain: Chain, final: BlockFacts, now_ms: int) -> bool:
+    """Whether a final block is as new as the newest one of a chain that goes on, and not below the checkpoint."""
+    parameters, checkpoint = chain.parameters, chain.rules.checkpoint
+    is_new = now_ms // parameters.slot_ms - final.slot <= TIP_SLOTS + 3 * parameters.heartbeat_slots
+    # Who leads a node to another history gives its blocks whatever slots it likes.
+    return is_new and (checkpoint is None or final.height >= checkpoint.height)
 
 
 class Heart(Listener):

@@ -12,10 +12,10 @@ import logging
 
 from node.clock import Clock
 from node.config import Paths
+from node.duty.heart import is_at_tip
 from node.duty.seat import named
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
-from node.duty.tip import is_at_tip
 from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener

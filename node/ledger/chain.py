@@ -13,26 +13,28 @@ import logging
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from consensus.certificates import CERTIFICATE, Certificate
 from consensus.events import BlockFacts, CertifiedRef
 from consensus.handoffs import HANDOFF, Handoff
 from consensus.headers import AncestorAt, HeaderRules, NotYetError, read_header
 from consensus.parameters import Parameters
-from genesis.chain import GENESIS_KEYS
+from genesis.chain import GENESIS_KEYS, runtime_of
+from genesis.parameters import CONSENSUS
+from genesis.spec import ChainSpec
 from node.errors import DatabaseError
 from node.ledger.epochs import EpochTable
-from node.ledger.foreseen import Foreseen
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from node.peers.messages import ANSWER_BYTES_MAX, BLOCKS_PER_ANSWER_MAX
-from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id
+from runtime.blocks.block import BLOCK, HEADER, Block, Header, block_id, genesis_header
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import Annotated, Bounded, codec
 from runtime.execution.authoring import BuiltBlock
-from runtime.execution.executive import ExecutionOutcome, execute_block, execute_proven
+from runtime.execution.executive import DecodeExtrinsic, ExecutionOutcome, execute_block, execute_proven
 from runtime.execution.supply import recount
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Bound, Runtime
@@ -47,6 +49,40 @@ NO_KEY = bytes(32)
 PROOF_TRIES_KEPT = 64  # final blocks whose state proofs can be made
 _LOG = logging.getLogger(__name__)
 STORED_PROOF = codec(Annotated[tuple[Annotated[bytes, Bounded(MAX_PROOF_BYTES)], ...], Bounded(MAX_PROOF_NODES)])
+
+
+class OnTheirWay(Protocol):
+    """Verdicts of workers, of which some are missing."""
+
+    missing: int
+
+    async def wait(self) -> object:
+        """Until none is missing; for ever, where a worker died over them."""
+
+
+class Foreseen(NamedTuple):
+    """`verify` and `decode` give what the plain ones give.
+
+    `verify` itself checks a signature whose verdict is still on its way.
+    """
+
+    verify: VerifySignature
+    decode: DecodeExtrinsic
+    verdicts: OnTheirWay
+
+
+def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: VerifySignature) -> Chain:
+    """The chain of a specification with that genesis state; an empty database gets its genesis block."""
+    trie = Trie(state)
+    header = genesis_header(trie.root)
+    genesis = block_id(header)
+    if storage.is_empty:
+        encoded = HEADER.encode(header)
+        storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
+    storage.check_chain(genesis)
+    # Also where there is one: it may be of an older program, which had other keys proved.
+    storage.keep_genesis_proof(STORED_PROOF.encode(tuple(trie.prove(list(GENESIS_KEYS)))))
+    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
 
 
 # The handoff of each epoch's last block, which the database keeps for ever.

@@ -25,8 +25,7 @@ from node.clock import Clock
 from node.config import Paths
 from node.durable import write_durably, write_quickly
 from node.errors import as_bad_input
-from node.ledger.chain import Chain
-from node.ledger.opening import open_chain
+from node.ledger.chain import Chain, open_chain
 from node.ledger.storage import Storage
 from node.ledger.trusted_point import TrustedPoint
 from runtime.blocks.block import block_id

@@ -25,7 +25,6 @@ import plyvel
 
 from node.durable import require_folder
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
-from node.ledger.packed import pack_changes, unpack_changes
 from runtime.state.overlay import Changes
 from runtime.state.trie import Trie
 from wallet.errors import unquoted
@@ -52,6 +51,30 @@ _HEIGHT = struct.Struct(">Q")
 _HEAD = struct.Struct(">Q32s")
 _LENGTH = struct.Struct("<I")
 _GENESIS_PROOF_KEY = META + b"genesis-keys-proof"
+
+
+_SIZE = struct.Struct("<I")
+_ABSENT = 0xFFFF_FFFF
+
+
+def pack_changes(changes: Changes) -> bytes:
+    """In the order of the keys."""
+    out = bytearray()
+    for key, value in sorted(changes.items()):
+        out += _SIZE.pack(len(key)) + key + _SIZE.pack(_ABSENT if value is None else len(value)) + (value or b"")
+    return bytes(out)
+
+
+def unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
+    """What was packed."""
+    changes: dict[bytes, bytes | None] = {}
+    at = 0
+    while at < len(packed):
+        end = at + 4 + _SIZE.unpack_from(packed, at)[0]
+        key, size = packed[at + 4 : end], _SIZE.unpack_from(packed, end)[0]
+        at = end + 4 + (0 if size == _ABSENT else size)
+        changes[key] = None if size == _ABSENT else packed[end + 4 : at]
+    return changes
 
 
 @dataclass(frozen=True, slots=True)

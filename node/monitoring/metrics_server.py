@@ -18,7 +18,7 @@ from threading import Thread
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from http_server.networks import network_of
+from http_server.known_callers import network_of
 from http_server.places import NoPlaceError, PlaceLimits, who_yields
 from node.errors import BadInputError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consensus.certificates import signers_of
-from consensus.proposer import proposer
+from consensus.headers import proposer
 from consensus.validators import SessionOf
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener

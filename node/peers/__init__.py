@@ -5,6 +5,5 @@ In reading order:
 * `messages`: what is asked and answered to bring blocks to whoever lacks them, in SCALE
 * `peers`: who is told what as which kind of frame; mistakes are counted, and who makes many is banned
 * `peer_proof`: which session key stands behind a peer id
-* `rates`: how often each peer may make this node do something dear
 * `network`: this node's identity, transport and peers, put together
 """

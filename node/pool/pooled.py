@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 
 READY = "ready"
 FUTURE = "future"

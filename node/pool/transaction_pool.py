@@ -16,8 +16,7 @@ from typing import TypeAlias
 
 from node.clock import Clock
 from node.errors import NodeError
-from node.ledger.chain import Chain, ExecutedBlock
-from node.ledger.foreseen import Foreseen
+from node.ledger.chain import Chain, ExecutedBlock, Foreseen
 from node.ledger.listener import Listener
 from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
@@ -34,7 +33,7 @@ from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, VerifySignature
 from runtime.encoding.codec import DecodeError
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 from runtime.execution.pool_validation import TransactionValidator, Validity, Vouched
 from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority

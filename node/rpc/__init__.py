@@ -20,7 +20,6 @@ In reading order:
 * `freed_memory`: goes back to the system
 * `connection`: one WebSocket
 * `server`: HTTP and WebSocket
-* `heartbeat`: the process's signs of life
 * `__main__`: the process
 * `supervisor`: starts it beside the node, and again when it dies or hangs
 """

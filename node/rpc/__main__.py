@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -18,7 +20,6 @@ from node.rpc import jsonrpc
 from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
 from node.rpc.freed_memory import map_large_pieces
-from node.rpc.heartbeat import beat
 from node.rpc.long_calls import SWITCH_SECONDS, LongCalls
 from node.rpc.methods.author import AuthorMethods
 from node.rpc.methods.chain import ChainMethods
@@ -37,6 +38,23 @@ log = logging.getLogger("rpc")
 
 COLLECTOR_THRESHOLDS = (5_000, 10, 10)
 """As in `node.process`, but in steps that nobody waits for: 3 ms each; all modules in one step took 100 ms."""
+
+
+# A byte a second on standard output: how the node sees that its RPC process still answers.
+#
+# Always: it comes from the loop that answers clients, so it stops when that loop does; it needs no port that strangers
+# could occupy; a node that does not read it holds nothing up.
+BEAT_SECONDS = 1.0
+BEAT = b"."
+
+
+async def beat(descriptor: int) -> None:
+    """Write to `descriptor`, a pipe, until cancelled."""
+    os.set_blocking(descriptor, False)
+    while True:
+        with contextlib.suppress(OSError):  # full, or nobody is there: the end of the feed says the same
+            os.write(descriptor, BEAT)
+        await asyncio.sleep(BEAT_SECONDS)
 
 
 @click.command()

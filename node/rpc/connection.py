@@ -28,8 +28,7 @@ from node.rpc.jsonrpc import Json, JsonRpcError
 from node.rpc.registry import RpcMethod
 from node.rpc.subscriptions.broadcast import LaggedError
 from node.rpc.subscriptions.feeder import PIECE_BYTES, PIECE_ITEMS, Feeder
-from node.rpc.subscriptions.long_items import LongItem
-from node.rpc.subscriptions.shared_items import SharedItems
+from node.rpc.subscriptions.shared_items import LongItem, SharedItems
 from node.rpc.subscriptions.shares import SubscriptionShares, kept_bytes
 from node.rpc.work import Work
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from node.ledger.listener import Listener
 from node.p2p.frames import FrameKind
+from node.p2p.meter import PeerRates
 from node.peers.peer_proof import PeerProofs
 from node.peers.peers import Peers
-from node.peers.rates import PeerRates
 
 PER_SECOND, BURST = 0.1, 4.0
 """An epoch may bring other keys to the front, and an operator a few: each costs 0.2 ms and a word to the peer."""

@@ -19,9 +19,9 @@ from consensus.sets import SetChangedError, SetTable
 from consensus.validators import ValidatorSet
 from node.errors import NodeError
 from node.ledger.chain import Chain
+from node.p2p.meter import PeerRates
 from node.peers.messages import HANDOFFS, HANDOFFS_PER_ANSWER_MAX, GetHandoffs, PeerStatus
 from node.peers.peers import Peers
-from node.peers.rates import PeerRates
 from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.waiting import Peer
 from runtime.cryptography import signatures

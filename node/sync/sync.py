@@ -15,15 +15,13 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from consensus import events as ev
-from consensus.headers import InvalidHeaderError, NotYetError, OtherCheckpointError, read_header
-from consensus.proposer import proposer
+from consensus.headers import InvalidHeaderError, NotYetError, OtherCheckpointError, proposer, read_header
 from node.errors import NodeError
-from node.ledger.chain import Chain, ProvenBlock, UnknownParentError
+from node.ledger.chain import Chain, Foreseen, OnTheirWay, ProvenBlock, UnknownParentError
 from node.ledger.epochs import UNKNOWN_SEED
-from node.ledger.foreseen import Foreseen, OnTheirWay
+from node.p2p.meter import PeerRates
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
-from node.peers.rates import PeerRates
 from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.sets_ahead import SetsAhead
 from node.sync.waiting import Peer, Room, Waiting

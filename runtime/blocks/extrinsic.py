@@ -13,7 +13,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import U32, Codec, CompactU32, CompactU128, DecodeError, Fixed, codec, struct
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 from runtime.encoding.scale import decode_compact, encode_compact
 from runtime.encoding.type_info import TypeInfo, rust_path
 from runtime.encoding.types import Hash, MultiAddress, Weight

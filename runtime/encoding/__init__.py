@@ -4,7 +4,6 @@ In reading order:
 
 scale           the bytes of each shape: integers, lists, options, unions
 type_info       the shape of a type, as metadata will tell it
-record          fast immutable classes, which structs are
 marks           how a type declares its encoding: `Bounded`, `Compact`, `@struct`, `@variant`
 struct_codec    structs, written out as source because a loop over fields is slow
 codec           from a declaration to its codec

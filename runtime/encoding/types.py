@@ -21,7 +21,7 @@ from runtime.encoding.codec import (
     struct,
     variant,
 )
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 from runtime.encoding.scale import DecodeError, EncodeError
 from runtime.encoding.type_info import TypeInfo, rust_path
 

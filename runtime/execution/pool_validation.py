@@ -5,7 +5,7 @@ Tags are as in Substrate: a transaction provides (signer, nonce), and requires t
 
 from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_extrinsic
 from runtime.cryptography.signatures import VerifySignature
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 from runtime.encoding.types import U64_MAX
 from runtime.execution.block_fullness import BlockFullness
 from runtime.execution.transaction_checks import TransactionChecks

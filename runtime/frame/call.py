@@ -16,7 +16,7 @@ from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 from runtime.encoding.codec import Codecs
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 from runtime.encoding.scale import Wire
 from runtime.encoding.struct_codec import struct_wire
 from runtime.encoding.type_info import FieldInfo, VariantInfo, sentences

@@ -5,7 +5,7 @@ block is fuller than half of what it may hold, down to one otherwise (the rule o
 """
 
 from runtime.encoding.codec import struct
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 from runtime.encoding.types import U64_MAX, Balance, DispatchClass, Weight
 from runtime.frame.weights import class_limit, length_limit
 

@@ -7,5 +7,4 @@ overlay         the state under execution: writes and events, undone where a cal
 trie_node       nodes of the tree, and their bytes
 trie            the whole tree, shared between the states of competing blocks
 trie_proof      reading a state from a proof, as light clients do
-recorded_reads  which keys such a proof must show
 """

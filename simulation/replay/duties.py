@@ -13,9 +13,8 @@ from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import race_clocks
-from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of, result_commitment
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256

@@ -15,11 +15,10 @@ from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import STAKING_REWARDS
 from runtime.pallets.staking import delegations
 from runtime.pallets.staking.delegations import EraPosting, MovedShares, Pool
-from runtime.pallets.staking.exposures import own_part
 from runtime.pallets.staking.holdings import value_now
 from runtime.pallets.staking.share_pool import worth
 from runtime.pallets.staking.slash_factors import Liability
-from runtime.pallets.staking.slashing import PPM
+from runtime.pallets.staking.slashing import PPM, own_part
 from runtime.pallets.staking.stakers import HeldSlash, Unlocking
 from runtime.pallets.staking.staking_events import EraStarted, SlashCancelled, SlashHeld, SlashTaken, Withdrawn
 from runtime.pallets.staking.trust_stake import TrustStake

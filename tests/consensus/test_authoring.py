@@ -6,10 +6,9 @@ import pytest
 
 from consensus.certificates import Certificate
 from consensus.events import BlockFacts
-from consensus.headers import HeaderRules, InvalidHeaderError
+from consensus.headers import HeaderRules, InvalidHeaderError, proposer
 from consensus.machine import choose_reference, plan_block
 from consensus.parameters import DEVNET, MAINNET, Parameters
-from consensus.proposer import proposer
 from consensus_parts import GENESIS, certificate, epochs_of
 from devnet.simulation.keys import verify_fake
 from runtime.blocks.votes import Ballot, BallotKind

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consensus.certificates import CERTIFICATE, Certificate, signers_of, verify_certificate
-from consensus.evidence import verify_votes
+from consensus.certificates import CERTIFICATE, Certificate, signers_of, verify_certificate, verify_votes
 from consensus.finality.hearing import BallotBox
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, members, signers
 from devnet.simulation.keys import verify_fake

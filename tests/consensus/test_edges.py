@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from consensus import events as ev
+from consensus.certificates import verify_votes
 from consensus.events import BlockFacts, CertifiedRef
-from consensus.evidence import verify_votes
+from consensus.headers import proposer
 from consensus.parameters import DEVNET
-from consensus.proposer import proposer
 from consensus.validators import Epoch
 from consensus.wire import Certified, Message, NeedCerts, Propose, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate_by, set_of

@@ -7,9 +7,8 @@ import pytest
 
 from consensus.certificates import make_certificate
 from consensus.events import BlockFacts, CertifiedRef
-from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError, final_ref_log, vrf_input
+from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError, final_ref_log, proposer, vrf_input
 from consensus.parameters import DEVNET
-from consensus.proposer import proposer
 from consensus.validators import Epoch, Validator, ValidatorSet
 from consensus_parts import GENESIS, GENESIS_BLOCK
 from devnet.simulation.keys import real_signer, verify_real

@@ -4,9 +4,9 @@ import pytest
 
 from consensus import events as ev
 from consensus.events import BlockFacts, CertifiedRef, Recovery
+from consensus.headers import proposer
 from consensus.machine import FINAL_AT_ONCE
 from consensus.parameters import DEVNET
-from consensus.proposer import proposer
 from consensus.signstate import EMPTY, HeaderRecord, after
 from consensus.wire import Certified, NeedCerts, Propose, PullQuery, Vote
 from consensus_parts import GENESIS, GENESIS_BLOCK, ballot, block, cast, certificate, epochs_of

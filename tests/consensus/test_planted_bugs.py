@@ -6,8 +6,8 @@ import pytest
 
 from consensus import events as ev
 from consensus.blocktree import BlockTree
+from consensus.certificates import verify_votes
 from consensus.events import BlockFacts
-from consensus.evidence import verify_votes
 from consensus.parameters import DEVNET, full_poll_thresholds
 from consensus.polling.snowflake import Snowflake
 from consensus.polling.topological import Topological

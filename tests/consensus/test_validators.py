@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consensus.proposer import proposer, slot_at
+from consensus.headers import proposer, slot_at
 from consensus.validators import Epoch, Leaders, Validator, ValidatorSet
 from consensus_parts import epochs_of, members
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from http_server.networks import network_of
+from http_server.known_callers import network_of
 
 
 @pytest.mark.parametrize(

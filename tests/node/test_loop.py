@@ -25,8 +25,7 @@ from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import NodeError
-from node.ledger.chain import ExecutedBlock
-from node.ledger.foreseen import Foreseen
+from node.ledger.chain import ExecutedBlock, Foreseen
 from node.loop import OWN_VOTES_BURST, TURN_SECONDS
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived

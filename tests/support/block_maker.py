@@ -16,8 +16,7 @@ from node.duty.keystore import KeyPair
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
-from node.ledger.chain import Chain, ExecutedBlock
-from node.ledger.opening import open_chain
+from node.ledger.chain import Chain, ExecutedBlock, open_chain
 from node.ledger.storage import Storage
 from node.pool.pooled import PooledExtrinsic
 from node.pool.transaction_pool import Held

@@ -9,7 +9,7 @@ from pathlib import Path
 from block_maker import FIRST_SLOT, ListedPool, no_inherents
 from consensus.certificates import make_certificate
 from consensus.events import Build, CertifiedRef
-from consensus.proposer import proposer
+from consensus.headers import proposer
 from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.presets import preset, validator_names
@@ -19,8 +19,7 @@ from node.duty.keystore import KeyPair
 from node.duty.signing_key import SigningKey
 from node.duty.signstate_file import SignStateFile
 from node.duty.validator_keys import ValidatorKeys
-from node.ledger.chain import Chain, ExecutedBlock
-from node.ledger.opening import open_chain
+from node.ledger.chain import Chain, ExecutedBlock, open_chain
 from node.ledger.storage import Storage
 from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures

@@ -10,10 +10,9 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey
 from gpu_tasks.market.courts_api import CourtsApi
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks_api import CheckStatus, LeafChecksApi
+from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus, LeafChecksApi, LeafDisputesApi
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.leaf_disputes_api import DisputeStatus, LeafDisputesApi
 from runtime.cryptography.signatures import verify
 from runtime.encoding.types import Signed, Unsigned
 from runtime.frame.api import Apis, RuntimeApi

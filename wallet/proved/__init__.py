@@ -8,7 +8,6 @@ In reading order:
 * `refutation`: what a node said is not so, in one sentence
 * `finality`: from the genesis hash to the set of an epoch, from the set to a final header (pure)
 * `inclusion`: which place an extrinsic has in a block (pure)
-* `freshness`: how old a final header is (pure)
 * `json_forms`: headers, bytes and proofs out of a node's JSON (pure)
 * `pins`: the chain of a folder, held to from its first use on
 * `trusting`: how long a folder's knowledge of its chain is good for

@@ -18,8 +18,15 @@ from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import BLOCK_HASH_COUNT, System
 from runtime.state.trie_proof import ProvedState
-from wallet.proved.finality import FinalHeader, TrustRoot, descended, final_header, hands_on_to, trust_root
-from wallet.proved.freshness import doubt_of_age
+from wallet.proved.finality import (
+    FinalHeader,
+    TrustRoot,
+    descended,
+    doubt_of_age,
+    final_header,
+    hands_on_to,
+    trust_root,
+)
 from wallet.proved.inclusion import Inclusion, events_of, place_in, require_whole
 from wallet.proved.json_forms import block_of, certified_of, header_of, proof_of
 from wallet.proved.refutation import NodeRefutedError, RefutedError, about, require

@@ -17,8 +17,8 @@ from devnet.stage.cheating.__main__ import HIDING, LAZY, LIES
 from devnet.stage.cheating.daemons import told_about
 from devnet.stage.cheating.lies import RightAnswers, ToldBatch, drawn_paths, told_with
 from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
+from gpu_tasks.batches.requests import TOKEN, work_of
 from gpu_tasks.batches.sum_tree import LeafPath, batch_root, before, leaf_claim, path_claim
-from gpu_tasks.batches.work import TOKEN, work_of
 from gpu_tasks.market.courts.cases import AUDIT_POT, JUDGE_SEAT
 from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, JudgeCharged, OpinionOpened
 from gpu_tasks.market.courts.money import FIRST_JUDGES, SMALL_SET_PRICE_PERCENT, seat_hold

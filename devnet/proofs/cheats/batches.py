@@ -37,22 +37,20 @@ from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.outcomes import BatchOutcome
-from gpu_tasks.batches.requests import encode_requests
-from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.batches.requests import encode_requests, price_of, work_of
 from gpu_tasks.client.batches.leaf_looks import WrongLeaf
 from gpu_tasks.client.posting import Sealer, UnitWish
 from gpu_tasks.client.posting_kind import UnitPosting
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.blob_client import BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of
-from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.data.unit_input import decode_input
 from gpu_tasks.market.inference.events import UnitPosted
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_checks.events import LeavesDrawn, LeavesShown
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import outcomes_of
 from gpu_tasks.workloads.registry import form_named, open_workload
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.system import System

@@ -41,8 +41,7 @@ from devnet.proofs.flood.peer_blocks import BATCHES, MARK, REMARKS_PER_BATCH, Fl
 from genesis import dev_accounts
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from node.rpc.jsonrpc import MAX_BATCH, MAX_DEPTH, MAX_REQUEST_MEBIBYTES, RequestLimits
-from node.rpc.methods.proof_pace import KEYS_AT_ONCE
-from node.rpc.methods.state import MAX_KEYS_PER_QUERY
+from node.rpc.methods.state import KEYS_AT_ONCE, MAX_KEYS_PER_QUERY
 from runtime.cryptography import ss58
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System

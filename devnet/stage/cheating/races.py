@@ -14,9 +14,8 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Reveal, Unit, UnitState, racer_of
+from gpu_tasks.market.inference.units import Reveal, Unit, UnitState, racer_of, result_commitment
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.daemon import Daemon

@@ -16,7 +16,7 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import outcomes_of
 from gpu_tasks.workloads.workload import NonConformingBackendError, Workload
 from runtime.frame.call import Call
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from gpu_tasks.batches.outcomes import FRAME_BYTES
-from gpu_tasks.batches.requests import BATCH_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX
-from gpu_tasks.batches.work import PRICED, price_of, work_of
+from gpu_tasks.batches.requests import BATCH_BYTES_MAX, PRICED, REQUEST_BYTES_MAX, REQUESTS_MAX, price_of, work_of
 from gpu_tasks.client.batches.lines import BatchFileError
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes
 from gpu_tasks.workloads.form import WorkloadForm

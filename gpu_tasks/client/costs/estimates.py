@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_tasks.batches.work import PRICED, TOKEN, price_of, work_of
+from gpu_tasks.batches.requests import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.batches.lines import LineError
 from gpu_tasks.client.offers import asks_of, drawable
 from gpu_tasks.client.planning import slot_ms

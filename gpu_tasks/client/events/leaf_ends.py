@@ -14,7 +14,7 @@ from typing import Any
 from gpu_tasks.client.events.following import BLOCKS_PROVED
 from gpu_tasks.client.payments import UnitPayment, case_payments
 from gpu_tasks.client.results import winner_of
-from gpu_tasks.data.case_flows import flows_at_end
+from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome, Flow

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from gpu_tasks.batches.requests import encode_requests
-from gpu_tasks.batches.work import PRICED, TOKEN, price_of, work_of
+from gpu_tasks.batches.requests import PRICED, TOKEN, encode_requests, price_of, work_of
 from gpu_tasks.client.batches.line_forms import LineTerms
 from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.batches.reading import BatchReader, RawPlace, digest_of, read_again

@@ -25,8 +25,8 @@ from gpu_tasks.client.habits.foreign import (
     refuse_other,
 )
 from gpu_tasks.client.habits.trees import Tree, line_of, only_key, pairs_at, table_at, text_at, texts_at, tree_of
-from gpu_tasks.tasks.file_kinds import OtherFile
 from gpu_tasks.tasks.problems import shown
+from gpu_tasks.tasks.task_kinds import OtherFile
 
 UNNEEDED = dict.fromkeys(
     ("container_name", "hostname", "labels", "logging", "healthcheck", "init", "stop_signal", "tty",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.habits.origins import SPEC_KEYS, DraftOrigin, variable_key
 from gpu_tasks.tasks.container_request import is_loader_variable
-from gpu_tasks.tasks.file_kinds import OtherFile, other_file
 from gpu_tasks.tasks.problems import shown
+from gpu_tasks.tasks.task_kinds import OtherFile, other_file
 from wallet.errors import WalletError
 
 SAID_MAX = 100

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gpu_tasks.data.case_flows import flows_at_end
+from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow
 from gpu_tasks.market.training import events

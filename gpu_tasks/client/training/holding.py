@@ -14,9 +14,8 @@ from pathlib import Path
 from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_checkpoint
 from gpu_tasks.client.training.stages import unheld
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoints_of
-from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import Task

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_tasks.client.image_files import ArchiveFile
-from gpu_tasks.data.blob_client import BlobClient, BlobError
-from gpu_tasks.data.placement import COPIES, stores_for
+from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
 from gpu_tasks.data.sealing import address_of, seal
 from gpu_tasks.tasks.container_request import IMAGE_PARTS_MAX, ImagePart
 from runtime.cryptography.hashing import blake2_256

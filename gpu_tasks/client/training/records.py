@@ -17,9 +17,9 @@ from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated, runs_program
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, kept_step, panel
-from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
 from gpu_tasks.tasks.replica_check import agreed_results
+from gpu_tasks.tasks.task_check import explained_auction
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
 from wallet.output import Account, BareGrains, Grains

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.blob_client import BlobClient, BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
-from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from, read_run_state
 from gpu_tasks.data.sealing import SealError, SealKey
 from gpu_tasks.data.unit_input import commitment_of, decode_input

@@ -17,9 +17,8 @@ from gpu_tasks.client.posting import PostError
 from gpu_tasks.client.posting_kind import PostingKind, TaskPosting
 from gpu_tasks.client.training.image_upload import Uploader
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.blob_client import COPIES, BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
-from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, InputReader

@@ -16,8 +16,7 @@ from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.selection import Placed
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
-from gpu_tasks.tasks.auction_check import selection_of
-from gpu_tasks.tasks.task_check import AuctionRecords
+from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
 from wallet.output import Account, Grains
 
 SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")

@@ -22,8 +22,7 @@ from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
-from gpu_tasks.tasks.auction_check import selection_of
-from gpu_tasks.tasks.task_check import AuctionRecords
+from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
 from wallet.output import Account, Grains

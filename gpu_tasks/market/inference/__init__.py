@@ -6,7 +6,6 @@ In reading order:
 * `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
 * `classes`: which classes of devices may race for a unit
-* `commitments`: what racers commit to before anybody reveals
 * `agenda`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail

@@ -7,7 +7,7 @@ collateral that they hold for the unit; a dispute that nobody can decide costs n
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpu_tasks.batches.work import TOKEN
+from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim, PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling

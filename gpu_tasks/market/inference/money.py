@@ -7,7 +7,7 @@ or is burned.
 
 from dataclasses import replace
 
-from gpu_tasks.batches.work import due_of, work_of
+from gpu_tasks.batches.requests import due_of, work_of
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.inference.rules import UnitRules

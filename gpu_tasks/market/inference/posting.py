@@ -7,8 +7,7 @@ no more units than half of what one block may spend on draws is enough for, so t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.batches.work import price_of, work_of
+from gpu_tasks.batches.requests import REQUESTS_MAX, price_of, work_of
 from gpu_tasks.market.devices.judges import in_office
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import (

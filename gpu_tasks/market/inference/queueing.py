@@ -8,7 +8,7 @@ its age, and it leaves the queue when its time is up.
 
 from dataclasses import dataclass, replace
 
-from gpu_tasks.batches.work import price_of
+from gpu_tasks.batches.requests import price_of
 from gpu_tasks.market.draws import BEACON_DELAY, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.classes import next_widening

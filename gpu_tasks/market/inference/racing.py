@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from gpu_tasks.market import rounds
 from gpu_tasks.market.inference import race_clocks, races
-from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import (
     AlreadyDone,
@@ -35,6 +34,7 @@ from gpu_tasks.market.inference.units import (
     UnitState,
     declines_of,
     racer_of,
+    result_commitment,
     round_of,
 )
 from gpu_tasks.market.rounds import Windows

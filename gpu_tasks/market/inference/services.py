@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from gpu_tasks.batches.work import TOKEN
+from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.ids import DeviceId
 from runtime.cryptography.hashing import blake2_256

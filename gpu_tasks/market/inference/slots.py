@@ -6,7 +6,7 @@ look at a slot.
 
 from bisect import bisect_right
 
-from gpu_tasks.batches.work import rate_of
+from gpu_tasks.batches.requests import rate_of
 from gpu_tasks.market.capacity.capacity import PROVEN_WEIGHT
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass

@@ -35,6 +35,30 @@ DECLINES_MAX = 24
 """Owners that are not drawn for a unit again; where one more race could bring more of them, it is refunded."""
 
 
+# What racers commit to before anybody reveals.
+#
+# A commitment is bound to its maker, unit and attempt, so copying one opens nothing. The salt is 32 random bytes of the
+# maker; the salt of the customer's input never goes on chain.
+@struct
+class _ResultBody:
+    unit: Hash
+    attempt: U32
+    provider: AccountId
+    output_root: Hash
+    salt: Hash
+
+
+_RESULT = codec(_ResultBody)
+
+
+def result_commitment(
+    genesis: bytes, unit: bytes, attempt: int, provider: bytes, output_root: bytes, salt: bytes
+) -> bytes:
+    """The 32 bytes that racer `provider` (its stash) commits for an output root."""
+    body = _RESULT.encode(_ResultBody(unit, attempt, provider, output_root, salt))
+    return blake2_256(domain(b"result", genesis, body))
+
+
 class UnitState(IntEnum):
     """Where a unit stands; the last two are terminal."""
 

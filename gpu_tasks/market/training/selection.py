@@ -25,7 +25,7 @@ from gpu_tasks.market.training.reputation import PPM, failure_ppm
 from gpu_tasks.market.training.terms import Bid, TaskTerms, covered
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import named
-from runtime.encoding.record import record
+from runtime.encoding.marks import record
 
 BIDS_MAX = 128
 """A task has no more bids; whoever fills the places locks a bond for each."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.blob_client import COPIES, BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.pieces import PiecesError, gathered
-from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, Opened, SealError, is_usable
 from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, decode_input
 from gpu_tasks.market.inference.units import Unit

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from http_server.networks import network_of
+from http_server.known_callers import network_of
 
 GRACE_SECONDS = 2.0
 BYTES_PER_SECOND_MIN = 64 * 1024

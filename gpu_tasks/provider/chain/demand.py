@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gpu_tasks.batches.work import price_of, rate_of
+from gpu_tasks.batches.requests import price_of, rate_of
 from gpu_tasks.market.ages import unit_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass

@@ -16,9 +16,8 @@ from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
-from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.bond_losses import BondLoss

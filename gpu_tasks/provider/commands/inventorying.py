@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.provider.commands.containing import policy_of
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.execution.gpu import all_hardware

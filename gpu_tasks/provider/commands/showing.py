@@ -14,8 +14,8 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.leaf_checks_api import DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
-from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import NobodyError
 from gpu_tasks.provider.commands.options import (

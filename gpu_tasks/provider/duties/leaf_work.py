@@ -14,17 +14,15 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
-from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from runtime.frame.call import Call
 
 TURN_BLOCKS = 4

@@ -13,9 +13,8 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
-from gpu_tasks.market.inference.commitments import result_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.inference.units import racer_of, result_commitment
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View

@@ -24,8 +24,7 @@ from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.leaf_work import computed_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import check_totals, payable_requests, recomputed
-from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 
 
 async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:

@@ -23,8 +23,7 @@ from gpu_tasks.provider.execution.executor import Execution, ExecutionError, Man
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.journal.finished import FinishedRequests
 from gpu_tasks.provider.journal.records import Basis, UnitResult
-from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from runtime.encoding.codec import DecodeError
 
 

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import DEVICES_MAX, ClaimedDevice, ClaimedMachine, claim_text
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, cuda_version
 from runtime.cryptography.hashing import blake2_256
 

@@ -15,9 +15,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import BinaryIO
 
-from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.blob_client import BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoints_of
-from gpu_tasks.data.placement import stores_for
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError

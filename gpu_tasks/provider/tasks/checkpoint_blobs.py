@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.blob_client import COPIES, BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
-from gpu_tasks.data.placement import COPIES, stores_for
 from gpu_tasks.data.run_states import (
     RunState,
     WrongRunStateError,

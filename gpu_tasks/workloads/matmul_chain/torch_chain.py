@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gpu_tasks.workloads.backend_choice import usable_device
 from gpu_tasks.workloads.matmul_chain.arithmetic import (
     ENTRIES,
     MIDDLE,
@@ -20,7 +21,6 @@ from gpu_tasks.workloads.matmul_chain.arithmetic import (
     keys_of,
 )
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
-from gpu_tasks.workloads.torch_device import usable_device
 
 
 class TorchChain:

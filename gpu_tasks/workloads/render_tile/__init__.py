@@ -11,10 +11,9 @@ In reading order:
 * `torch_arrays`: an optional backend for whoever has PyTorch
 * `vector_tracing`: many paths at once, in arrays
 * `backends`: which backends there are
-* `state`: the rows that are done, as bytes
-* `run`: a run in steps, of which each is a row
 * `conformance`: fixed work whose hashes are published; a backend that misses one must not serve
-* `service`: `render-tile` as a `Workload` and a `StepwiseWorkload`, and checks of drawn pixels
 * `form`: `render-tile` as programs see it
 * `picture`: tiles to a picture, and that to a file
+* `run`: a run in steps, of which each is a row
+* `service`: `render-tile` as a `Workload` and a `StepwiseWorkload`, and checks of drawn pixels
 """

@@ -4,8 +4,8 @@ import numpy as np
 
 from gpu_tasks.workloads.render_tile.array_arithmetic import Int64Array
 from gpu_tasks.workloads.render_tile.backends import TileBackend, shown
+from gpu_tasks.workloads.render_tile.picture import decode_state, encode_state, request_digest
 from gpu_tasks.workloads.render_tile.request import AskedTile
-from gpu_tasks.workloads.render_tile.state import decode_state, encode_state, request_digest
 
 
 class TileRun:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpu_tasks.workloads.backend_choice import usable_device
 from gpu_tasks.workloads.render_tile.array_arithmetic import Int64Array, PathArray
-from gpu_tasks.workloads.torch_device import usable_device
 
 
 class TorchArrays:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gpu_tasks.workloads.backend_choice import usable_device
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Ints
-from gpu_tasks.workloads.torch_device import usable_device
 
 LANES, GPU_LANES = 32, 512
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpu_tasks.workloads.torch_device import usable_device
+from gpu_tasks.workloads.backend_choice import usable_device
 from gpu_tasks.workloads.train_int8.arithmetic import Integers, Tensor
 
 

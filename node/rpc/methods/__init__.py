@@ -3,7 +3,6 @@
 In reading order:
 
 * `chain`: blocks and headers
-* `proof_pace`: how many keys a second are proved, and in whose turn
 * `state`: storage, runtime calls, metadata
 * `author`: handing in extrinsics, following them
 * `payment`: fees

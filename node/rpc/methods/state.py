@@ -11,17 +11,15 @@ from functools import partial
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
 from node.rpc.long_calls import LongCalls
-from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
+from node.rpc.questions import Questions
 from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
 from node.rpc.replica import BlockRecord
 from node.rpc.runtime_calls import RuntimeCalls
 from node.rpc.subscriptions.broadcast import Publisher
 from node.rpc.subscriptions.feeder import PIECE_BYTES
-from node.rpc.subscriptions.long_items import LongItem
-from node.rpc.subscriptions.shared_items import SharedItems
+from node.rpc.subscriptions.shared_items import LongItem, SharedItems
 from runtime.cryptography.hashing import blake2_256
-from runtime.state.overlay import StateReader
-from runtime.state.recorded_reads import RecordedReads, TooManyReads
+from runtime.state.overlay import RecordedReads, StateReader, TooManyReads
 from runtime.state.trie_node import MAX_KEY_BYTES
 
 MAX_KEYS_PER_PAGE = 1000
@@ -44,6 +42,30 @@ READ_AT_ONCE = 256
 """Keys in one turn, at most some 10 us each far below a final block."""
 TOLD_BLOCKS = 32
 """Blocks that a subscription remembers, in case the best chain goes back to them: more than lie above a final one."""
+
+
+# The pace of proofs, which the node's own process makes: keys a second, and the order of callers.
+#
+# Always: at most `KEYS_PER_SECOND` go to the node. Each part of a proof waits for its caller's turn among `Questions`,
+# so hundreds of connections of one address are one caller.
+KEYS_AT_ONCE = 64
+"""2 ms of the node's time: between two such questions it votes and gossips."""
+KEYS_PER_SECOND = 4_000
+"""35 us each, so a seventh of a core; below the share that the node gives to questions, which then wait."""
+
+
+class ProofPace:
+    """One for each RPC process."""
+
+    def __init__(self, keys_per_second: float = KEYS_PER_SECOND) -> None:
+        """Nobody waits."""
+        self._seconds_per_key = 1 / keys_per_second
+        self._line = Questions(1)
+
+    async def take(self, keys: int) -> None:
+        """Wait until so many keys may go.  Raises `JsonRpcError` when too many parts of the caller wait."""
+        # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays nobody.
+        await self._line.start(keys * self._seconds_per_key)
 
 
 class WatchedValues:

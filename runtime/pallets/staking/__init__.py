@@ -5,7 +5,6 @@ In reading order:
 slashing            how much an offence costs, and where the money goes
 slash_factors       what stake that left still bears
 share_pool          grains that many own by shares
-exposures           how much stands behind a validator in an era
 stakers             the records of TrustStake
 delegations         positions behind a validator, and their rewards
 staking_events      its events and errors

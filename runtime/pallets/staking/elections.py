@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from runtime.encoding.codec import struct
 from runtime.encoding.types import AccountId, Balance
 from runtime.pallets.churn import cut
-from runtime.pallets.staking.exposures import by_stake
 from runtime.pallets.staking.seats import OVERHANGS_MAX, Overhang
+from runtime.pallets.staking.slashing import by_stake
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, Seat, Seats, Waiter, Why
 from runtime.pallets.staking.staking_events import Jailed, SetElected

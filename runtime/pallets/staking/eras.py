@@ -16,8 +16,7 @@ from runtime.frame.measured import times
 from runtime.frame.weights import work
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
 from runtime.pallets.staking import delegations, elections, presence
-from runtime.pallets.staking.exposures import Exposure, by_stake, own_part
-from runtime.pallets.staking.slashing import part
+from runtime.pallets.staking.slashing import Exposure, by_stake, own_part, part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, Candidate, Points, Seat, Standing
 from runtime.pallets.staking.staking_events import EraStarted, UnsafeKey

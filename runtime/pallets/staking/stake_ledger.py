@@ -20,10 +20,9 @@ from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.pots import STAKES, TREASURY
 from runtime.pallets.session_keys import KeysProof, SessionKeys, verify_keys
 from runtime.pallets.staking.delegations import EraPosting, Pool, Position
-from runtime.pallets.staking.exposures import Exposure
 from runtime.pallets.staking.seats import SeatLedger
 from runtime.pallets.staking.slash_factors import Factors
-from runtime.pallets.staking.slashing import REPORTER_PPM, VICTIM_PPM, SlashSplit, slash_shares
+from runtime.pallets.staking.slashing import REPORTER_PPM, VICTIM_PPM, Exposure, SlashSplit, slash_shares
 from runtime.pallets.staking.stakers import (
     CANDIDATES_MAX,
     STAKE,

@@ -36,7 +36,7 @@ from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.records import COLLATERAL
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import outcomes_of
 from nightly_but import nightly_but
 from provider_chain import INPUT_SALT, Village
 from runtime.pallets.staking.trust_lock import Locked, Paid

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.batches.work import due_of, price_of, rate_of, work_of
+from gpu_tasks.batches.requests import due_of, price_of, rate_of, work_of
 
 WORK = st.integers(1, 10**16)
 PRICE = st.integers(0, 10**15)

@@ -15,9 +15,8 @@ from aiohttp import web
 from gpu_tasks.client import inventories
 from gpu_tasks.client.inventories import HeardInventories, heard_inventories, with_claims
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.blob_client import BlobClient, TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore

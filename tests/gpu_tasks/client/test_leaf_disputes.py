@@ -24,7 +24,7 @@ from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, Uni
 from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindows, LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import outcomes_of
 from planted_state import chain_with
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import GRAINS_PER_OGPU

@@ -19,7 +19,7 @@ from gpu_tasks.client.inventories import HeardInventories
 from gpu_tasks.client.task_files import load_any
 from gpu_tasks.client.willingness import RUNS_IT, Willingness, why_unfit, willingness
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.blob_client import BlobClient, BlobError, TransferRates
 from gpu_tasks.data.inventory import (
     CONTAINER_KIND,
     DEVICES_MAX,
@@ -34,7 +34,6 @@ from gpu_tasks.data.inventory import (
     read_inventory,
     sign_inventory,
 )
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.provider.chain.port import Identity

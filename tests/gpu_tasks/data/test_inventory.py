@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.data.blob_client import BYTES_MIN, TransferRates
 from gpu_tasks.data.inventory import (
     AHEAD_MS,
     DEVICES_MAX,
@@ -22,7 +23,6 @@ from gpu_tasks.data.inventory import (
     read_inventory,
     sign_inventory,
 )
-from gpu_tasks.data.transfer_rates import BYTES_MIN, TransferRates
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 

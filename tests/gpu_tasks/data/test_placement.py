@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.data.placement import COPIES, STORES_ASKED_MAX, stores_for
+from gpu_tasks.data.blob_client import COPIES, STORES_ASKED_MAX, stores_for
 
 ENDPOINTS = [f"http://10.0.0.{number}:9750" for number in range(STORES_ASKED_MAX)]
 ADDRESS = st.binary(min_size=32, max_size=32)

@@ -25,7 +25,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.frame.api import Apis
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.state.recorded_reads import RecordedReads
+from runtime.state.overlay import RecordedReads
 from scripts.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,

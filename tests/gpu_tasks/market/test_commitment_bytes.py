@@ -7,8 +7,7 @@ import pytest
 
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.records import device_id
-from gpu_tasks.market.inference.commitments import result_commitment
-from gpu_tasks.market.inference.units import unit_id_of
+from gpu_tasks.market.inference.units import result_commitment, unit_id_of
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.replicas import replica_commitment

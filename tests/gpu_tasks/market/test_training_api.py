@@ -23,7 +23,7 @@ from replica_chain import bind, open_call, replicated
 from runtime.encoding.codec import codec
 from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
-from runtime.state.recorded_reads import RecordedReads
+from runtime.state.overlay import RecordedReads
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from task_chain import TaskChain, an_offer, an_order, awarded, hold, time_order, with_offers, work
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from gpu_tasks.tasks.file_kinds import OtherFile, other_file
 from gpu_tasks.tasks.problems import TaskFileError
-from gpu_tasks.tasks.task_kinds import read_any_task
+from gpu_tasks.tasks.task_kinds import OtherFile, other_file, read_any_task
 
 JOB = """apiVersion: batch/v1
 kind: Job

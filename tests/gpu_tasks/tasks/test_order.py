@@ -11,10 +11,10 @@ from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BidFate
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.tasks.auction_check import explained_auction
 from gpu_tasks.tasks.canonical import PreparedTask, prepare, terms_of
 from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_blocks
 from gpu_tasks.tasks.plan import AuctionNumbers, plan_of
+from gpu_tasks.tasks.task_check import explained_auction
 from gpu_tasks.tasks.training_task import TaskFile
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
 from task_chain import COLLATERAL, TaskChain, an_offer, an_order, numbers_of, with_offers

@@ -18,12 +18,12 @@ from consensus.signstate import HeaderRecord
 from genesis import dev_accounts
 from loop_stage import SetClock
 from node.config import Config, Paths
+from node.duty.heart import TIP_SLOTS, is_at_tip
 from node.duty.key_proofs import KEYS_MAX
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.duty.seat import LAUNCH_MS, hold_keys, named
 from node.duty.seat_watch import OUT_RANKED, SETTLE_MS, UNSEATED, SeatWatch
 from node.duty.signstate_file import SignStateFile
-from node.duty.tip import TIP_SLOTS, is_at_tip
 from node.duty.validator_keys import ValidatorKeys
 from node.errors import BadInputError
 from node.ledger.chain import Chain

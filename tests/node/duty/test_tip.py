@@ -9,7 +9,7 @@ import pytest
 
 from block_maker import FIRST_SLOT, open_at
 from consensus.headers import TrustedBlock
-from node.duty.tip import TIP_SLOTS, is_at_tip
+from node.duty.heart import TIP_SLOTS, is_at_tip
 
 SLOTS = TIP_SLOTS + 3  # an idle devnet makes a block each slot
 

@@ -14,8 +14,7 @@ from consensus.headers import NotYetError
 from genesis import dev_accounts
 from genesis.chain import GENESIS_KEYS, genesis_block_header, genesis_state, runtime_of
 from node.errors import DatabaseError
-from node.ledger.chain import UnknownParentError
-from node.ledger.opening import open_chain
+from node.ledger.chain import UnknownParentError, open_chain
 from node.ledger.storage import STATE, Storage
 from runtime.blocks.block import Block, Header
 from runtime.cryptography import signatures

@@ -1,6 +1,6 @@
 """Something dear, so often for each peer, and memory for so many of them."""
 
-from node.peers.rates import PEERS_MAX, PeerRates
+from node.p2p.meter import PEERS_MAX, PeerRates
 
 
 def test_each_peer_has_its_own_burst_and_rate() -> None:

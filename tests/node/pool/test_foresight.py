@@ -10,8 +10,7 @@ import trio
 
 from block_maker import Maker, as_bytes
 from genesis import dev_accounts
-from node.ledger.chain import ProvenBlock
-from node.ledger.foreseen import Foreseen
+from node.ledger.chain import Foreseen, ProvenBlock
 from node.pool.transaction_pool import foresee
 from node.pool.verifier import Claim, Verdicts, Verifier
 from node.sync.sync import read_body, read_waiting

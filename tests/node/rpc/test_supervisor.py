@@ -16,7 +16,7 @@ from node.rpc.supervisor import SILENCES_MAX, keep_running
 SILENT_SECONDS = 2.0
 LIVING = (
     "import asyncio, os, pathlib, sys\n"
-    "from node.rpc.heartbeat import beat\n"
+    "from node.rpc.__main__ import beat\n"
     "with open(sys.argv[1], 'a') as starts: print(os.getpid(), file=starts)\n"
     "async def main(): await asyncio.gather(beat(1), asyncio.sleep(1_000))\n"
     "asyncio.run(main())\n"

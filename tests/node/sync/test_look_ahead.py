@@ -10,7 +10,7 @@ import pytest
 from block_maker import Maker, as_bytes
 from consensus import events as ev
 from genesis import dev_accounts
-from node.ledger.foreseen import Foreseen
+from node.ledger.chain import Foreseen
 from node.peers.messages import BLOCKS
 from node.pool.transaction_pool import Held, foresee
 from node.pool.verifier import Verifier

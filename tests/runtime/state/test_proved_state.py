@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.encoding.codec import DecodeError
-from runtime.state.overlay import Memory
-from runtime.state.recorded_reads import RecordedReads, TooManyReads
+from runtime.state.overlay import Memory, RecordedReads, TooManyReads
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import InvalidProof, ProvedState
 

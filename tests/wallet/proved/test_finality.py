@@ -24,8 +24,7 @@ from runtime.pallets.system import System
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import InvalidProof, ProvedState
 from small_chain import FIRST_SLOT
-from wallet.proved.finality import final_header, trust_root
-from wallet.proved.freshness import doubt_of_age
+from wallet.proved.finality import doubt_of_age, final_header, trust_root
 from wallet.proved.refutation import RefutedError
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.batches.requests import decode_requests
-from gpu_tasks.batches.work import PRICED
+from gpu_tasks.batches.requests import PRICED, decode_requests
 from gpu_tasks.client.batches.lines import BatchFileError, FileForm
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file, room_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.batches.work import TOKEN
+from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules

@@ -9,7 +9,7 @@ from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks_api import CHECKS_SHOWN_MAX, KEYS_READ_MAX, CheckStatus, LeafChecksApi
 from node.rpc.methods.state import MAX_CALL_KEYS
 from runtime.frame.api import Apis
-from runtime.state.recorded_reads import RecordedReads
+from runtime.state.overlay import RecordedReads
 from scripts.chains.leaf_chain import LeafChain
 from scripts.chains.market_chain import GENESIS_HASH
 

@@ -30,7 +30,7 @@ from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.side_earnings import AUDITING
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.tasks.policy_file import set_draining
-from gpu_tasks.workloads.outcomes import outcomes_of
+from gpu_tasks.workloads.form import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
 from runtime.pallets.staking.trust_lock import Paid
 from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH

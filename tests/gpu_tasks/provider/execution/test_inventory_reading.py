@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.execution import inventory
 from gpu_tasks.provider.execution.gpu import Hardware, all_hardware

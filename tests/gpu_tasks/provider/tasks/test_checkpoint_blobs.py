@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.data.placement import COPIES
+from gpu_tasks.data.blob_client import COPIES, BlobError
 from gpu_tasks.data.run_states import encode_run_state, root_of, state_index
 from gpu_tasks.data.sealing import SealError, SealKey, address_of
 from gpu_tasks.market.api import InputReader

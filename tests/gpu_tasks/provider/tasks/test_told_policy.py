@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import (
     CONTAINER_KIND,
     IMAGES_MAX,
@@ -18,7 +19,6 @@ from gpu_tasks.data.inventory import (
     image_mark,
     read_inventory,
 )
-from gpu_tasks.data.transfer_rates import TransferRates
 from gpu_tasks.provider import told_inventory
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.programs.means import ProgramMeans

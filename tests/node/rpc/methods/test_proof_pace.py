@@ -12,7 +12,7 @@ import pytest
 from node.feed import messages as feed
 from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
-from node.rpc.methods.proof_pace import KEYS_AT_ONCE, ProofPace
+from node.rpc.methods.state import KEYS_AT_ONCE, ProofPace
 from node.rpc.questions import ASKING, WAITING_MAX
 from played_node import PlayedNode, served
 

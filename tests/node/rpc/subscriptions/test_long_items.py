@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from node.rpc.connection import SharedLimits
 from node.rpc.jsonrpc import MAX_RESPONSE_BYTES
 from node.rpc.registry import Registry, subscription
-from node.rpc.subscriptions.long_items import LongItem
+from node.rpc.subscriptions.shared_items import LongItem
 from node.rpc.subscriptions.shares import SubscriptionShares
 from played_socket import PlayedSocket, subscribing
 

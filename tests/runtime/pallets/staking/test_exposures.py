@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.pallets.staking.exposures import Exposure, by_stake, own_part
+from runtime.pallets.staking.slashing import Exposure, by_stake, own_part
 
 VALIDATOR, ALICE, BOB = b"V" * 32, b"A" * 32, b"B" * 32
 
