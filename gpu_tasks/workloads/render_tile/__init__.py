@@ -12,8 +12,8 @@ In reading order:
 * `vector_tracing`: many paths at once, in arrays
 * `backends`: which backends there are
 * `conformance`: fixed work whose hashes are published; a backend that misses one must not serve
-* `form`: `render-tile` as programs see it
-* `picture`: tiles to a picture, and that to a file
+* `picture`: tiles to a picture, and that to a file; the state of a run
 * `run`: a run in steps, of which each is a row
 * `service`: `render-tile` as a `Workload` and a `StepwiseWorkload`, and checks of drawn pixels
+* `form`: `render-tile` as programs see it
 """
