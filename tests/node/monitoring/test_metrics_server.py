@@ -87,6 +87,8 @@ def test_figures_are_answered(server: MetricsServer) -> None:
     assert "height 7.0" in fetched(server, "/?name=x")
     with pytest.raises(urllib.error.HTTPError, match="404"):
         fetched(server, "/other")
+    with connected(server, b"POST /metrics HTTP/1.1\r\n\r\n") as posting:
+        assert answer_of(posting).startswith(b"HTTP/1.1 405 ")
 
 
 def test_idle_connections_take_few_files_and_nobodys_place(server: MetricsServer) -> None:
@@ -311,3 +313,23 @@ def test_an_endless_request_ends(server: MetricsServer) -> None:
 def test_a_port_that_is_taken_is_named(server: MetricsServer) -> None:
     with pytest.raises(BadInputError, match=f"port {server.port} for metrics"):
         MetricsServer(CollectorRegistry(), server.port, external=False)
+
+
+def test_of_a_crowd_a_few_are_taken_in_before_others_are_heard(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.monitoring.metrics_server.ACCEPTED_AT_ONCE", 3)
+    accept, entered = server._accept, []
+
+    def counted() -> None:
+        before = len(server._open)
+        accept()
+        entered.append(len(server._open) - before)
+
+    monkeypatch.setattr(server, "_accept", counted)
+    with held_up(server):
+        crowd = [connected(server, source=f"127.0.1.{number}") for number in range(1, 11)]
+    assert "height 7.0" in fetched(server)
+    assert max(entered) == 3
+    for connection in crowd:
+        connection.close()

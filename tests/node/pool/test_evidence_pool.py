@@ -189,6 +189,8 @@ def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signat
         assert stage.hear(forged_ballots(ALICE, number)) == []
     assert len(stage.blamed) >= PENALTIES_MAX
     assert len(checks) == FAILED_CHECKS_MAX
+    stage.hear(forged_ballots(ALICE, 100), "b")
+    assert len(checks) == FAILED_CHECKS_MAX + 1, "another peer is heard"
 
 
 def counting_checks(monkeypatch: pytest.MonkeyPatch) -> list[object]:

@@ -11,6 +11,7 @@ import trio
 from block_maker import Maker, as_bytes
 from genesis import dev_accounts
 from node.ledger.chain import Foreseen, ProvenBlock
+from node.pool import transaction_pool
 from node.pool.transaction_pool import foresee
 from node.pool.verifier import Claim, Verdicts, Verifier
 from node.sync.sync import read_body, read_waiting
@@ -18,7 +19,7 @@ from played_pool import running
 from runtime.blocks.extrinsic import Authorization, decode_extrinsic, open_envelope
 from runtime.cryptography import signatures
 from runtime.encoding.codec import DecodeError
-from runtime.frame.errors import InvalidBlock
+from runtime.frame.errors import InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.pallets.balances import Balances
 
 PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
@@ -124,3 +125,31 @@ def test_a_body_that_was_proven_is_executed_by_all_other_rules(maker: Maker) -> 
     maker.chain.execute(block, made.facts, foreseen)
     again = maker.chain[block_id]
     assert (again.stored, again.trie.root, again.extrinsics) == (made.stored, made.trie.root, made.extrinsics)
+
+
+def test_an_extrinsic_of_an_unknown_birth_or_none_at_all_leaves_the_others_foreseen(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unborn, good = maker.transfer(PAY, 0), maker.transfer(PAY, 1)
+    verifier, signature = Answered(valid=True), open_envelope(unborn).authorization.signature
+
+    def payload(who: Authorization) -> bytes:
+        if who.signature == signature:
+            raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
+        return payload_of(maker, who)
+
+    foreseen = foresee([b"junk", unborn, good], payload, verifier)
+    assert [claim.signature for claim in verifier.asked] == [open_envelope(good).authorization.signature.signature]
+    expected = decode_extrinsic(maker.chain.runtime, good)
+    monkeypatch.setattr(transaction_pool, "decode_extrinsic", None)  # its outside is decoded once
+    assert foreseen.decode(maker.chain.runtime, good) == expected
+
+
+def test_a_copy_under_the_same_signature_takes_no_verdict_from_the_message_that_was_signed(maker: Maker) -> None:
+    good = maker.transfer(PAY, 0)
+    verifier = Answered(valid=True)
+    foreseen = foresee([good, good[:-1] + bytes([good[-1] ^ 1])], lambda who: payload_of(maker, who), verifier)
+    signed, copied = verifier.asked
+    assert signed.signature == copied.signature
+    assert signed.payload != copied.payload
+    assert foreseen.verify(*signed)

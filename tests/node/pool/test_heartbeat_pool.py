@@ -322,7 +322,7 @@ def test_a_peer_that_forges_is_blamed_until_it_is_banned_and_few_signatures_are_
         assert stage.hear(forged(stage.beat(stash), number)) == []
     assert len(stage.blamed) >= PENALTIES_MAX
     assert len(checks) == FAILED_CHECKS_MAX
-    assert stage.hear(stage.beat(NEW[1]), "b"), "another peer is heard"
+    assert stage.hear(stage.beat(NEW[0]), "b"), "another peer is heard"
 
 
 def test_undecodable_heartbeats_are_blamed_too(stage: Stage) -> None:
@@ -447,3 +447,14 @@ def test_a_count_of_failed_checks_that_grows_is_not_forgotten_before_older_ones(
         failed.note("peer", number.to_bytes(32, "big"))
     counts = failed._counts
     assert counts["peer", bytes(32)] == FAILED_CHECKS_MAX
+
+
+def test_a_forgery_for_a_candidate_that_only_the_best_block_knows_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, blocks=EPOCH_BLOCKS)
+    chain, final = stage.pool._chain, stage.pool._chain.final
+    stage.market.block(*(signed(SAVER.stash, offer) for offer in (TrustStake.bond(value=BOND), validates(SAVER))))
+    best = chain.final
+    monkeypatch.setattr(type(chain), "final", final)
+    monkeypatch.setattr(type(chain), "get", lambda _, block: final if block == final.facts.id else best)
+    with pytest.raises(ForgedError):
+        stage.pool.submit(forged(stage.beat(SAVER, best.facts.height), 1))

@@ -11,6 +11,7 @@ import pytest
 import node.ledger.chain
 from block_maker import as_bytes, now_of
 from consensus import events as ev
+from consensus.headers import InvalidHeaderError, read_header
 from node.errors import DatabaseError
 from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX
@@ -314,3 +315,26 @@ def test_a_block_that_was_asked_for_and_executes_to_another_root_is_one_mistake(
     stage.sync.on_answer(BLOCKS.encode((as_bytes(block),)), PEER)
     stage.import_all()
     assert (stage.sync.rejected, stage.transport.banned) == (1, []), "who has not executed it yet passes it on"
+
+
+def test_a_proven_header_without_a_body_bans_its_peer(stage: Stage) -> None:
+    (block,) = stage.branch(1)
+    stage.announce(HEADER.encode(block.header))
+    assert stage.import_all() == []
+    assert stage.transport.banned == ["peer"]
+
+
+@pytest.mark.parametrize("fault", ["no member", "another epoch"])
+def test_an_orphan_needs_an_author_of_the_epoch_that_its_height_is_in(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    _, second = stage.branch(2)
+    parts, waiting = read_header(second.header), sync.read_waiting(as_bytes(second), PEER)
+    sync.check_unattached(stage.chain, waiting)
+    if fault == "no member":
+        parts = replace(parts, author=b"stranger")
+    else:
+        parts = replace(parts, pre_digest=replace(parts.pre_digest, epoch=parts.pre_digest.epoch + 1))
+    monkeypatch.setattr(sync, "read_header", lambda _: parts)
+    with pytest.raises(InvalidHeaderError):
+        sync.check_unattached(stage.chain, waiting)
