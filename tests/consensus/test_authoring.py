@@ -50,6 +50,9 @@ def test_the_boundary_is_named_first(referenced: int, final: int, named: int | N
 
 def test_a_boundary_that_is_not_known_is_left_to_others() -> None:
     assert choose_reference(DEVNET, tip_at(80, 10), final_at(70), lambda _: None) is None
+    named = choose_reference(DEVNET, tip_at(80, 10), final_at(60), lambda _: None)
+    assert named is not None, "the newest final block is the boundary itself"
+    assert named.height == 60
 
 
 def test_no_block_ends_an_epoch_before_the_one_before_is_named() -> None:
@@ -144,3 +147,25 @@ def test_a_heartbeat_comes_when_so_many_slots_went_by(late: int, *, is_heartbeat
     request = plan_block(parameters, epochs_of(4), lambda _: session, slot, 0, tip, 0, None, lambda _: None)
     assert request is not None
     assert request.heartbeat == is_heartbeat
+
+
+@pytest.mark.parametrize(
+    ("has_key", "is_determined", "builds"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_the_first_block_of_an_epoch_needs_the_key_and_the_validators_of_that_epoch(
+    *, has_key: bool, is_determined: bool, builds: bool
+) -> None:
+    epoch = epochs_of(4)(1)
+    slot = next(slot for slot in range(100, 200) if proposer(epoch, slot) == epoch.validators.members[0].session)
+    plan = plan_block(
+        DEVNET,
+        {1: epoch if is_determined else None}.__getitem__,
+        {0: b"former", 1: epoch.validators.members[0].session if has_key else None}.__getitem__,
+        slot,
+        0,
+        tip_at(60, 60),
+        0,
+        None,
+        lambda _: None,
+    )
+    assert (plan is not None) == builds

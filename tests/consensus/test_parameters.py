@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from consensus.parameters import DEVNET, MAINNET, Parameters
+from consensus.parameters import DEVNET, MAINNET, SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN, Parameters
 
 BROKEN = [
     ("skew_ms", 1_000, "a clock may differ by less than a slot"),
@@ -20,6 +20,7 @@ BROKEN = [
     ("override_skips", 0, "own acceptance is respected at the first skip at least"),
     ("fetches_per_peer_max", 64, "one peer cannot fill the list of wanted blocks"),
     ("sample_units", 2, "a sample has 3 to 256 units"),
+    ("sample_units", 257, "a sample has 3 to 256 units"),
     ("fetch_grace_ms", -1, "fetch_grace_ms is not negative"),
 ]
 
@@ -54,3 +55,8 @@ def test_the_design_fixes_these() -> None:
     assert (DEVNET.slot_ms, DEVNET.heartbeat_slots, DEVNET.epoch_blocks) == (1_000, 1, 60)
     assert (MAINNET.slot_ms, MAINNET.heartbeat_slots, MAINNET.epoch_blocks) == (2_000, 10, 1_800)
     assert Parameters() == DEVNET
+
+
+@pytest.mark.parametrize("units", [SAMPLE_UNITS_MIN, SAMPLE_UNITS_MAX])
+def test_the_smallest_and_the_largest_sample_are_allowed(units: int) -> None:
+    assert replace(DEVNET, sample_units=units).sample_units == units

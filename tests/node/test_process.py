@@ -7,6 +7,7 @@ import gc
 import logging
 import resource
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,14 @@ def test_a_target_has_a_level_of_its_own_and_no_core_is_dumped(limits: list[tupl
     ("log", "level"), [("", "INFO"), ("Debug", "DEBUG"), ("node.sync=debug", "INFO"), ("node.sync=info,error", "ERROR")]
 )
 def test_the_level_without_a_target_is_everybody_s(monkeypatch: pytest.MonkeyPatch, log: str, level: str) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(logging, "basicConfig", lambda **named: asked.append(named["level"]))
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **named: asked.append(named))
     set_up_process(log)
-    assert asked == [getattr(logging, level)]
+    (named,) = asked
+    assert named["level"] == getattr(logging, level)
+    (handler,) = named["handlers"]
+    record = logging.makeLogRecord({"name": "node.sync", "pathname": "a.py", "lineno": 1})
+    assert not all(handler.filter(record) for _ in range(1_000)), "lines of one cause are limited"
 
 
 @pytest.mark.parametrize(

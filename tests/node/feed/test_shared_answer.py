@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from unittest.mock import Mock
 
 import pytest
 
@@ -68,5 +70,32 @@ def test_a_question_that_failed_fails_for_those_who_shared_it_alone() -> None:
             await shared.get()
         asked.fails = False
         assert await shared.get() == 3
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_question_without_an_asker_leaves_no_word_in_the_log(*, is_cut_off: bool) -> None:
+    async def main() -> None:
+        problems = Mock()
+        asyncio.get_running_loop().set_exception_handler(problems)
+        asked = Asked()
+        asked.fails = True
+        shared = SharedAnswer(asked, 0.0)
+        asking = asyncio.create_task(shared.get())
+        await asyncio.sleep(0)
+        question = shared._next
+        assert question is not None
+        while not asked.times:
+            await asyncio.sleep(0)
+        asking.cancel()
+        if is_cut_off:
+            question.cancel()
+        asked.may_answer.set()
+        await asyncio.wait([asking, question])
+        await asyncio.sleep(0)
+        del question, asking
+        gc.collect()
+        problems.assert_not_called()
 
     asyncio.run(main())

@@ -53,6 +53,7 @@ def test_known_and_stale_messages_are_no_excuse_for_forgeries() -> None:
             assert not manners.on_refused("bad", 0.0, 0.0, is_forged=False)
         blamed.append(manners.on_refused("bad", 0.0, 0.0, is_forged=True))
     assert blamed == [False] * (FORGED_PER_BLAME - 1) + [True]
+    assert not manners.on_refused("bad", 0.0, 0.0, is_forged=False), "blamed once for these"
 
 
 def test_good_ones_of_long_ago_excuse_nothing() -> None:
@@ -69,3 +70,6 @@ def test_new_names_fill_no_memory() -> None:
     for number in range(PEERS_REMEMBERED + 50):
         manners.on_refused(str(number), 1.0, 0.0, is_forged=False)
     assert len(manners._records) == PEERS_REMEMBERED
+    manners.on_admitted("50", 0.0)
+    manners.on_admitted("new", 0.0)
+    assert [manners.is_heard(peer, 0.0) for peer in ("50", "51", "52")] == [False, True, False]

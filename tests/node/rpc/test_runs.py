@@ -151,3 +151,24 @@ def test_submissions_of_a_batch_are_one_frame_and_every_item_is_answered_in_orde
     assert kinds == ["result", "result", 1013, -32602, "result", "result", "result", "result"]
     assert asked == [[b"\x0a", b"\x0b"], [b"\x0c", b"\x0d"]]
     assert [raw[:1] for raw in pool] == [b"\x0a", b"\x0b", b"\x0c", b"\x0d", b"\x0e", b"\x00"]
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(PIECE - 1, 0), (PIECE, 1), (2 * PIECE, 2)])
+def test_a_run_lets_others_in_once_for_each_piece(count: int, pauses: int) -> None:
+    async def scenario() -> int:
+        rounds = 0
+
+        async def look_around() -> None:
+            nonlocal rounds
+            while True:
+                await asyncio.sleep(0)
+                rounds += 1
+
+        looking = asyncio.create_task(look_around())
+        await asyncio.sleep(0)
+        calls = [call("double", number, "0x01") for number in range(count)]
+        await answers(Registry([Doubling()]).methods["double"], calls, lambda: None)
+        looking.cancel()
+        return rounds
+
+    assert asyncio.run(scenario()) == pauses

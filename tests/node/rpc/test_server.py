@@ -21,7 +21,7 @@ from node.rpc.connection import SILENT_SECONDS, ClientConnection, SharedLimits
 from node.rpc.held_bytes import HeldBytes
 from node.rpc.jsonrpc import JsonRpcError
 from node.rpc.registry import Registry, method, subscription
-from node.rpc.server import Server, ServerOptions
+from node.rpc.server import Bodies, Server, ServerOptions
 from node.rpc.subscriptions.shares import SubscriptionShares
 from node.rpc.work import Work
 
@@ -422,3 +422,86 @@ def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) ->
             writer.close()
 
     serve(body)
+
+
+def test_of_too_many_bodies_each_newcomer_gives_up_another_and_one_that_ends_is_read_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(*_: object) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async def main() -> None:
+        monkeypatch.setattr("node.rpc.server.BODIES_MAX", 2)
+        monkeypatch.setattr("node.rpc.server.body_of", never)
+        request: Any = SimpleNamespace(content=SimpleNamespace(is_eof=lambda: False))
+        bodies = Bodies()
+        reading = [asyncio.create_task(bodies.read(request, 100)) for _ in range(6)]
+        await asyncio.sleep(0)
+        assert len(bodies._reading) == 2
+        await asyncio.wait(reading[:4], timeout=10)
+        for given_up in reading[:4]:
+            with pytest.raises(web.HTTPRequestTimeout):
+                given_up.result()
+        left, stays = bodies._reading
+        reading[4].cancel()
+        await asyncio.wait([reading[4], left], timeout=10)
+        assert left.cancelled()
+        assert list(bodies._reading) == [stays]
+        monkeypatch.setattr("node.rpc.server.BODY_SECONDS", 0.01)
+        slow = asyncio.create_task(bodies.read(request, 100))
+        await asyncio.sleep(0)
+        _, read = bodies._reading
+        with pytest.raises(web.HTTPRequestTimeout):
+            await slow
+        await asyncio.wait([read], timeout=10)
+        assert read.cancelled()
+        reading[5].cancel()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_long_answer_tells_its_length_and_a_page_may_ask_before_it_posts() -> None:
+    async def body(_server: Server, _calls: Calls, at: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"http://{at}/", json=call("large")) as response:
+                assert response.content_length == len(await response.read())
+                assert response.content_type == "application/json"
+            for origin, status in ((PAGE, 200), (EVIL, 403)):
+                async with session.options(f"http://{at}/", headers=origin) as response:
+                    assert response.status == status
+                    allowed = response.headers.get("Access-Control-Allow-Origin")
+                    assert allowed == (PAGE["Origin"] if status == 200 else None)
+
+    serve(body, cors=(PAGE["Origin"],))
+
+
+def test_a_websocket_is_pinged_and_its_own_pings_and_pongs_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(server: Server, _calls: Calls, at: str) -> None:
+        turns = server.shared.turns
+        take, taken = turns.take, []
+
+        async def counted(caller: Any) -> None:
+            taken.append(caller)
+            await take(caller)
+
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"ws://{at}/", autoping=False, compress=15) as socket,
+        ):
+            assert socket.compress == 0
+            assert (await socket.receive()).type is aiohttp.WSMsgType.PING
+            monkeypatch.setattr("node.rpc.server.HEARTBEAT_SECONDS", 1_000.0)
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"ws://{at}/", autoping=False) as socket:
+            monkeypatch.setattr(turns, "take", counted)
+            await socket.pong(b"unasked")
+            await socket.ping(b"asked")
+            answer = await socket.receive()
+            assert (answer.type, answer.data) == (aiohttp.WSMsgType.PONG, b"asked")
+            assert len(taken) == 2
+            await socket.send_bytes(b"x" * (MEBIBYTE + 1))
+            assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+            assert socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+
+    monkeypatch.setattr("node.rpc.server.HEARTBEAT_SECONDS", 0.05)
+    serve(body, limits=jsonrpc.RequestLimits(request_mebibytes=1))

@@ -1,6 +1,7 @@
 """The line in front of the RPC process: served by what each used, not by how much each asks."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -176,3 +177,27 @@ def test_the_loop_goes_round_between_the_steps_of_a_batch() -> None:
         looking.cancel()
 
     asyncio.run(scenario())
+
+
+def test_steps_follow_each_other_without_a_round_of_the_loop_within_a_slice_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 10.0
+    monkeypatch.setattr("http_server.turns.time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr("http_server.turns.SLICE_SECONDS", 0.5)
+
+    async def scenario() -> list[bool]:
+        nonlocal now
+        turns, waited, busy = Turns(), [], caller()
+        for at in (10.0, 10.25, 10.5, 10.75, 11.25):
+            now, busy.used = at, busy.used + 1.0
+            taking = asyncio.create_task(turns.take(busy))
+            await asyncio.sleep(0)
+            waited.append(not taking.done())
+            await taking
+            newcomer = caller()
+            await turns.take(newcomer)
+            assert newcomer.used == busy.used, "level with the caller that is served"
+        return waited
+
+    assert asyncio.run(scenario()) == [True, False, True, False, True]
