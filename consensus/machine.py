@@ -114,8 +114,6 @@ def plan_block(
     number = parameters.epoch_of(height)
     # Blocks of an epoch are built before the one before it has ended: the key is that of the block's epoch.
     session = session_of(number)
-    if session is None:
-        return None
     reference = choose_reference(parameters, tip, final, boundary_of)
     # Headers refuse what runs further ahead of finality, or before the epoch's seed is final.
     if (tip.referenced_height if reference is None else reference.height) < parameters.referenced_min(height):
