@@ -53,7 +53,7 @@ class ImageSpool:
 
         ChainError and OSError too.
         """
-        check_asked(image)
+        _check_asked(image)
         async with self._turns:
             self._clean()
             path = self.path(container_id)
@@ -75,7 +75,7 @@ class ImageSpool:
             self._is_clean = True
 
 
-def check_asked(image: ArchivedImage) -> None:
+def _check_asked(image: ArchivedImage) -> None:
     """UnfitProgramError for an archive that nobody fetches."""
     if not image.parts or not 0 < image.size <= IMAGE_ARCHIVE_BYTES_MAX:
         raise UnfitProgramError(

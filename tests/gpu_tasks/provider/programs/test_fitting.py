@@ -8,7 +8,7 @@ import pytest
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, EndReason
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ContainerSpec, NetworkAccess
-from gpu_tasks.provider.programs.house import SLACK_SECONDS, seconds_of, spec_of
+from gpu_tasks.provider.programs.house import seconds_of, spec_of
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.programs.refusals import UnfitProgramError
 from gpu_tasks.provider.programs.results import UNKNOWN_EXIT, interval_of, result_of
@@ -69,7 +69,8 @@ def test_what_the_policy_gives_less_of_is_not_run(means: dict[str, object], says
 
 
 def test_a_chain_that_has_little_to_say_ends_a_program_and_no_limit_before_it() -> None:
-    assert seconds_of(15, 2_000) == 15 * 2 * 10 + SLACK_SECONDS
+    assert seconds_of(15, 2_000) == 15 * 2 * 10 + 120
+    assert seconds_of(1, 50) == 120, "a short lease has two minutes more too"
 
 
 def test_an_end_that_nobody_knows_is_no_success() -> None:

@@ -17,7 +17,7 @@ from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.gpu import Hardware, Reading
 from gpu_tasks.provider.programs import house as house_module
 from gpu_tasks.provider.programs.asking import AskedProgram
-from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.house import ProgramHouse, seconds_of
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 from priced_tasks import a_task
 from renting_village import PROGRAM, REPOSITORY
@@ -80,6 +80,18 @@ def test_so_many_are_ready_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             await house.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
         await house.remove((TASKS[0], 1))
         await house.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
+
+    play(scene)
+
+
+@pytest.mark.usefixtures("at")
+def test_each_program_has_its_own_name_and_the_time_of_its_blocks() -> None:
+    async def scene(house: ProgramHouse, engine: FakeEngine) -> None:
+        for auction in (1, 2):
+            await house.prepare(PARTS, (TASKS[0], auction), TASK, b"c")
+            await house.begin((TASKS[0], auction))
+        assert len({spec.container_id for spec in engine.started}) == 2
+        assert {spec.limits.wall_seconds for spec in engine.started} == {seconds_of(TASK.terms.blocks_max, 2_000)}
 
     play(scene)
 

@@ -73,10 +73,11 @@ def laid(folder: Path, stores: Stores, image: ArchivedImage) -> bytes:
 
 
 def test_an_archive_is_put_together_and_gone_once_it_is_loaded(tmp_path: Path) -> None:
-    stores, folder = Stores(), tmp_path / "images"
-    folder.mkdir()
-    (folder / "left-by-a-daemon-before").write_bytes(b"x")
+    stores, folder = Stores(), tmp_path / "new" / "images"
     image = stores.image(gzip.compress(CONTENT), len(CONTENT))
+    assert laid(folder, stores, image) == CONTENT, "no daemon was here before"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "left-by-a-daemon-before").write_bytes(b"x")
     assert len(image.parts) > 4
     assert laid(folder, stores, image) == CONTENT
     assert list(folder.iterdir()) == []
