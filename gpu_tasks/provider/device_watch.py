@@ -113,7 +113,7 @@ class DeviceWatch:
         """Why a device of which nothing is computed stands still, by what is known now."""
         status, known, journal = self._own.get(device), self._known, self._parts.journal
         races = ((race, journal.races.get(race.key)) for race in self._races)
-        is_seen = self._height > 0 and 1_000 * (self._clock() - self._seen_at) < self._still_ms
+        is_seen = 1_000 * (self._clock() - self._seen_at) < self._still_ms
         scene = IdleScene(
             status,
             self._height,
