@@ -141,6 +141,25 @@ def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with_server(tmp_path, body)
 
 
+def test_a_question_that_never_came_whole_has_its_address_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(server, "address_of_peer", from_its_header)
+
+    async def body(made: BlobServer, _client: BlobClient, url: str) -> None:
+        reader, writer = await opened(made.port, SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: slow"))
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10.0)
+        made._waiting._until["slow"] += 60
+        async with aiohttp.ClientSession() as session:
+            for address, status in (("slow", 429), ("other", 403)):
+                assert (await session.post(f"{url}/reseal", data=b"?", headers={"From": address})).status == status
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    with_server(tmp_path, body)
+
+
 def test_who_does_not_read_is_ended_and_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

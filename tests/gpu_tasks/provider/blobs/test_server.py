@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -228,6 +230,27 @@ def test_nobody_waits_for_a_strangers_blob_to_be_on_the_disk(tmp_path: Path, mon
 
     monkeypatch.setattr(BlobStore, "_write", slow)
     with_server(tmp_path, body)
+
+
+def test_blobs_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blobs that wait for the disk together would hold every thread of the daemon."""
+    put, storing, most = BlobStore.put, [0], [0]
+
+    def counted(store: BlobStore, *blob: Any, **more: Any) -> bytes:
+        storing[0] += 1
+        most[0] = max(most[0], storing[0])
+        time.sleep(0.05)
+        try:
+            return put(store, *blob, **more)
+        finally:
+            storing[0] -= 1
+
+    async def body(client: BlobClient, url: str) -> None:
+        await asyncio.gather(*(client.put(bytes([number]), [url]) for number in range(4)))
+
+    monkeypatch.setattr(BlobStore, "put", counted)
+    with_server(tmp_path, body)
+    assert most == [1]
 
 
 def test_what_is_served_cannot_run_in_a_browser(tmp_path: Path) -> None:

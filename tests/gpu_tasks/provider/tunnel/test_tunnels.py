@@ -5,9 +5,11 @@ import contextlib
 import gc
 import os
 import re
+import shutil
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -186,10 +188,31 @@ def test_ports_that_answer_nobody_hold_no_thread_of_the_daemon(monkeypatch: pyte
     asyncio.run(scene())
 
 
+def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    going, closed = threading.Event(), asyncio.Event()
+    late = SimpleNamespace(close=closed.set)
+    monkeypatch.setattr(program_access, "enter_network", lambda _process: going.wait(20))
+    monkeypatch.setattr(program_access.socket, "create_connection", lambda *_: late)
+
+    async def scene() -> None:
+        reaching = asyncio.create_task(program_access.open_port(1, 9))
+        await asyncio.sleep(0)
+        reaching.cancel()
+        await asyncio.wait([reaching])
+        going.set()
+        await asyncio.wait_for(closed.wait(), 20)
+
+    asyncio.run(scene())
+
+
 def test_copies_that_a_daemon_before_left_are_taken_away(tmp_path: Path) -> None:
-    (tmp_path / "left" / "deep").mkdir(parents=True)
-    tunnel_door.TunnelDoor(NoRooms(), CUSTOMER_SEAL, GENESIS_HASH, b"p" * 32, tmp_path)
-    assert not list(tmp_path.iterdir())
+    spool = tmp_path / "new" / "copies"
+    (spool / "left" / "deep").mkdir(parents=True)
+    for _ in range(2):
+        tunnel_door.TunnelDoor(NoRooms(), CUSTOMER_SEAL, GENESIS_HASH, b"p" * 32, spool)
+        assert not list(spool.iterdir())
+        assert spool.stat().st_mode & 0o777 == 0o700
+        shutil.rmtree(spool.parent)
 
 
 class NoRooms:
