@@ -112,6 +112,7 @@ def test_a_provider_that_bids_for_the_kind_runs_it() -> None:
         (told(), "  resources: {memory: 64Gi}\n", "2 GiB of memory at most"),
         (means(memory_bytes=100 << 20), "", "100 MiB of memory at most"),
         (told(), "  resources: {disk: 9Gi}\n", "8 GiB of disk at most"),
+        (means(disk_bytes=(64 << 20) - 1), "", "63 MiB of disk at most"),
         (told(), "  resources: {cpu: 2.5}\n", "2 cores at most"),
         (means(processes=127), "", "127 processes at most"),
         (means(images=("ghcr.io/acme/other",)), "", "another list of images"),

@@ -107,6 +107,11 @@ def test_other_batches_are_audited_as_single_units_are(numbers: dict[str, Any]) 
     assert stage.is_over(unit)
 
 
+def test_a_batch_of_as_many_requests_as_the_least_is_checked_by_leaves() -> None:
+    stage = LeafChain(numbers={"LeafChecks.check_from": 40})
+    assert stage.unit(stage.settled()).leaf_audit_ppm > 0
+
+
 def test_a_small_set_has_nobody_to_spare_for_an_auditor() -> None:
     stage = LeafChain(size=5)
     unit = stage.settled()
