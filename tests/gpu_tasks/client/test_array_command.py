@@ -63,6 +63,8 @@ def test_all_are_asked_for_at_once_and_none_is_submitted_twice(tmp_path: Path, m
         words = [word for word in array(tmp_path, "0-2", "--yes") if word != "--anyway"]
         assert answer(ogpu(tmp_path, url, *words)) == rows, "there is nobody to look for"
         assert asyncio.run(count(url)) == 3
+        assert len(answer(ogpu(tmp_path, url, *array(tmp_path, "0-1", "--yes")))) == 2
+        assert asyncio.run(count(url)) == 5, "other indices are another array"
 
 
 def test_a_member_that_the_record_of_the_array_lacks_is_not_submitted_again(
@@ -74,11 +76,13 @@ def test_a_member_that_the_record_of_the_array_lacks_is_not_submitted_again(
     with chain(tmp_path) as url:
         with monkeypatch.context() as patch:
             patch.setattr(ArrayRecord, "note", full)
-            refusal(ogpu(tmp_path, url, *array(tmp_path, "0", "--yes")))
+            for number in (1, 2):
+                refusal(ogpu(tmp_path, url, *array(tmp_path, "0", "--again", "--yes")))
+                assert asyncio.run(count(url)) == number, "--again submits each member anew"
         dry = answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--dry-run")))
         assert int(dry["most_of_all"]["grains"]) == int(dry["most"]["grains"]) > 0
         (row,) = answer(ogpu(tmp_path, url, *array(tmp_path, "0", "--yes")))
-        assert (asyncio.run(count(url)), row["index"]) == (1, 0)
+        assert (asyncio.run(count(url)), row["index"]) == (2, 0)
 
 
 def test_a_dry_run_forgets_nothing_of_an_array(tmp_path: Path) -> None:
