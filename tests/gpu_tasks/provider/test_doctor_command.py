@@ -139,9 +139,15 @@ def test_a_provider_that_lacks_nothing_is_told_so(tmp_path: Path, url: str) -> N
 def test_a_key_that_cannot_cover_a_duty_call_is_found(tmp_path: Path, url: str) -> None:
     poor = Operator(tmp_path, url, "Gina")  # a key that no genesis gave anything
     address = ss58.encode(dev_accounts.key("Gina", "provider"))
-    for command in (["stake", "1000"], ["validate", "//Eve", address]):
+
+    def sent(*command: str) -> None:
         made = CliRunner().invoke(wallet, ["--url", url, *command, "--from", "//Eve", "--yes"])
         assert made.exit_code == 0, made.output
-    assert examined(poor, code=1)["key's funds"]["grade"] == "problem"
-    poor.answer("register", "--yes", "--stash", "//Eve", "--device-bond", "100")
-    assert examined(poor, code=1)["key's funds"]["grade"] == "ok"
+
+    sent("stake", "1000")
+    sent("validate", "//Eve", address)
+    register = ("register", "--stash", "//Eve", "--device-bond", "100")
+    for more, grade in (("0.09999999", "problem"), ("0.00000001", "ok")):
+        sent("send", address, more)
+        assert examined(poor, code=1)["key's funds"]["grade"] == grade
+        assert ("to_the_provider_key" in poor.answer(*register, "--dry-run")) == (grade == "problem")

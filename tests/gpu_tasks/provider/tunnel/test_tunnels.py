@@ -192,7 +192,7 @@ def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pyte
     going, closed = threading.Event(), asyncio.Event()
     late = SimpleNamespace(close=closed.set)
     monkeypatch.setattr(program_access, "enter_network", lambda _process: going.wait(20))
-    monkeypatch.setattr(program_access.socket, "create_connection", lambda *_: late)
+    monkeypatch.setattr(socket, "create_connection", lambda *_: late)
 
     async def scene() -> None:
         reaching = asyncio.create_task(program_access.open_port(1, 9))
