@@ -23,6 +23,7 @@ from node.feed import messages as feed
 from node.feed.client import FeedClient
 from node.rpc import work
 from node.rpc.__main__ import registry_for
+from node.rpc.methods import author
 from node.rpc.replica import Replica
 from node.rpc.server import Server, ServerOptions
 from runtime.blocks.block import HEADER, Block, Header, block_id, genesis_header
@@ -244,10 +245,13 @@ async def served(folder: Path, options: ServerOptions | None = None) -> AsyncIte
 
     task = asyncio.create_task(follow())
     rpc = Server(registry_for(replica, client), options or ServerOptions(port=0))
-    # The tests' process has far more to collect than a node: one collection would end the call that it falls into.
-    patient = patch.object(work, "CALL_SECONDS", 60.0)
     try:
-        with patient:
+        with (
+            # This process has far more to collect than a node: one collection would end the call that it falls into.
+            patch.object(work, "CALL_SECONDS", 60.0),
+            # Blocks here are final at once, and our own programs need no time between the two statuses.
+            patch.object(author, "IN_BLOCK_SECONDS", 0.0),
+        ):
             async with rpc.listening() as port:
                 yield node, port
     finally:

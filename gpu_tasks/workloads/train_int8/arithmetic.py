@@ -8,6 +8,7 @@ Always: every value is an integer below 2**63, and every sum of products below 2
 take its products in float64, in any order, and be exact. `training_step.py` states the bound of each.
 """
 
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,11 +111,16 @@ class IntegerArithmetic:
 
 def powers_of_e() -> Integers:
     """int64[POWER_ENTRIES]: e**(-i/256) in units of 2**-24, and 0 as the last entry."""
+    return np.array(_power_entries(), dtype=np.int64)
+
+
+@cache
+def _power_entries() -> tuple[int, ...]:
     entries, value = [], 1 << 60
     for _ in range(POWER_ENTRIES - 1):
         entries.append((value + (1 << (59 - POWER_BITS))) >> (60 - POWER_BITS))
         value = value * _POWER_STEP >> 60
-    return np.array([*entries, 0], dtype=np.int64)
+    return *entries, 0
 
 
 def round_shift(values: Tensor, bits: int) -> Tensor:
