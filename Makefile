@@ -15,8 +15,8 @@ SEED ?= 1
 JOBS ?= 1
 SECONDS ?= 30
 LINES ?= 2000
-# Processes of pytest; mypy runs beside them in `make test`.
-WORKERS ?= 2
+# Processes of pytest: one more than cores, since half of the tests wait for others. In `make test` mypy runs beside them.
+WORKERS ?= 3
 PURE := runtime consensus genesis gpu_tasks/batches gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist load
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header

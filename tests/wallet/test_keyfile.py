@@ -71,7 +71,7 @@ def test_wrong_password(password: str) -> None:
 
 
 @given(bit=st.integers(0, 8 * len(FILE.sealed) - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings().max_examples // 6, deadline=None)
 def test_every_flipped_bit_gives_the_message_of_a_wrong_password(bit: int) -> None:
     flipped = (int.from_bytes(FILE.sealed, "big") ^ 1 << bit).to_bytes(len(FILE.sealed), "big")
     with pytest.raises(CannotUnlockError) as damaged:

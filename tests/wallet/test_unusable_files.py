@@ -17,6 +17,7 @@ import pytest
 
 from devnet.launcher import cli as devnet_cli
 from gpu_tasks.provider import cli as provider_cli
+from nightly_but import nightly_but
 from node import cli as node_cli
 from node.errors import BadInputError
 from node.ledger.storage import _open_error
@@ -24,6 +25,7 @@ from wallet import cli as wallet_cli
 from wallet.complaints import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE, ProgramGroup
 from wallet.errors import KeyringError
 from wallet.keyring import Keyring
+from wallet.suri import keypair_from_suri
 
 PROGRAMS = {
     "ogpu-wallet": "wallet.cli",
@@ -75,15 +77,20 @@ def _close_output() -> None:
     os.close(1)
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)])
-@pytest.mark.parametrize("command", ["new", pytest.param("import", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("new", ("--json",)),
+        *(pytest.param(command, words, marks=pytest.mark.nightly) for command, words in (("new", ()), ("import", ()))),
+    ],
+)
 def test_a_key_that_could_not_be_shown_is_not_stored(tmp_path: Path, command: str, words: tuple[str, ...]) -> None:
     """A phrase that nobody has seen can never be had again."""
     password, exported = tmp_path / "password", tmp_path / "keys" / "exported.json"
     password.write_text("secret")
     password.chmod(0o600)
     options = (*words, "--keyring", str(tmp_path / "keys"), "--password-file", str(password))
-    assert ended("wallet.cli", *options, "new", "exported")[0] == 0
+    Keyring(tmp_path / "keys").add("exported", keypair_from_suri(STAKER), "secret")
     make = (command, "carol", *(("--file", str(exported)) if command == "import" else ()))
     for more in ({"output": FULL}, {"preexec_fn": _close_output}):
         code, said = ended("wallet.cli", *options, *make, **more)
@@ -258,7 +265,7 @@ def test_a_user_without_a_home_is_told(
     assert "home" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["a file", "a name too long"])
+@pytest.mark.parametrize("kind", nightly_but(1, ["a file", "a name too long"]))
 def test_a_node_without_a_usable_folder_names_it(tmp_path: Path, kind: str) -> None:
     path = unusable(tmp_path)[kind]
     words = ("--chain", "local", "--no-rpc", "--no-prometheus", "--port", "0", "--base-path", str(path))

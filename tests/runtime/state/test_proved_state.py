@@ -20,7 +20,7 @@ walks = st.tuples(keys, keys, st.integers(0, 30))
 
 
 @given(contents, st.lists(walks, max_size=4), st.lists(keys, max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)
 def test_what_was_read_once_can_be_read_again_from_its_proof(
     pairs: dict[bytes, bytes], asked: list[tuple[bytes, bytes, int]], single: list[bytes]
 ) -> None:

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trie_by_definition as definition
@@ -64,7 +64,6 @@ def test_root_is_the_one_of_the_definition(pairs: dict[bytes, bytes]) -> None:
 
 
 @given(contents, st.lists(st.dictionaries(keys, st.none() | values, max_size=12), max_size=8))
-@settings(max_examples=150)
 def test_any_history_ends_in_the_root_of_its_contents(
     start: dict[bytes, bytes], batches: list[dict[bytes, bytes | None]]
 ) -> None:

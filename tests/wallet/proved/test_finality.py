@@ -123,7 +123,7 @@ KEYS = ("number", "account", "absent")
 
 
 @given(st.sampled_from(["header", "certificate", "proof"]), st.integers(0, 2**31), st.sampled_from(KEYS))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 def test_any_flipped_bit_is_refused_or_changes_nothing(part: str, place: int, named: str) -> None:
     """One bit of what a node sends, anywhere: no other value than the true one is ever read."""
     chain = made()

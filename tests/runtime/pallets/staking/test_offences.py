@@ -280,7 +280,7 @@ RECORDS = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(RECORDS, max_size=12))
 def test_what_a_sign_state_lets_through_never_proves_anything(wanted: list[Ballot | Proposal]) -> None:
     state, made = EMPTY, list[Ballot | Proposal]()
