@@ -3,6 +3,7 @@
 * `books`: the claims of one part of the state against the sums of the others, after each step and counted anew
 * `pallets`: a module for each pallet, or a few pallets: how its storage entries count in the books
 * `catalogue`: all of these modules, which register themselves by being there; a full count of a chain
+* `chains`: chains of a few pallets in memory, driven block by block
 * `replay`: a recorded chain gives the same roots and events under every interpreter
 * `economy`: after each random step every grain is in its place
 * `stakes`: stakes on shares beside the naive rule, which visits everybody

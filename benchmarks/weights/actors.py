@@ -7,7 +7,7 @@ from typing import Any
 from gpu_tasks.market.devices.records import device_id
 from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
 from runtime.pallets.pots import RESERVE
-from scripts.chains.named_keys import NamedKeys
+from simulation.chains.named_keys import NamedKeys
 
 OGPU = GRAINS_PER_OGPU
 BOND, DEVICE_BOND, ENDOWMENT = 100 * OGPU, 300 * OGPU, 30_000 * OGPU

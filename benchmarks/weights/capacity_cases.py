@@ -25,7 +25,7 @@ from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.chain_parameters import ChainParameters
-from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.pallets.devices import ROOT, shown_rows
 
 HOOK = "Capacity.on_initialize"
 PERIOD = times.CALL_BLOCKS + 20

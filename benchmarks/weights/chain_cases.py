@@ -15,7 +15,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
-from scripts.chains.heartbeats import attached, heartbeat
+from simulation.chains.presence import attached, heartbeat
 
 LONG, MANY = 64 * 1024, 200
 

@@ -31,7 +31,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Changes
 from runtime.state.trie import Trie
-from scripts.chains.presence import signed_by_all
+from simulation.chains.presence import signed_by_all
 
 ACCOUNTS, SENDERS, VALIDATORS = 100_000, 13_000, 128
 FIRST_SLOT, SLOT_MS = 1_700_000_000, 1_000

@@ -23,9 +23,8 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceClass, device_id
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
-from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed, validates
+from simulation.pallets.devices import ROOT, shown_rows
 
 PERIOD = 100
 RATE_MIN = 10

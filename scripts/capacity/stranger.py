@@ -35,8 +35,8 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.fees import MULTIPLIER_ONE, FeePrices, total_fee
 from runtime.frame.runtime import Bound
 from scripts.capacity.crowd import PERIOD
-from scripts.chains.market_chain import MarketChain, named_keys, signed
-from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.chains.market_chain import MarketChain, named_keys, signed
+from simulation.pallets.devices import ROOT, shown_rows
 
 VALIDATORS = 128
 """As many in office as there may be: inspectors are drawn among them."""

@@ -15,7 +15,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.draws import BEACON_DELAY
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import MarketChain
+from simulation.chains.market_chain import MarketChain
 
 PPM = 1_000_000
 _BENCH_OF = {stage: kind for kind, stage in STAGE_OF.items()}

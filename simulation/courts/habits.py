@@ -6,7 +6,7 @@ from enum import Enum
 from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.provider.duties.appealing import is_found_declining, is_found_lying
-from scripts.chains.court_chain import RIGHT, WRONG, Says
+from simulation.chains.court_chain import RIGHT, WRONG, Says
 
 
 class Against(Enum):

@@ -17,7 +17,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     MODEL,
     OGPU,
@@ -27,9 +27,10 @@ from scripts.chains.market_chain import (
     Step,
     named_keys,
     per_thousand,
+    registers,
     signed,
+    validates,
 )
-from scripts.chains.newcomers import registers, validates
 
 PRICE = OGPU
 SERVICE = 1

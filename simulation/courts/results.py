@@ -13,7 +13,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Opinion
-from scripts.chains.market_chain import CUSTOMER
+from simulation.chains.market_chain import CUSTOMER
 from simulation.courts.chances import chance_of_audit
 from simulation.courts.habits import Against
 from simulation.courts.network import PRICE

@@ -21,15 +21,15 @@ from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.races import Race, must_give_back
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from scripts.chains.court_chain import RIGHT, WRONG, Says, statement_of
-from scripts.chains.judge_steps import due_of
-from scripts.chains.market_chain import (
+from simulation.chains.court_chain import RIGHT, WRONG, Says, statement_of
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     Step,
     attach,
     attestation,
     commit,
+    due_of,
     signed,
     terms,
     tolerant,

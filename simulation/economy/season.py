@@ -37,10 +37,9 @@ from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Changes
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
-from scripts.chains.heartbeats import attached
-from scripts.chains.presence import signed_by_all
 from simulation.books import Books, BooksBroken
 from simulation.catalogue import WORLDS, check_books
+from simulation.chains.presence import attached, signed_by_all
 from simulation.economy.crowd import Crowd, Directory
 from simulation.economy.figures import Tally
 from simulation.economy.hearings import doings

@@ -15,9 +15,9 @@ from gpu_tasks.market.leaf_checks.checks import CheckOutcome, CheckTerms, LeafSt
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from gpu_tasks.market.leaf_checks.ground import seat_of
-from scripts.chains.leaf_chain import leaves_for
-from scripts.chains.market_chain import CUSTOMER
 from simulation.catalogue import check_books
+from simulation.chains.batch_chain import leaves_for
+from simulation.chains.market_chain import CUSTOMER
 from simulation.misconduct.parts import STAKES, PartsChain, fresh
 from simulation.misconduct.scores import BatchScore, Misdeed
 

@@ -21,10 +21,9 @@ from gpu_tasks.provider.duties.appealing import is_found_lying, is_outvoted
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.leaf_chain import Opinion, leaves_for
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, Step, signed, tolerant
 from simulation.catalogue import check_books
+from simulation.chains.batch_chain import DisputeChain, Opinion, leaves_for
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, Step, signed, tolerant
 from simulation.courts.chances import Coin, Outputs
 
 STAKES = (1_500, 1_400, 1_300, 1_200, 1_100, 1_000, 900, 800, 700, 600, 500, 400, 300, 200)

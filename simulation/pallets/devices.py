@@ -1,11 +1,13 @@
 """Devices and Capacity: who owns what, what it is bonded with, and what it secures."""
 
+from functools import cache
 from typing import Any
 
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import roll_call_hold
+from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, ROWS_MIN, ShownRow, drawn_rows, roll_call_hold
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, provider_hold
+from runtime.cryptography.merkle import merkle_path, merkle_root
 from runtime.frame.holds import Hold
 from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, claims, counts
 
@@ -47,3 +49,19 @@ WORLDS = (
     ),
     PalletBooks(Capacity, ((Capacity.enrolments, _enrolment),)),
 )
+
+
+# Rows that nobody computed, under a root: the chain takes them as it takes right ones, and inspectors do not.
+# For simulations of roll calls, whose devices are names, and whose chain multiplies nothing anyway.
+DIGESTS = [number.to_bytes(32, "little") for number in range(ROWS_MIN)]
+ROOT = merkle_root(ROW_DOMAIN, DIGESTS)
+
+
+def shown_rows(rows_seed: bytes, device: bytes) -> tuple[ShownRow, ...]:
+    """What opens `ROOT` where a device has as few rows as there may be."""
+    return tuple(ShownRow(DIGESTS[place], _path(place)) for place in drawn_rows(rows_seed, device, ROWS_MIN))
+
+
+@cache  # a path costs the whole tree, and there are as many as rows
+def _path(place: int) -> tuple[bytes, ...]:
+    return merkle_path(ROW_DOMAIN, DIGESTS, place)

@@ -37,7 +37,7 @@ from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
-from scripts.chains.presence import signed_by_all
+from simulation.chains.presence import signed_by_all
 from simulation.replay.calls import draw
 from simulation.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from simulation.replay.duties import deeds

@@ -1,6 +1,6 @@
 """Devices of a recorded chain at roll calls: most are enrolled, most of those answer, and inspectors object to some.
 
-Always: what is shown was computed by nobody (`scripts.chains.uncomputed_rows`): an objection is never wrong here, and
+Always: what is shown was computed by nobody (`simulation.pallets.devices`): an objection is never wrong here, and
 most inspectors look away, so that enough devices may work.
 """
 
@@ -13,7 +13,7 @@ from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MIN, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
-from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.pallets.devices import ROOT, shown_rows
 from simulation.replay.cast import BY_STASH, Actor
 from simulation.replay.habits import Deed, portion
 from simulation.replay.world import World

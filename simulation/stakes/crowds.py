@@ -21,8 +21,8 @@ from runtime.pallets.staking import eras, held_slashes
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.trie import Trie
-from scripts.chains.evidence import double
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
+from simulation.chains.evidence import double
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
 from simulation.stakes.season import PALLETS
 
 COUNTS = (10, 1_000, 10_000)

@@ -23,10 +23,9 @@ from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import PPM
 from runtime.pallets.staking.staking_events import Bonded, Delegated, Redelegated, SlashTaken, Unbonded
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, Step, named_keys
-from scripts.chains.naive_stakes import Exact, Naive
-from scripts.chains.newcomers import validates
+from simulation.chains.evidence import double
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, Step, named_keys, validates
+from simulation.stakes.naive import Exact, Naive
 from simulation.stakes.season import PALLETS
 
 EPOCH_BLOCKS, OFFENCE_EPOCH, EVIDENCE_EPOCHS, BLOCKS_MAX = 2, 4, 3, 120

@@ -20,11 +20,10 @@ from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.evidence import double
-from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys
-from scripts.chains.newcomers import validates
 from simulation.books import Books
 from simulation.catalogue import WORLDS
+from simulation.chains.evidence import double
+from simulation.chains.market_chain import OGPU, Keys, MarketChain, named_keys, validates
 from simulation.stakes.shadow import Shadow, Stood, chunks_of
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock)

@@ -22,7 +22,7 @@ from runtime.pallets.staking.slashing import PPM, own_part
 from runtime.pallets.staking.stakers import HeldSlash, Unlocking
 from runtime.pallets.staking.staking_events import EraStarted, SlashCancelled, SlashHeld, SlashTaken, Withdrawn
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.naive_stakes import Answer, Exact, Naive
+from simulation.stakes.naive import Answer, Exact, Naive
 
 Stood = tuple[bytes, bytes]
 """A staker and a validator."""

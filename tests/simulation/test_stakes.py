@@ -13,12 +13,12 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.staking import delegations, held_slashes, holdings, share_pool
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.naive_stakes import Naive
 from simulation.books import BooksBroken
 from simulation.stakes import __main__ as program
 from simulation.stakes.crowds import STEPS, Backed, Compared, backed, compared, measure
 from simulation.stakes.figures import LIVELY_FROM_STEPS, lacks, lacks_leaving, too_far_apart
 from simulation.stakes.leaving import GRAINS_MAX, WAYS, Interleaving, Leaving, interleavings
+from simulation.stakes.naive import Naive
 from simulation.stakes.season import KINDS, Season
 from simulation.stakes.seasons import SEASON_STEPS, Stretch, Told, in_turn, leave_all, play, stretches, together
 from simulation.stakes.shadow import RuleBroken

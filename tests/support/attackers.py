@@ -8,8 +8,7 @@ from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
-from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     MODEL,
@@ -21,12 +20,14 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    due_of,
+    joins,
+    opens,
     per_thousand,
     signed,
     terms,
     tolerant,
 )
-from scripts.chains.newcomers import joins
 from unit_cases import owned
 
 PATIENCE = 40

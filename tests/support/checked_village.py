@@ -9,7 +9,7 @@ from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from provider_chain import Miner, Village
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 SIZE = 8
 ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]

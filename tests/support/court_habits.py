@@ -10,8 +10,8 @@ from gpu_tasks.market.courts.events import BenchDrawn
 from gpu_tasks.market.courts.money import case_collateral
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from runtime.pallets.balances import Balances
-from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, honest
-from scripts.chains.market_chain import CUSTOMER, Keys, signed
+from simulation.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, honest
+from simulation.chains.market_chain import CUSTOMER, Keys, signed
 
 FEE = PRICE // 2
 COLLATERAL = SEAT = case_collateral(PRICE, 50_000, FEE)

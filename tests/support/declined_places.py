@@ -6,7 +6,7 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
-from scripts.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed
+from simulation.chains.market_chain import OGPU, Keys, MarketChain, Step, commit, signed
 from unit_cases import RIGHT, matched
 
 LEASE = 30

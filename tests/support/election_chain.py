@@ -5,8 +5,7 @@ from collections.abc import Callable
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed, validates
 
 NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
 EPOCH_BLOCKS = 6

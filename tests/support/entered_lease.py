@@ -15,7 +15,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.tunnel.multiplexer import Multiplexer
 from provider_chain import CUSTOMER_SEAL
 from renting_village import PROGRAM, Renting, play
-from scripts.chains.market_chain import GENESIS_HASH
+from simulation.chains.market_chain import GENESIS_HASH
 
 SERVICE = replace(PROGRAM, is_lease=True, ports=(8_080,))
 

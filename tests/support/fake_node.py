@@ -19,7 +19,7 @@ from runtime.frame.api import Apis, RuntimeApi
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
-from scripts.chains.market_chain import MarketChain
+from simulation.chains.market_chain import MarketChain
 from state_node import KeptBlocks
 
 Api = TypeVar("Api", bound=RuntimeApi)

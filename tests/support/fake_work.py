@@ -18,7 +18,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads.form import Option, WorkloadForm
 from gpu_tasks.workloads.workload import Workload
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import MODEL, WORKLOAD
+from simulation.chains.market_chain import MODEL, WORKLOAD
 
 
 class FakeForm:

@@ -10,8 +10,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import OGPU, Keys, Step
+from simulation.chains.market_chain import OGPU, Keys, Step, due_of, opens
 from task_chain import PRICE, RIGHT, Books, TaskChain, with_offers
 
 Opinion = Answered | Unanswerable | None

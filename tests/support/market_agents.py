@@ -14,8 +14,17 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, racer_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
-from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import Keys, MarketChain, attach, attestation, commit, root_of, signed
+from simulation.chains.market_chain import (
+    Keys,
+    MarketChain,
+    attach,
+    attestation,
+    commit,
+    due_of,
+    opens,
+    root_of,
+    signed,
+)
 
 Step = Callable[[Bound], None]
 

@@ -2,7 +2,7 @@
 
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import Keys, MarketChain, named_keys
+from simulation.chains.market_chain import Keys, MarketChain, named_keys
 
 REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
 

@@ -53,7 +53,7 @@ from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
 from wallet.keypair import Keypair
 
 REQUEST = b"complete this"

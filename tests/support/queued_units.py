@@ -3,7 +3,7 @@
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.inference.units import UnitState
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     OGPU,
     Keys,
     MarketChain,

@@ -30,7 +30,7 @@ from gpu_tasks.tasks.container_request import (
 )
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, seal_key
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
 from task_village import TaskVillage, play_tasks
 
 REPOSITORY = "registry.test/tool"

@@ -8,7 +8,7 @@ from gpu_tasks.market.training.orders import JURORS, CheckedBy
 from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.tasks import TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from task_chain import LOOKS, PRICE, RIGHT, Books, TaskChain, a_result, with_offers
 
 PAY = 7 * OGPU

@@ -8,7 +8,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import Inspection, RollCallView
 from gpu_tasks.provider.chain.roll_calls import inspection_of, is_drawn
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import MarketChain
+from simulation.chains.market_chain import MarketChain
 
 
 def roll_call_of(chain: MarketChain, devices: Sequence[bytes]) -> RollCallView:

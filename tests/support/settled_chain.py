@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from consensus.parameters import Parameters
-from scripts.chains.market_chain import GENESIS_HASH, MarketChain, hash_of
+from simulation.chains.market_chain import GENESIS_HASH, MarketChain, hash_of
 
 
 @dataclass

@@ -13,7 +13,7 @@ from runtime.pallets.staking.delegations import EraPosting, Pool, Position
 from runtime.pallets.staking.share_pool import is_spent, shares_for, strike, worth
 from runtime.pallets.staking.slash_factors import Factors, Liability, SlashStep, left_of, remembered
 from runtime.pallets.staking.slashing import PPM
-from scripts.chains.naive_stakes import Exact, Naive
+from simulation.stakes.naive import Exact, Naive
 
 Pair = tuple[int, int]
 """A delegator and a validator."""

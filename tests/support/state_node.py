@@ -7,7 +7,7 @@ from typing import Any
 from runtime.frame.api import Apis
 from runtime.frame.runtime import Bound
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import GENESIS_HASH, MarketChain
+from simulation.chains.market_chain import GENESIS_HASH, MarketChain
 from wallet.client import ChainClient
 from wallet.rpc import RpcConnection, RpcError
 

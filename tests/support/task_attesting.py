@@ -16,7 +16,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
-from scripts.chains.market_chain import GENESIS_HASH, OGPU, PALLETS, Keys
+from simulation.chains.market_chain import GENESIS_HASH, OGPU, PALLETS, Keys
 from task_chain import TaskChain, a_milestone, a_result, with_offers
 
 

@@ -28,7 +28,7 @@ from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket)
 SMALL = {

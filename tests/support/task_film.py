@@ -20,7 +20,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskState
 from planted_tasks import BOB, BOB_KEY, run_root
 from runtime.frame.call import Call
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import awarded
 from wallet.client import ChainClient, Outcome
 

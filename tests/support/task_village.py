@@ -44,7 +44,7 @@ from gpu_tasks.workloads.train_int8.service import IntegerTraining
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Miner, Village, seal_key
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, PALLETS, MarketChain, named_keys, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, PALLETS, MarketChain, named_keys, signed
 from task_chain import SMALL as WINDOWS
 from training_requests import SMALL
 

@@ -6,8 +6,7 @@ from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
 from runtime.pallets.balances import Balances
-from scripts.chains.judge_steps import judge_commit, judge_open
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
@@ -15,6 +14,8 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    judge_commit,
+    judge_open,
     root_of,
     signed,
     terms,

@@ -9,7 +9,7 @@ from runtime.encoding.types import Finalization
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import EventRecord, System
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import MarketChain, hash_of
+from simulation.chains.market_chain import MarketChain, hash_of
 from wallet.rpc import RpcError
 
 

@@ -12,7 +12,7 @@ from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from state_node import StateNode
 from task_chain import TaskChain, an_offer, an_order, with_offers
 from wallet.amounts import format_amount

@@ -40,7 +40,7 @@ from gpu_tasks.workloads.form import outcomes_of
 from nightly_but import nightly_but
 from provider_chain import INPUT_SALT, Village
 from runtime.pallets.staking.trust_lock import Locked, Paid
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
 
 SIZE = 6
 REQUESTS = tuple(b"complete this, number %d" % number for number in range(8))

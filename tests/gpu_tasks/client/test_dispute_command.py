@@ -17,7 +17,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
 from planted_tasks import MILESTONES, STATES, PlantedTask, run_blob, run_root
 from replica_chain import compute, replicated
-from scripts.chains.market_chain import CUSTOMER, OGPU
+from simulation.chains.market_chain import CUSTOMER, OGPU
 from task_chain import RIGHT, WRONG
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient

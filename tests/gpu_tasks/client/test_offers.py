@@ -22,7 +22,7 @@ from runtime.frame.runtime import Runtime
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import AccountData, AccountInfo, System
-from scripts.chains.market_chain import VERSION
+from simulation.chains.market_chain import VERSION
 
 OWNER = b"o" * 32
 

@@ -16,8 +16,8 @@ from gpu_tasks.market.inference.money import check_fee
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, OGPU, named_keys, signed, terms
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import CUSTOMER, OGPU, named_keys, signed, terms
 from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
 from watched_chain import KeptNode, WatchedChain
 

@@ -21,7 +21,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.market_chain import GENESIS_HASH, OGPU, MarketChain, named_keys
+from simulation.chains.market_chain import GENESIS_HASH, OGPU, MarketChain, named_keys
 from state_node import StateNode
 from task_chain import TaskChain, an_order, numbers_of
 from wallet.client import ChainClient

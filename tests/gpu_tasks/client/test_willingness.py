@@ -49,7 +49,7 @@ from gpu_tasks.tasks.task_kinds import AskedTask, ContainerSource, read_any_task
 from offered import name
 from played_node import DevChain
 from runtime.cryptography.signatures import Scheme
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_customer import ogpu, refusal
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri

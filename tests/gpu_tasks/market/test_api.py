@@ -26,7 +26,7 @@ from runtime.frame.api import Apis
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import RecordedReads
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     MODEL,

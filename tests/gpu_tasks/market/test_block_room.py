@@ -18,7 +18,7 @@ from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_lock import TrustLock
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     PALLETS,

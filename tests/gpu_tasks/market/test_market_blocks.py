@@ -23,7 +23,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import ExtrinsicSuccess
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     MODEL,
     OGPU,

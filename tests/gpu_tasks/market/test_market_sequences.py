@@ -21,8 +21,7 @@ from gpu_tasks.market.inference.units import UnitState, racer_of
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.judge_steps import judge_commit, judge_open
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
@@ -30,11 +29,13 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    judge_commit,
+    judge_open,
     signed,
     terms,
     tolerant,
+    validates,
 )
-from scripts.chains.newcomers import validates
 
 NAMES = ("alice", "bob", "charlie", "dave", "eve")
 VALIDATORS, OUTSIDERS = [Keys(name) for name in NAMES[:4]], [Keys(name) for name in NAMES[4:]]

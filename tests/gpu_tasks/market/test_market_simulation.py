@@ -16,7 +16,16 @@ from market_agents import Agent, Habit, right_root
 from nightly_but import nightly_but
 from runtime.encoding.types import Weight
 from runtime.frame.errors import InvalidBlock
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, MarketChain, named_keys, signed, terms, tolerant
+from simulation.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    OGPU,
+    MarketChain,
+    named_keys,
+    signed,
+    terms,
+    tolerant,
+)
 
 HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
 BLOCKS = 150

@@ -21,8 +21,8 @@ from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
-from scripts.chains.court_chain import CourtChain
-from scripts.chains.market_chain import (
+from simulation.chains.court_chain import CourtChain, Toys
+from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
@@ -34,7 +34,6 @@ from scripts.chains.market_chain import (
     terms,
     tolerant,
 )
-from scripts.chains.toy_handler import Toys
 from unit_cases import RIGHT, WRONG
 
 SYBIL, SECOND = Keys("sybil"), Keys("second sybil")

@@ -24,7 +24,7 @@ from runtime.encoding.codec import codec
 from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
 from runtime.state.overlay import RecordedReads
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from task_chain import TaskChain, an_offer, an_order, awarded, hold, time_order, with_offers, work
 
 AFTER = codec(Hash | None)

@@ -18,7 +18,7 @@ from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, device_days, present_notes
 from provider_chain import REQUEST, Miner, Village, play
 from runtime.encoding.types import GRAINS_PER_OGPU
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 
 
 class Seen:

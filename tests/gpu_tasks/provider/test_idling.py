@@ -15,7 +15,7 @@ from gpu_tasks.provider.duties.races import Race
 from gpu_tasks.provider.execution.device_times import WhyIdle
 from gpu_tasks.provider.idling import BETWEEN_BLOCKS, IdleScene, RaceWait, race_wait, why_idle
 from gpu_tasks.provider.journal.records import RaceEntry, Sent
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 
 OWNER, ID, UNIT = b"o" * 32, b"d" * 32, b"u" * 32
 HEIGHT, ASK = 100, 5 * OGPU

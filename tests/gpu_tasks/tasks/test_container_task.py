@@ -30,7 +30,7 @@ from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.quantities import TimeSpan
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import TaskChain, an_offer, an_order, time_order
 
 FOLDER = Path(__file__).parents[3] / "examples" / "containers"

@@ -16,7 +16,7 @@ from gpu_tasks.tasks.order import RUN_BLOCKS_LEAST, StoredInput, order_of, run_b
 from gpu_tasks.tasks.plan import AuctionNumbers, plan_of
 from gpu_tasks.tasks.task_check import explained_auction
 from gpu_tasks.tasks.training_task import TaskFile
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
 from task_chain import COLLATERAL, TaskChain, an_offer, an_order, numbers_of, with_offers
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))

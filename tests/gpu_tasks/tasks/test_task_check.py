@@ -14,7 +14,7 @@ from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
 from task_chain import TaskChain, an_offer, awarded, finish_and_accept, hold, with_offers, work
 
 

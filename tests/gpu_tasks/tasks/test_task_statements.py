@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.task_statements import Holding, StatedStep, TaskBlocks, check_statements
-from scripts.chains.market_chain import CUSTOMER
+from simulation.chains.market_chain import CUSTOMER
 from task_chain import RIGHT, awarded, work
 
 

@@ -21,7 +21,7 @@ from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
 from nightly_but import nightly_but
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
 from workload_samples import SAMPLES
 
 PROVIDERS, COST_MAX = 5, 12

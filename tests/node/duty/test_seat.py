@@ -33,8 +33,7 @@ from node.peers.peer_proof import PROOFS_MAX, PeerProofs
 from runtime.blocks.votes import Ballot, BallotKind
 from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed, validates
 
 STASH = dev_accounts.stash("Alice")
 KEY = dev_accounts.key("Alice", dev_accounts.SESSION)

@@ -18,8 +18,7 @@ from runtime.cryptography import signatures
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed, validates
 
 EPOCHS = 2
 

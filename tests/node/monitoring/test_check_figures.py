@@ -16,9 +16,8 @@ from node.monitoring import check_figures
 from node.monitoring.check_figures import CheckFigures, status_of
 from node.monitoring.metrics import CHECK_STATUSES, DISPUTE_OUTCOMES, DISPUTE_STATUSES, Metrics
 from runtime.pallets.system import System
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, signed
+from simulation.chains.batch_chain import DisputeChain, LeafChain
+from simulation.chains.market_chain import CUSTOMER, signed
 from watched_chain import WatchedChain
 
 OUTCOMES = ("passed", "unlooked", "refuted", "withheld")

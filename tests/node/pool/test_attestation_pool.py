@@ -26,7 +26,8 @@ from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
-from scripts.chains.market_chain import (
+from settled_chain import SettledChain
+from simulation.chains.market_chain import (
     GENESIS_HASH,
     Keys,
     MarketChain,
@@ -36,7 +37,6 @@ from scripts.chains.market_chain import (
     root_of,
     terms,
 )
-from settled_chain import SettledChain
 
 ROOT = root_of(b"R" * 32)
 ENCODE = encode_attestation

@@ -21,9 +21,9 @@ from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import offences
 from runtime.pallets.staking.trust_lock import PROOFS_MAX, OffenceProven, TrustLock
-from scripts.chains.evidence import double, sealed
-from scripts.chains.market_chain import Keys, named_keys, signed
 from settled_chain import SettledChain
+from simulation.chains.evidence import double, sealed
+from simulation.chains.market_chain import Keys, named_keys, signed
 
 KEYS = named_keys(7)
 ALICE, BOB = KEYS[:2]

@@ -31,10 +31,9 @@ from runtime.pallets.im_online import (
 )
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.heartbeats import heartbeat
-from scripts.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, hash_of, named_keys, signed
-from scripts.chains.newcomers import validates
 from settled_chain import SettledChain
+from simulation.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, hash_of, named_keys, signed, validates
+from simulation.chains.presence import heartbeat
 
 EPOCH_BLOCKS = 6
 NEW = [Keys(f"new {number}") for number in range(3)]

@@ -9,7 +9,7 @@ from node.pool.pools import Pools
 from runtime.frame.call import Call
 from runtime.pallets.im_online import ImOnline
 from runtime.pallets.staking.trust_lock import TrustLock
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 
 @dataclass

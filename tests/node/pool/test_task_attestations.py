@@ -22,7 +22,7 @@ from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
-from scripts.chains.market_chain import GENESIS_HASH, MarketChain
+from simulation.chains.market_chain import GENESIS_HASH, MarketChain
 from task_attesting import at_end, at_milestone, running, workers
 from task_chain import TaskChain
 

@@ -12,8 +12,7 @@ from runtime.pallets.staking.slash_factors import WHOLE, Liability, OffenceFacto
 from runtime.pallets.staking.stakers import Points, Standing, Unlocking
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed, validates
 
 SAVER, NEW = Keys("saver"), Keys("new")
 ALICE, BOB = sorted(keys.stash for keys in named_keys(2))

@@ -21,9 +21,8 @@ from runtime.pallets.im_online import (
     heartbeat_payload,
 )
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.heartbeats import attached, heartbeat
-from scripts.chains.market_chain import BOND, Keys, MarketChain, hash_of, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import BOND, Keys, MarketChain, hash_of, named_keys, signed, validates
+from simulation.chains.presence import attached, heartbeat
 
 NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
 EPOCH_BLOCKS = 6

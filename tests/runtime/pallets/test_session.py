@@ -13,8 +13,17 @@ from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.stakers import Candidate
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, named_keys, refused, signed, tolerant
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import (
+    BOND,
+    GENESIS_HASH,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    tolerant,
+    validates,
+)
 
 NEW = Keys("new")
 EPOCH_BLOCKS = 6

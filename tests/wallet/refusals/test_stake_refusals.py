@@ -25,8 +25,7 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
-from scripts.chains.market_chain import GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, signed, validates
 from wallet.refusals.refused_call import account_text, percent_text, them
 from wallet.refusals.sentences import SENTENCES, sentence_of
 

@@ -25,8 +25,8 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
 from simulation.catalogue import check_books
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
 from task_chain import (
     COLLATERAL,
     RIGHT,

@@ -22,7 +22,7 @@ from gpu_tasks.tasks.plan import TaskPlan
 from planted_state import chain_with
 from planted_tasks import PlantedTask
 from runtime.pallets.system import System
-from scripts.chains.market_chain import OGPU, named_keys
+from simulation.chains.market_chain import OGPU, named_keys
 from task_chain import TaskChain, an_order, awarded, time_order
 from task_customer import ogpu
 from wallet.output import Grains

@@ -21,9 +21,8 @@ from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from runtime.cryptography import ss58
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, signed
+from simulation.chains.batch_chain import DisputeChain, LeafChain
+from simulation.chains.market_chain import CUSTOMER, signed
 from wallet.amounts import format_amount
 from watched_chain import KeptNode, WatchedChain
 

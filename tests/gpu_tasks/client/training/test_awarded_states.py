@@ -15,7 +15,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks import task_check
 from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task, selection_of
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
 from task_chain import TaskChain, with_offers
 from wallet.client import ChainClient
 from wallet.rpc import RpcError

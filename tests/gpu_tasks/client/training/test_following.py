@@ -20,7 +20,7 @@ from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Task, Tas
 from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_tasks import BOB, run_blob, run_root
 from runtime.frame.call import Call
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import awarded, work
 from task_film import NAME, PROVIDERS, TaskFilm, a_running_task, ended, follow
 from wallet.errors import WalletError

@@ -20,7 +20,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.workloads.registry import form_named
 from replica_chain import replicated
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_accept, time_order, with_offers, work
 from wallet.output import Account, Grains
 

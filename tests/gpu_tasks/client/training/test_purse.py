@@ -6,7 +6,7 @@ from gpu_tasks.client.training.purse import deposit, locked
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH
 from state_node import StateNode
 from task_chain import TaskChain, awarded
 from wallet.client import ChainClient

@@ -21,7 +21,7 @@ from gpu_tasks.workloads.train_int8.form import TrainingForm
 from priced_tasks import a_task
 from provider_chain import keypair
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import Keys
+from simulation.chains.market_chain import Keys
 from training_requests import text_of
 
 KEY = keypair(Keys("customer"))

@@ -18,7 +18,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import TaskChain, awarded, with_offers, work
 from wallet.output import Output
 

@@ -22,7 +22,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.replica_check import agreed_results, check_replicas
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task
 from replica_chain import PAY, accepted, bind, compute, disputed, offer, open_all, open_call, ordered, replicated
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH
 from task_chain import PRICE, RIGHT, WRONG, Books, TaskChain
 
 

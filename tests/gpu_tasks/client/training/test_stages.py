@@ -14,7 +14,7 @@ from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, Ta
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import submitted
 from runtime.cryptography import ss58
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import TaskChain, awarded, hold, with_offers, work
 
 

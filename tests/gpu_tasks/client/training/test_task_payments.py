@@ -22,7 +22,7 @@ from looked_at import audited, disputed, judged, says
 from runtime.encoding.types import Finalization
 from runtime.pallets.system import EventRecord
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of
+from simulation.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of
 from task_chain import RIGHT, WRONG, Books, TaskChain, awarded, finish_and_accept, with_offers, work
 from wallet.rpc import RpcError
 

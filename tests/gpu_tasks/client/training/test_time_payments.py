@@ -15,7 +15,7 @@ from gpu_tasks.market.training.orders import interval_of
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys
 from task_chain import Books, TaskChain, time_order, with_offers
 
 Scene = tuple[TaskChain, Books]

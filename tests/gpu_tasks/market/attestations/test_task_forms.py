@@ -24,7 +24,7 @@ from runtime.frame.call import PostDispatch
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, attach
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, attach
 from task_attesting import at_end, at_milestone, in_this_order, running, stating, workers
 from task_chain import RIGHT, WRONG, TaskChain, a_milestone, a_result
 

@@ -27,8 +27,8 @@ from gpu_tasks.workloads.matmul_chain.prover import ROW_DOMAIN as PROVER_DOMAIN
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import Keys, MarketChain, named_keys, refused, signed
-from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.chains.market_chain import Keys, MarketChain, named_keys, refused, signed
+from simulation.pallets.devices import ROOT, shown_rows
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 1_000)
 PERIOD = 100

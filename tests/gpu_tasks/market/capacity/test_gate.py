@@ -20,7 +20,7 @@ from runtime.frame.api import Apis
 from runtime.frame.parameter import ParameterChange
 from runtime.frame.runtime import Bound
 from runtime.pallets.chain_parameters import ChainParameters
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     PALLETS,
@@ -31,7 +31,7 @@ from scripts.chains.market_chain import (
     signed,
     terms,
 )
-from scripts.chains.uncomputed_rows import ROOT, shown_rows
+from simulation.pallets.devices import ROOT, shown_rows
 from task_chain import an_order
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 1_000)

@@ -8,9 +8,8 @@ from gpu_tasks.market.courts.events import NotAppealable
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from runtime.frame.errors import FundsUnavailable
-from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
-from scripts.chains.market_chain import CUSTOMER, Keys, refused, signed
-from scripts.chains.toy_handler import Toys
+from simulation.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says, Toys
+from simulation.chains.market_chain import CUSTOMER, Keys, refused, signed
 
 
 def _appealed_and_over(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:

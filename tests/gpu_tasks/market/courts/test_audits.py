@@ -21,9 +21,8 @@ from gpu_tasks.market.courts.events import BenchDrawn, CaseOpened, CourtCalled
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from runtime.pallets.balances import Balances
-from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says
-from scripts.chains.market_chain import CUSTOMER, Keys
-from scripts.chains.toy_handler import Toys
+from simulation.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Policy, Says, Toys
+from simulation.chains.market_chain import CUSTOMER, Keys
 
 
 def test_what_the_beacon_does_not_pick_moves_nothing() -> None:

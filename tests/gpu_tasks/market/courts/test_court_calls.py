@@ -18,7 +18,7 @@ from runtime.frame.errors import BadOrigin, DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.court_chain import (
+from simulation.chains.court_chain import (
     PRICE,
     RIGHT,
     WRONG,
@@ -26,8 +26,16 @@ from scripts.chains.court_chain import (
     Says,
     statement_of,
 )
-from scripts.chains.judge_steps import commit_step, open_step
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, refused, salt_of, signed
+from simulation.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    Keys,
+    commit_step,
+    open_step,
+    refused,
+    salt_of,
+    signed,
+)
 
 SAID, NOTHING = Statement(Answered(RIGHT), b"p" * 32), b"n" * 32
 

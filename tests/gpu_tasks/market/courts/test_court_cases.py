@@ -23,9 +23,8 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CourtCalled, JudgeCharged, OutOfTurn
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
-from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
-from scripts.chains.toy_handler import Toys
+from simulation.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says, Toys
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys
 
 
 def test_a_dispute_is_decided_by_three_and_waits_for_an_appeal() -> None:

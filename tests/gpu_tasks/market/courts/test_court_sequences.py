@@ -13,9 +13,8 @@ from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from scripts.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says
-from scripts.chains.market_chain import CUSTOMER, Keys, signed, tolerant
-from scripts.chains.toy_handler import Toys
+from simulation.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says, Toys
+from simulation.chains.market_chain import CUSTOMER, Keys, signed, tolerant
 
 ROOTS = (RIGHT, RIGHT, RIGHT, WRONG, b"x" * 32)
 

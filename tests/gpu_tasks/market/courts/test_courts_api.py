@@ -6,8 +6,8 @@ from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts_api import CaseStatus, CourtsApi
 from runtime.frame.api import Apis
-from scripts.chains.court_chain import CourtChain
-from scripts.chains.market_chain import GENESIS_HASH
+from simulation.chains.court_chain import CourtChain
+from simulation.chains.market_chain import GENESIS_HASH
 
 
 def asked(stage: CourtChain, name: str, data: bytes) -> Any:

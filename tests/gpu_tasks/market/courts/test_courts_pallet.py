@@ -13,10 +13,8 @@ from runtime.interface.metadata_schema import METADATA_V15
 from runtime.interface.standard_apis import STANDARD_APIS
 from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionPayment
-from scripts.chains.court_chain import PALLETS, CourtChain
-from scripts.chains.judge_steps import commit_step
-from scripts.chains.market_chain import VERSION, refused
-from scripts.chains.toy_handler import Toys
+from simulation.chains.court_chain import PALLETS, CourtChain, Toys
+from simulation.chains.market_chain import VERSION, commit_step, refused
 
 SAID, SALT = Statement(Answered(b"r" * 32), b"p" * 32), b"s" * 32
 

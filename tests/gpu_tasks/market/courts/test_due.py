@@ -21,9 +21,8 @@ from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
-from scripts.chains.court_chain import RIGHT, WRONG, CourtChain
-from scripts.chains.market_chain import CUSTOMER, OGPU, signed
-from scripts.chains.toy_handler import Toys
+from simulation.chains.court_chain import RIGHT, WRONG, CourtChain, Toys
+from simulation.chains.market_chain import CUSTOMER, OGPU, signed
 
 PRICES = st.integers(0, 2**128 - 1)
 CASES = st.binary(min_size=32, max_size=32)

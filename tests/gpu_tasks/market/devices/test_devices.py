@@ -21,7 +21,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.stakers import STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     BOND,
     CUSTOMER,
     GENESIS_HASH,
@@ -31,8 +31,8 @@ from scripts.chains.market_chain import (
     named_keys,
     refused,
     signed,
+    validates,
 )
-from scripts.chains.newcomers import validates
 
 EVE = Keys("eve")
 

@@ -9,7 +9,7 @@ from gpu_tasks.market.devices.judges import in_office, reads_since, to_seal_to
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 EPOCH_BLOCKS = 6
 FIRST, SECOND, THIRD = (keys.stash for keys in named_keys(3))

@@ -9,7 +9,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference import events as ev
 from runtime.encoding.types import Unsigned
 from runtime.frame.errors import InvalidBlock
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     TOKENS,
     MarketChain,
     attach,

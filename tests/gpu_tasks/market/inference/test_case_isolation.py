@@ -14,7 +14,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import Paid
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     MODEL,
     OGPU,

@@ -18,7 +18,7 @@ from gpu_tasks.market.inference.slots import draw_weight
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     OGPU,
     Keys,
     MarketChain,

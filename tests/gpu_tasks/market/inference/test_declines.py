@@ -10,7 +10,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, UnitState
 from gpu_tasks.market.leaf_checks.checks import AUDITORS_MAX
-from scripts.chains.market_chain import MarketChain, attach, attestation, commit, named_keys, signed
+from simulation.chains.market_chain import MarketChain, attach, attestation, commit, named_keys, signed
 from unit_cases import RIGHT, matched, wait_for_race
 
 

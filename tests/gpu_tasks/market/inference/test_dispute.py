@@ -23,8 +23,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.staking.trust_lock import Unlocked
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.judge_steps import judge_commit, judge_open, opens
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     BOND,
     CUSTOMER,
     DEVICE_BOND,
@@ -34,13 +33,16 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    judge_commit,
+    judge_open,
     named_keys,
+    opens,
     refused,
     salt_of,
     signed,
     terms,
+    validates,
 )
-from scripts.chains.newcomers import validates
 from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, matched, owned, raced
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from market_agents import Agent, Habit
-from scripts.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
+from simulation.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed, terms
 
 LATE_BLOCKS = 30
 """Who is drawn in vain just before a slot is freed comes after those who are drawn once it is."""

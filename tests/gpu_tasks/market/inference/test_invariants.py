@@ -24,7 +24,7 @@ from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
-from scripts.chains.market_chain import CUSTOMER, OGPU, TOKENS, Keys, MarketChain, named_keys, signed, terms
+from simulation.chains.market_chain import CUSTOMER, OGPU, TOKENS, Keys, MarketChain, named_keys, signed, terms
 
 
 def queued() -> tuple[Bound, OpenUnit]:

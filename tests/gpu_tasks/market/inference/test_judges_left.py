@@ -26,18 +26,19 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
     MarketChain,
     Step,
+    joins,
     named_keys,
     refused,
+    registers,
     signed,
     terms,
 )
-from scripts.chains.newcomers import joins, registers
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
 """Providers who are no validators: they race, and judge nothing."""

@@ -8,7 +8,7 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
 from runtime.pallets.staking.slashing import part
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     Keys,
     MarketChain,
     attach,

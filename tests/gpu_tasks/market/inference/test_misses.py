@@ -6,7 +6,7 @@ from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import UnitState
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import TREASURY
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     DEVICE_BOND,
     MarketChain,

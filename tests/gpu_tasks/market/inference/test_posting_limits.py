@@ -10,7 +10,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.services import PACE_MAX, UNIT_LEASE_MAX, ServiceTerms, is_sound, lease_of
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     MODEL,

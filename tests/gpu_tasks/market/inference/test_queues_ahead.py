@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.units import UnitState, racer_of
 from queued_units import DRAW_BLOCKS, LEASE, ahead, began, device_of, one_device
 from runtime.frame.api import Apis
 from runtime.frame.pallet import Signed
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     OGPU,

@@ -18,7 +18,7 @@ from gpu_tasks.market.inference.units import Refund, UnitState, unit_id_of
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     DEVICE_BOND,
     GENESIS_HASH,

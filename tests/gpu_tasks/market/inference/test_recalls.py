@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.units import UnitState, racer_of
 from queued_units import DRAW_BLOCKS, ahead, device_of, one_device
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     OGPU,
     Keys,
     MarketChain,

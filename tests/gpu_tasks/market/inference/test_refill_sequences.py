@@ -18,8 +18,8 @@ from gpu_tasks.market.inference.units import Unit, UnitState, is_open, racer_of
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import Keys, MarketChain, commit, named_keys, refused, signed, terms, tolerant
 from simulation.catalogue import check_books
+from simulation.chains.market_chain import Keys, MarketChain, commit, named_keys, refused, signed, terms, tolerant
 
 QUEUE_BLOCKS, LEASE, CLOSE = 45, 30, 10
 STALLED = 10**6

@@ -24,7 +24,7 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import DECLINES_MAX, RACE_DECLINES_MAX, Refund, Unit, UnitState
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     MarketChain,
     attach,
     attestation,

@@ -26,7 +26,7 @@ from gpu_tasks.market.inference.units import UnitState
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     DEVICE_BOND,
     OGPU,
     MarketChain,

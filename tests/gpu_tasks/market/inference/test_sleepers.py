@@ -14,7 +14,7 @@ from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     BOND,
     CUSTOMER,
     DEVICE_BOND,
@@ -24,13 +24,15 @@ from scripts.chains.market_chain import (
     attach,
     attestation,
     commit,
+    joins,
     named_keys,
     per_thousand,
+    registers,
     root_of,
     signed,
     terms,
+    validates,
 )
-from scripts.chains.newcomers import joins, registers, validates
 
 BEACON_AND_FINALITY = 3
 """Blocks from a recording to its draw on these chains."""

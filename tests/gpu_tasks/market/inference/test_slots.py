@@ -13,7 +13,7 @@ from gpu_tasks.market.inference.slots import ServiceSlots, Slots
 from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import Budget
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     MODEL,
     OGPU,

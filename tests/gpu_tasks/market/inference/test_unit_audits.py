@@ -11,7 +11,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import UnitState
-from scripts.chains.market_chain import CUSTOMER, MarketChain, attach, attestation, commit, named_keys, refused
+from simulation.chains.market_chain import CUSTOMER, MarketChain, attach, attestation, commit, named_keys, refused
 from unit_cases import RIGHT, WRONG, all_owned, ended, judged, matched, owned, raced
 
 

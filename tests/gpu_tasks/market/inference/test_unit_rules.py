@@ -23,7 +23,7 @@ from runtime.frame.errors import InvalidBlock
 from runtime.frame.pallet import Parameter
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,

@@ -24,8 +24,8 @@ from runtime.encoding.types import Signed
 from runtime.frame.call import FREE, Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
-from scripts.chains.leaf_chain import LeafChain, leaves_for
-from scripts.chains.market_chain import CUSTOMER, Keys, refused, signed
+from simulation.chains.batch_chain import LeafChain, leaves_for
+from simulation.chains.market_chain import CUSTOMER, Keys, refused, signed
 
 NODE = b"n" * 32
 
@@ -188,7 +188,7 @@ def test_a_leaf_that_two_points_name_is_shown_twice_and_computed_once(monkeypatc
         first, *others = leaves_for(unit, requests, wrong)
         return (replace(first, tokens_out=400), *(replace(each, tokens_out=1) for each in others))
 
-    monkeypatch.setattr("scripts.chains.leaf_chain.leaves_for", of_one)
+    monkeypatch.setattr("simulation.chains.batch_chain.leaves_for", of_one)
     stage = LeafChain()
     for _ in range(20):
         unit = stage.settled()

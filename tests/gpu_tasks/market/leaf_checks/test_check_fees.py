@@ -10,8 +10,8 @@ from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_checks.fees import auditor_seat, check_fee, dispute_bond, withheld_shares
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, signed
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import CUSTOMER, signed
 
 GRAINS = st.integers(0, 10**15)
 

@@ -31,8 +31,8 @@ from runtime.cryptography.signatures import verify
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from scripts.chains.leaf_chain import TOKENS_EACH, LeafChain
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed, terms
+from simulation.chains.batch_chain import TOKENS_EACH, LeafChain
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, signed, terms
 
 ALL_PPM = 1_000_000
 

@@ -12,8 +12,8 @@ from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafCheck, LeafSta
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, Step, signed, tolerant
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import CUSTOMER, Step, signed, tolerant
 
 BLOCKS_MAX = 600
 BATCHES = 3

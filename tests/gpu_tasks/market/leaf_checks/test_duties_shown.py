@@ -10,8 +10,8 @@ from gpu_tasks.market.leaf_checks_api import CHECKS_SHOWN_MAX, KEYS_READ_MAX, Ch
 from node.rpc.methods.state import MAX_CALL_KEYS
 from runtime.frame.api import Apis
 from runtime.state.overlay import RecordedReads
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import GENESIS_HASH
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import GENESIS_HASH
 
 STASH = b"s" * 32
 LATE = 9_000

@@ -10,14 +10,14 @@ from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.sum_tree import TreeNode
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
-from scripts.chains import leaf_chain
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import signed
+from simulation.chains import batch_chain
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import signed
 
 
 def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node is right, and so is every sum on the way up: only the tokens beside the lowest nodes are invented."""
-    stage, real_leaves, real_node = LeafChain(), leaf_chain.leaves_for, sum_tree._leaf
+    stage, real_leaves, real_node = LeafChain(), batch_chain.leaves_for, sum_tree._leaf
 
     def inflated(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:
         return tuple(replace(leaf, tokens_out=leaf.tokens_out + 7) for leaf in real_leaves(unit, requests, wrong))
@@ -27,7 +27,7 @@ def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypat
         return replace(node, tokens_out=leaf.tokens_out)
 
     with monkeypatch.context() as lying:
-        lying.setattr(leaf_chain, "leaves_for", inflated)
+        lying.setattr(batch_chain, "leaves_for", inflated)
         lying.setattr(sum_tree, "_leaf", beside)
         unit = stage.settled()
         stage.until(unit, LeafStage.SHOWING)

@@ -2,8 +2,8 @@
 
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import signed
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import signed
 
 STALLED = 10_000
 

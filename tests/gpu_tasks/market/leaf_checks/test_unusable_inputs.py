@@ -5,8 +5,8 @@ from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import CUSTOMER, signed
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import CUSTOMER, signed
 
 JUDGES = 3
 

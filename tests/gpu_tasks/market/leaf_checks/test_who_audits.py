@@ -22,8 +22,8 @@ from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.leaf_chain import LeafChain
-from scripts.chains.market_chain import OGPU, signed
+from simulation.chains.batch_chain import LeafChain
+from simulation.chains.market_chain import OGPU, signed
 
 
 def test_no_racer_ever_audits_its_own_batch() -> None:

@@ -14,9 +14,8 @@ from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, TreeWithheld, WrongNodes
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.leaf_chain import leaves_for
-from scripts.chains.market_chain import Keys, refused, tolerant
+from simulation.chains.batch_chain import DisputeChain, leaves_for
+from simulation.chains.market_chain import Keys, refused, tolerant
 
 BLOCKS_MAX = 1_000
 PRICE_EACH = 2_500_000

@@ -9,8 +9,8 @@ from gpu_tasks.batches.sum_tree import TreeNode, nodes_below, subtrees_of, total
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.events import NotASide, NothingAsked, UnknownDispute, WrongNodes
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.market_chain import CUSTOMER, refused
+from simulation.chains.batch_chain import DisputeChain
+from simulation.chains.market_chain import CUSTOMER, refused
 
 NONE: tuple[int, ...] = ()
 

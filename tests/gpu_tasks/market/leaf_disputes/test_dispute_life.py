@@ -13,8 +13,8 @@ from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, roots_of
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.market_chain import CUSTOMER
+from simulation.chains.batch_chain import DisputeChain
+from simulation.chains.market_chain import CUSTOMER
 
 RIGHT: tuple[int, ...] = ()
 

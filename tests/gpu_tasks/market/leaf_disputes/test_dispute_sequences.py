@@ -11,8 +11,8 @@ from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.market_chain import tolerant
+from simulation.chains.batch_chain import DisputeChain
+from simulation.chains.market_chain import tolerant
 
 BLOCKS_MAX = 400
 SIZES = (2, 16, 63, 64, 65, 129, 1_000)

@@ -11,9 +11,8 @@ from gpu_tasks.market.leaf_disputes.events import NothingAsked, TreeWithheld
 from gpu_tasks.market.leaf_disputes.leaf_disputes import ALIKE, BEGIN_WEIGHT, STEP_WEIGHT
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
-from scripts.chains.dispute_chain import DisputeChain
-from scripts.chains.leaf_chain import leaves_for
-from scripts.chains.market_chain import CUSTOMER, refused
+from simulation.chains.batch_chain import DisputeChain, leaves_for
+from simulation.chains.market_chain import CUSTOMER, refused
 
 NONE: tuple[int, ...] = ()
 STALLED = 10_000

@@ -6,7 +6,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import PREPAID_BY_A_BID, READ_BID_WEIGHT, TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import TaskChain, an_offer
 
 

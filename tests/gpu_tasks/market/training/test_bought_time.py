@@ -13,7 +13,7 @@ from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_
 from gpu_tasks.market.training.reputation import FAILURE_TIMES
 from gpu_tasks.market.training.tasks import TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys
 from task_chain import (
     BOND,
     PRICE,

@@ -29,7 +29,7 @@ from looked_at import (
     submitted,
 )  # fmt: skip
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
 from task_chain import COLLATERAL, PRICE, Books, TaskChain, awarded, net, with_offers, work
 
 PROOF = proof_of_fraud(DIGESTS, 7, b"n" * 32)

@@ -11,7 +11,7 @@ from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import judges_say, says
 from runtime.frame.holds import Hold
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
 from task_chain import COLLATERAL, PRICE, Books, TaskChain, an_offer, forfeit, net, with_offers
 
 SECOND = b"2" * 32

@@ -30,7 +30,7 @@ from looked_at import (
 )  # fmt: skip
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, an_offer, forfeit, net, with_offers
 
 DUST = 1_000

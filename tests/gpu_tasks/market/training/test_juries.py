@@ -29,7 +29,7 @@ from replica_chain import (
 )
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import CUSTOMER, signed
+from simulation.chains.market_chain import CUSTOMER, signed
 from task_chain import PRICE, RIGHT, WRONG, a_result, net
 
 

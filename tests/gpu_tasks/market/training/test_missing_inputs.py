@@ -9,7 +9,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import JudgedFor, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import CALLED_FEE, FEE, Opinion, judges_say, says
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, refused
 from task_chain import PRICE, Books, TaskChain, forfeit, net, with_offers
 
 INPUT = b"i" * 32

@@ -11,7 +11,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from replica_chain import PAY, accepted, bind, compute, offer, open_all, ordered, outcomes, replicated
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import OGPU, signed
+from simulation.chains.market_chain import OGPU, signed
 from task_chain import RIGHT, forfeit, net
 
 

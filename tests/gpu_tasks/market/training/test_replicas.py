@@ -37,7 +37,7 @@ from replica_chain import (
     workers,
 )
 from runtime.cryptography.hashing import blake2_256
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
 from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, forfeit, net, with_offers
 
 # ------------------------------------------------------------------------------------------------------- the good way

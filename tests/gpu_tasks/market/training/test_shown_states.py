@@ -26,7 +26,7 @@ from looked_at import (
     submitted,
 )  # fmt: skip
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused
+from simulation.chains.market_chain import CUSTOMER, OGPU, refused
 from task_chain import COLLATERAL, PRICE, Books, TaskChain, with_offers
 
 

@@ -18,7 +18,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.errors import DispatchError, FundsUnavailable
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, refused, signed
 from task_chain import PRICE, TaskChain, an_offer, an_order, with_offers
 
 # ------------------------------------------------------------------------------------------------- who is eligible

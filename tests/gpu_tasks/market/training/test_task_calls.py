@@ -12,7 +12,7 @@ from gpu_tasks.market.training.tasks import TASKS_OPEN_MAX, TaskResult, TaskStat
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.errors import FundsUnavailable
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
 from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, awarded, hold, with_offers
 
 STRANGER = Keys("stranger")

@@ -12,7 +12,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import BID_BOND, TASK_BOND, TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.holds import Hold
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, refused, signed
 from task_chain import (
     BOND,
     COLLATERAL,

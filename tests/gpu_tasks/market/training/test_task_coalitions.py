@@ -9,7 +9,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import CALLED_FEE, PAID, judges_say, submitted
-from scripts.chains.market_chain import OGPU, Keys, signed
+from simulation.chains.market_chain import OGPU, Keys, signed
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
 
 LARGE, OWN, SMALL = 1_800 * OGPU, 540 * OGPU, 220 * OGPU

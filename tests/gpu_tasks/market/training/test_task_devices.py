@@ -10,7 +10,7 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.bids import auction_id, bid_commitment
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
     OGPU,

@@ -10,7 +10,7 @@ from gpu_tasks.market.training.events import SlotSettled, TaskReopened
 from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPurse
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from scripts.chains.market_chain import CUSTOMER, DEVICE_BOND, OGPU, refused
+from simulation.chains.market_chain import CUSTOMER, DEVICE_BOND, OGPU, refused
 from task_chain import (
     BOND,
     PRICE,

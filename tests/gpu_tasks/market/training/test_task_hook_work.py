@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.crowds import add_tasks, add_units, crowd_chain
 from counted_reads import CountingReader
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import HEIGHT_BUDGET, STEP_WEIGHT, TrainingMarket, step_weight
 from runtime.frame.agenda import TAKE_WEIGHT
-from scripts.chains.crowds import add_tasks, add_units, crowd_chain
 
 CROWDS = (10, 1_000, pytest.param(4_000, marks=pytest.mark.nightly))
 IDLE_READS = 16

@@ -32,7 +32,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, forfeit, net, with_offers
 
 

@@ -19,7 +19,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Bound
 from runtime.pallets.pots import TREASURY
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, refused, signed
 from task_chain import COLLATERAL, PRICE, Books, TaskChain, an_offer, hold, with_offers
 
 BIDS = (6 * OGPU, 7 * OGPU, 8 * OGPU)

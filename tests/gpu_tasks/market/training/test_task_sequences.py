@@ -27,8 +27,7 @@ from gpu_tasks.traces.trace import proof_of_fraud, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from scripts.chains.judge_steps import due_of, opens
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, Step, signed, tolerant
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, Step, due_of, opens, signed, tolerant
 from task_chain import RIGHT, WRONG, TaskChain, a_milestone, an_offer, an_order, time_order
 
 DIGESTS = [blake2_256(bytes((number,))) for number in range(9)]

@@ -7,7 +7,7 @@ from gpu_tasks.market.training.events import WrongTaskState
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Weight
-from scripts.chains.market_chain import CUSTOMER, OGPU, refused, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, refused, signed
 from task_chain import TaskChain, an_offer, an_order, with_offers
 
 NO_ROOM = Weight(0, 0)

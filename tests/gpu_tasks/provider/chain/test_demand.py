@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain import demand as demands
 from gpu_tasks.provider.chain.demand import SLEEPERS_SEEN, Demand, ServiceDemand, demand
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import OGPU, MarketChain, named_keys, per_thousand, signed, terms
+from simulation.chains.market_chain import OGPU, MarketChain, named_keys, per_thousand, signed, terms
 from state_node import KeptBlocks
 
 ASK = per_thousand(2 * OGPU)

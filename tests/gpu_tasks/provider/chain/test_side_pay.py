@@ -24,7 +24,7 @@ from gpu_tasks.provider.chain.side_pay import (
 )
 from priced_tasks import a_task
 from runtime.pallets.staking.trust_lock import Paid
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import net
 from wallet.client import ChainClient
 

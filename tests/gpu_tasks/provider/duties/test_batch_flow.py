@@ -22,7 +22,7 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.executor import ExecutionError, Finished, ManyExecuted
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
-from scripts.chains.market_chain import GENESIS_HASH
+from simulation.chains.market_chain import GENESIS_HASH
 
 ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]
 OUTCOMES = tuple(

@@ -33,7 +33,7 @@ from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.form import outcomes_of
 from provider_chain import INPUT_SALT, Miner, Village
 from runtime.pallets.staking.trust_lock import Paid
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH
 
 
 class FullTasks(KeyedTasks):

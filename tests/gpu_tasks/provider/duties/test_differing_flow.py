@@ -13,7 +13,7 @@ from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesShown, Tree
 from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(20)]

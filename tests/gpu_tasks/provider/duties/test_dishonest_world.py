@@ -13,7 +13,7 @@ from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, must_give_back, ra
 from gpu_tasks.provider.duties.resuming import KEPT, RESUME_AFTER_BLOCKS, Resumer
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, play
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
 

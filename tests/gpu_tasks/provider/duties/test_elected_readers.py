@@ -13,7 +13,7 @@ from provider_chain import Village
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 SIZE, EPOCH_BLOCKS = 9, 30
 ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]

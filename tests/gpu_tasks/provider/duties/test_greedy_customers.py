@@ -17,7 +17,7 @@ from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, REQUEST, Village, seal_key
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
 
 Attack = Callable[[Village], Awaitable[bytes]]
 PROVIDERS = 4

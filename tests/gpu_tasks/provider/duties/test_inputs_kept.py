@@ -15,7 +15,7 @@ from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeavesPassed, Le
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
 from provider_chain import Miner, Village
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 BIG = b"no request".ljust(60_000)
 ASKED = [b"complete this", *[BIG] * 40, b"complete it"]

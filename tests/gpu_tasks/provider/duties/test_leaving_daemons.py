@@ -16,7 +16,7 @@ from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.duties.standing import StandingError
 from provider_chain import Miner, Village, keypair, play
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 from wallet.amounts import format_amount
 
 

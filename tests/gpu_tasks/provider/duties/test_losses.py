@@ -19,7 +19,7 @@ from gpu_tasks.provider.duties.losing import LOOKED_BACK_BLOCKS, LossNotes
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
 from provider_chain import SLOT_MS, Miner, Village, play
 from runtime.frame.call import Call
-from scripts.chains.market_chain import OGPU, signed
+from simulation.chains.market_chain import OGPU, signed
 from wallet.rpc import RpcError
 
 

@@ -17,7 +17,7 @@ from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Sent
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village, play
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
 

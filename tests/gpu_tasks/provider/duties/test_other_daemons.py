@@ -15,7 +15,7 @@ from gpu_tasks.provider.duties.other_daemons import OtherDaemonError, OtherDaemo
 from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village, keypair, play, seal_key
-from scripts.chains.market_chain import GENESIS_HASH, signed
+from simulation.chains.market_chain import GENESIS_HASH, signed
 
 
 def endpoint_of(miner: Miner) -> str:

@@ -22,7 +22,7 @@ from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import Miner, Village, play
 from runtime.frame.call import Call
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 
 CARD = Hardware("FAKE GPU", "GPU-FAKE-7", DeviceClass.CONSUMER, 24_576, 0)
 LONG_ENOUGH = RESUME_AFTER_BLOCKS[0] + 10

@@ -8,7 +8,7 @@ from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.keys import PROVIDER_KEY_LEAST
 from provider_chain import Miner, Village, play
 from runtime.pallets.balances import Balances
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 
 
 async def reported(village: Village, miner: Miner) -> list[object]:

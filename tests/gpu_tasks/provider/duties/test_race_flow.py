@@ -24,7 +24,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village, play
-from scripts.chains.market_chain import CUSTOMER, OGPU, WORKLOAD, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, WORKLOAD, signed
 
 
 def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:

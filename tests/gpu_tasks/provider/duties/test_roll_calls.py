@@ -22,7 +22,7 @@ from gpu_tasks.provider.duties.roll_calls import RollStep, can_wait, next_step
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from provider_chain import Miner, Village
 from rolled_chain import inspections_of, roll_call_of
-from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
+from simulation.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 30)
 NUMBERS = {"Capacity.roll_calls": 1, "Capacity.period": 100, "Capacity.cpu_rate_min": 1}

@@ -24,7 +24,7 @@ from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import Assigned, Basis, UnitResult, WorkSalted
 from provider_chain import INPUT_SALT, Miner, Village
 from runtime.frame.call import Call
-from scripts.chains.market_chain import GENESIS_HASH, MarketChain, named_keys
+from simulation.chains.market_chain import GENESIS_HASH, MarketChain, named_keys
 
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(140)]

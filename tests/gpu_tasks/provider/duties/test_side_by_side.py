@@ -23,7 +23,7 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import Village
-from scripts.chains.market_chain import OGPU, signed
+from simulation.chains.market_chain import OGPU, signed
 
 LIMITS = Limits(wall_seconds=60)
 DRAWN_WITHIN_BLOCKS = 30

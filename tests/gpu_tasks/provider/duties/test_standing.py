@@ -19,7 +19,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from provider_chain import Miner, Village, fake_processor, keypair
-from scripts.chains.market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
+from simulation.chains.market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
 
 OWNER = b"o" * 32
 GPU = Hardware("GPU", "GPU-1", DeviceClass.CONSUMER, 24_000, 0)

@@ -19,7 +19,7 @@ from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.judging import UNANSWERABLE, JudgeDuty
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
 from provider_chain import Miner, Village, play
-from scripts.chains.market_chain import signed
+from simulation.chains.market_chain import signed
 
 
 def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import fake_processor
 from runtime.encoding.types import GRAINS_PER_OGPU
-from scripts.chains.market_chain import MODEL, WORKLOAD
+from simulation.chains.market_chain import MODEL, WORKLOAD
 
 GPU = Hardware("GPU", "GPU-1", fake_processor("x").kind, 24_000, 3)
 REQUEST = b"complete this"

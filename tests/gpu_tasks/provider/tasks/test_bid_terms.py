@@ -32,7 +32,7 @@ from gpu_tasks.provider.tasks.bid_terms import (
 )
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from priced_tasks import WINDOWS, a_task
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import PRICE
 
 POLICY = BidPolicy(("train-int8",), price_of("0.001 oGPU/block"))

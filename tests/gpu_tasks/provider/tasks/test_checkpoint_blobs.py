@@ -19,7 +19,7 @@ from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, is_sound, seal_
 from gpu_tasks.traces.trace import state_hash
 from priced_tasks import a_task
 from provider_chain import seal_key
-from scripts.chains.market_chain import Keys
+from simulation.chains.market_chain import Keys
 
 OWN, CUSTOMER, STANDBY, JUDGE, OTHER, NEWER = (Keys(name) for name in ("o", "c", "s", "j", "x", "n"))
 SEALED_AT = 5

@@ -15,7 +15,7 @@ from gpu_tasks.provider.execution.executor import LaterState
 from gpu_tasks.provider.tasks.proving import CannotProveError, Fraud, Step, forget, found_or_searched, search, why_not
 from provider_chain import Miner
 from runtime.encoding.codec import codec
-from scripts.chains.market_chain import CUSTOMER
+from simulation.chains.market_chain import CUSTOMER
 from task_village import TaskVillage, play_tasks
 from wallet import private_file
 

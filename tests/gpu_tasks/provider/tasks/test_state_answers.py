@@ -18,7 +18,7 @@ from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.traces.trace import state_hash, traced_state
 from priced_tasks import a_task
 from provider_chain import keypair, seal_key
-from scripts.chains.market_chain import GENESIS_HASH, Keys
+from simulation.chains.market_chain import GENESIS_HASH, Keys
 
 MAKER, JUDGE = Keys("maker"), Keys("judge")
 TASK, OTHER, DEVICE = b"t" * 32, b"o" * 32, b"d" * 32

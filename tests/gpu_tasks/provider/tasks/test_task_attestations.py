@@ -11,7 +11,7 @@ from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.tasks.task_attesting import attested
 from priced_tasks import a_task
 from provider_chain import keypair
-from scripts.chains.market_chain import GENESIS_HASH, Keys
+from simulation.chains.market_chain import GENESIS_HASH, Keys
 
 MAKER = Keys("maker")
 USAGE = Usage(0, 0, 0, 0, 0, 0)

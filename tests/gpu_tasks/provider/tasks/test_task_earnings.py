@@ -12,7 +12,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.tasks.working import earned
 from looked_at import judges_say
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import Books, TaskChain, an_offer, awarded, finish_and_accept, time_order, work
 
 

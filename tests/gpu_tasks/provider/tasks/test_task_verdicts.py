@@ -25,7 +25,7 @@ from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Lacking, Search, Tas
 from gpu_tasks.traces.trace import state_hash, trace_root, traced_state
 from priced_tasks import a_task
 from provider_chain import keypair, seal_key
-from scripts.chains.market_chain import GENESIS_HASH, Keys
+from simulation.chains.market_chain import GENESIS_HASH, Keys
 
 SEGMENTS, STEPS = 8, 2
 BOUNDARIES = tuple(STEPS * index for index in range(SEGMENTS + 1))

@@ -12,7 +12,7 @@ from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, asked_price
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.time_terms import INTERVAL_BLOCKS_LEAST, check_program, program_offer
 from priced_tasks import WINDOWS, a_task
-from scripts.chains.market_chain import OGPU
+from simulation.chains.market_chain import OGPU
 from task_chain import PRICE
 
 ME = b"m" * 32

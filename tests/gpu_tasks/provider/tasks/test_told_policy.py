@@ -29,7 +29,7 @@ from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from provider_chain import Village
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.codec import codec
-from scripts.chains.market_chain import GENESIS_HASH
+from simulation.chains.market_chain import GENESIS_HASH
 from wallet.keypair import Keypair
 
 IMAGE = "ghcr.io/acme/lora"

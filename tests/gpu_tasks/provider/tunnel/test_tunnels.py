@@ -28,7 +28,7 @@ from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import READY, SealedLine, TunnelName
 from gpu_tasks.tunnel.multiplexer import TunnelError
 from provider_chain import CUSTOMER_SEAL
-from scripts.chains.market_chain import GENESIS_HASH
+from simulation.chains.market_chain import GENESIS_HASH
 
 ECHO = ("cat", "-")
 NOWHERE = re.compile("is not under|too deep")

@@ -15,7 +15,7 @@ from runtime.pallets.staking import eras, held_slashes
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
 
 SAVER = Keys("saver")
 FEW, MANY = 10, 1_000

@@ -20,8 +20,17 @@ from runtime.pallets.staking.slash_factors import Liability, SlashStep
 from runtime.pallets.staking.stakers import PROFILE, STAKE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.market_chain import BOND, ENDOWMENT, OGPU, Keys, MarketChain, named_keys, refused, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import (
+    BOND,
+    ENDOWMENT,
+    OGPU,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    validates,
+)
 
 SAVER, OTHER = Keys("saver"), Keys("other")
 WHO = SAVER.stash

@@ -12,9 +12,8 @@ from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.seats import Overhang
 from runtime.pallets.staking.stakers import Seat, Why
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double
-from scripts.chains.market_chain import BOND, OGPU, named_keys, refused, signed, tolerant
-from scripts.chains.newcomers import validates
+from simulation.chains.evidence import double
+from simulation.chains.market_chain import BOND, OGPU, named_keys, refused, signed, tolerant, validates
 
 
 def test_a_set_is_elected_in_the_first_block_of_the_epoch_before_it() -> None:

@@ -17,8 +17,8 @@ from runtime.pallets.staking.holdings import earned_by, stake_of
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double, report, sealed
-from scripts.chains.market_chain import (
+from simulation.chains.evidence import double, report, sealed
+from simulation.chains.market_chain import (
     BOND,
     GENESIS_HASH,
     OGPU,
@@ -28,8 +28,8 @@ from scripts.chains.market_chain import (
     refused,
     signed,
     tolerant,
+    validates,
 )
-from scripts.chains.newcomers import validates
 
 DELEGATOR, OTHER, REPORTER, NEWCOMER = (Keys(name) for name in ("delegator", "other", "reporter", "newcomer"))
 WHO = DELEGATOR.stash

@@ -10,8 +10,8 @@ from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.staking_events import NotEnoughStake, SlashTaken
 from runtime.pallets.staking.trust_lock import OffenceProven, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double
-from scripts.chains.market_chain import BOND, MarketChain, named_keys, refused, signed
+from simulation.chains.evidence import double
+from simulation.chains.market_chain import BOND, MarketChain, named_keys, refused, signed
 
 
 def test_nobody_is_paid_for_what_a_later_offence_raises() -> None:

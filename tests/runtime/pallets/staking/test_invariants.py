@@ -16,7 +16,7 @@ from runtime.pallets.staking.stakers import STAKE, Unlocking
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys
 
 ALICE, SAVER = Keys("alice"), Keys("saver")
 

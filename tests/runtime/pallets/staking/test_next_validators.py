@@ -13,7 +13,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 EPOCH_BLOCKS = 6
 

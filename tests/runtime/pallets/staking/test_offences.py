@@ -23,9 +23,8 @@ from runtime.pallets.staking.offences import Offence, judging_epochs, proven
 from runtime.pallets.staking.staking_events import SlashTaken
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double, sealed
-from scripts.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, refused, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.evidence import double, sealed
+from simulation.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, refused, signed, validates
 
 ALICE, BOB = Keys("alice"), Keys("bob")
 B1, B2 = b"1" * 32, b"2" * 32

@@ -11,7 +11,7 @@ from runtime.pallets.staking import presence
 from runtime.pallets.staking.presence import CertificateHead
 from runtime.pallets.staking.seats import Presence
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import MarketChain, named_keys
+from simulation.chains.market_chain import MarketChain, named_keys
 
 EPOCH_BLOCKS = 6
 HEAD = codec(CertificateHead)

@@ -7,8 +7,8 @@ from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double
-from scripts.chains.market_chain import OGPU, Keys, MarketChain, named_keys, refused, signed, tolerant
+from simulation.chains.evidence import double
+from simulation.chains.market_chain import OGPU, Keys, MarketChain, named_keys, refused, signed, tolerant
 
 WHO, REPORTER = (Keys(name).stash for name in ("delegator", "reporter"))
 FIRST, SECOND, THIRD = named_keys(3)

@@ -17,7 +17,7 @@ from runtime.pallets.staking.returns import LOST_AN_ERA, ExpectedReturn, emitted
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
+from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed
 
 SAVER = Keys("saver")
 STAKING = (System, Balances, Beacon, TrustStake, Session, TrustLock)

@@ -28,9 +28,8 @@ from runtime.pallets.staking.staking_events import (
 )
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.evidence import double, report, sealed
-from scripts.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, refused, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.evidence import double, report, sealed
+from simulation.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, refused, signed, validates
 
 SITS_ON = {"TrustStake.elections": 0}
 """An offender keeps its seat."""

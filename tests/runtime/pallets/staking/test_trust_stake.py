@@ -13,7 +13,7 @@ from runtime.pallets.session_keys import SessionKeys
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.holdings import earned_by
 from runtime.pallets.staking.trust_stake import TrustStake, withdraw_weight
-from scripts.chains.market_chain import (
+from simulation.chains.market_chain import (
     BOND,
     GENESIS_HASH,
     OGPU,

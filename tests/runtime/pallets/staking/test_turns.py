@@ -3,8 +3,7 @@
 from election_chain import EPOCH_BLOCKS, NEW, OTHER, SAVER, Step, chain_of, heard, offers, stashes, until_epoch
 from runtime.pallets.staking.stakers import Waiter
 from runtime.pallets.staking.trust_stake import TrustStake
-from scripts.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed
-from scripts.chains.newcomers import validates
+from simulation.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed, validates
 
 
 def test_a_small_validator_leaves_though_larger_ones_leave_and_come_again_in_every_era() -> None:

@@ -1,26 +1,98 @@
-"""A chain with courts and a toy handler, judges who act as a policy says, and books that count every seat and bond."""
+"""A chain with courts and a toy handler of cases, judges who follow a policy, and books of every seat and bond."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, ClaimKind, CourtCase
+from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from runtime.cryptography.hashing import blake2_256
-from runtime.frame.pallet import Pallet
+from runtime.encoding.codec import U8
+from runtime.encoding.types import AccountId, BlockNumber, Hash
+from runtime.frame.holds import Hold, HoldReason
+from runtime.frame.pallet import Pallet, StorageDoubleMap, StorageMap
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.session import Session
+from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from scripts.chains.judge_steps import due_of
-from scripts.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, named_keys, root_of
-from scripts.chains.toy_handler import Toys
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, due_of, named_keys, root_of
+
+TOY_STAKE = HoldReason("ToyStake", "What parties and customers hold for a case.")
+
+
+class Toys(Pallet, index=202):
+    """Brings cases, and carries out what comes of them."""
+
+    system: System
+    lock: TrustLock
+    courts: Courts
+
+    customers: StorageMap[Hash, AccountId | None] = StorageMap()
+    endings: StorageMap[Hash, U8 | None] = StorageMap()
+    faults: StorageDoubleMap[Hash, AccountId, U8 | None] = StorageDoubleMap()
+    expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(default=0)
+
+    hold_reasons = (TOY_STAKE,)
+
+    def terms(self, customer: bytes, price: int, claims: Sequence[tuple[bytes, ClaimKind, bytes | None]]) -> CaseTerms:
+        """The terms of a case whose parties hold what the courts ask for."""
+        held = self.courts.collateral_of(price)
+        return CaseTerms(
+            customer=customer,
+            price=price,
+            customer_bond=price // 20,
+            customer_price=price,
+            customer_spare=0,
+            collateral=held,
+            pot_max=100 * price,
+            sealed_at=0,
+            run_blocks=0,
+            excluded=(),
+            claims=tuple(PartyClaim(who, kind, root, held) for who, kind, root in claims),
+        )
+
+    def bring(self, case: bytes, terms: CaseTerms, settled: bytes | None = None) -> None:
+        """Lock what the terms name, and open a dispute; or a watch for an audit, with what was settled."""
+        self.customers[case] = terms.customer
+        self.lock.lock(terms.customer, Hold(TOY_STAKE, case), terms.customer_bond + terms.customer_price)
+        for claim in terms.claims:
+            self.lock.lock(claim.account, Hold(TOY_STAKE, case), claim.held)
+        if settled is None:
+            self.courts.open(self.index, case, terms, self.courts.promise(terms.price))
+        else:
+            self.courts.watch(self.index, case, terms, self.courts.promise(terms.price), settled)
+
+    def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+        """Pay from a party's stake."""
+        self.lock.pay_out(party, Hold(TOY_STAKE, case), shares)
+
+    def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
+        """Pay from the customer's stake."""
+        customer = self.customers[case]
+        assert customer is not None
+        self.lock.pay_out(customer, Hold(TOY_STAKE, case), shares)
+
+    def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
+        """Free everything, and note how it ended."""
+        assert case not in self.endings, "a case ends once"
+        self.endings[case] = ruling.outcome
+        hold = Hold(TOY_STAKE, case)
+        for who in [key for key, _ in self.system.account.items()]:
+            self.lock.unlock(who, hold, self.lock.locked(who, hold))
+        self.lock.end(hold)
+        for who, fault in ruling.faults:
+            self.faults[case, who] = fault
+        for who in ruling.expelled:
+            self.expelled_until[who] = ruling.expelled_until
+
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Courts, Toys)
 RIGHT, WRONG = root_of(b"r" * 32), root_of(b"w" * 32)

@@ -5,7 +5,7 @@ from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_
 from runtime.blocks.evidence import DoubleHeader
 from runtime.frame.call import Call
 from runtime.pallets.staking.trust_lock import TrustLock
-from scripts.chains.market_chain import GENESIS_HASH, Keys
+from simulation.chains.market_chain import GENESIS_HASH, Keys
 
 
 def sealed(

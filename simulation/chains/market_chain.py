@@ -6,22 +6,24 @@ every eighth of the others.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from gpu_tasks.batches.sum_tree import Totals, batch_root
+from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
 from gpu_tasks.market.attestations.statement import VERSION as ATTESTATION_VERSION
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.courts.cases import CourtCase
+from gpu_tasks.market.courts.cases import CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, result_commitment, unit_id_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
@@ -42,9 +44,9 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
-from scripts.chains.named_keys import NamedKeys
-from scripts.chains.presence import signed_by_all
 from simulation.catalogue import check_books
+from simulation.chains.named_keys import NamedKeys
+from simulation.chains.presence import signed_by_all
 
 OGPU = GRAINS_PER_OGPU
 TOKENS = 64
@@ -392,3 +394,73 @@ def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, *
     }
     statement = Attestation(**fields)
     return SignedAttestation(statement, keys.sign("provider", signing_payload(GENESIS_HASH, statement)))
+
+
+def validates(
+    keys: Keys, session: str = "session", commission_ppm: int = 50_000, provider_key: bytes | None = None
+) -> Any:
+    """The call by which a stash that has bonded becomes a candidate, with its key of this role in consensus."""
+    return TrustStake.validate(
+        keys=keys.node_keys(session),
+        proof=keys.proof(GENESIS_HASH, session=session),
+        provider_key=keys.provider if provider_key is None else provider_key,
+        commission_ppm=commission_ppm,
+    )
+
+
+def registers(keys: Keys, seal: str = "seal") -> Any:
+    """The call by which a candidate becomes a provider, or changes the key of this role that inputs are sealed to."""
+    return Devices.register_provider(seal_key=keys.public(seal), endpoint=b"http://127.0.0.1:1")
+
+
+def joins(keys: Keys, *, service: int = 0, ask: int = OGPU // 100, bond: int = BOND) -> list[Step]:
+    """Steps: somebody becomes a provider with one device, and offers it."""
+    calls = (
+        TrustStake.bond(value=bond),
+        validates(keys),
+        registers(keys),
+        Devices.register_device(kind=DeviceClass.CPU, uuid_hash=keys.uuid_hash, bond=DEVICE_BOND),
+        InferenceMarket.offer(device=keys.device, service=service, ask=ask),
+    )
+    return [signed(keys.stash, call) for call in calls]
+
+
+def opens(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> Statement:
+    """What a test judge says; its probe is made up, since nothing is computed here."""
+    return Statement(opinion, blake2_256(b"probe" + keys.stash + case_id))
+
+
+def commit_step(keys: Keys, case_id: bytes, bench: int, said: Statement) -> Step:
+    """A step: a judge commits to a statement."""
+    commitment = opinion_commitment(GENESIS_HASH, case_id, bench, keys.stash, said, salt_of(keys, case_id))
+    return signed(keys.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
+
+
+def open_step(keys: Keys, case_id: bytes, said: Statement) -> Step:
+    """A step: a judge opens the statement that it committed to."""
+    return signed(keys.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt_of(keys, case_id)))
+
+
+def judge_commit(keys: Keys, case_id: bytes, bench: int, opinion: Answered | Unanswerable) -> Step:
+    """A step: a judge commits to an opinion."""
+    return commit_step(keys, case_id, bench, opens(keys, case_id, opinion))
+
+
+def judge_open(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> Step:
+    """A step: a judge opens its opinion."""
+    return open_step(keys, case_id, opens(keys, case_id, opinion))
+
+
+def due_of(
+    courts: Courts, case_id: bytes, keys: Keys, said: Statement, *, height: int, final: int, is_opened: bool = True
+) -> Iterator[Step]:
+    """What a judge who says this does in the block of a height, which refers to that final height: at most one step."""
+    case, seat = courts.cases[case_id], courts.seats[keys.stash, case_id]
+    if case is None or case.round is None or seat is None or seat.bench != sitting(case).kind:
+        return
+    windows = courts.windows(case)
+    now = rounds.advanced(case.round, windows, height, final)
+    if seat.commitment is None and rounds.can_commit(now, windows, height):
+        yield commit_step(keys, case_id, seat.bench, said)
+    elif seat.commitment and seat.statement is None and is_opened and rounds.can_reveal(now, windows, height):
+        yield open_step(keys, case_id, said)
