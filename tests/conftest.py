@@ -75,9 +75,9 @@ class Dealer(LoadScopeScheduling):  # type: ignore[misc]  # it publishes no type
         self._reschedule(node)
 
 
-def _synced(file: Any) -> None:
-    """In place of `os.fsync`: what a test writes outlives its process, and not the machine."""
-    os.fstat(file if isinstance(file, int) else file.fileno())
+def _synced(fd: Any) -> None:
+    """Stand in for `os.fsync`, since what a test writes need not outlive the machine; OSError if `fd` is closed."""
+    os.fstat(fd if isinstance(fd, int) else fd.fileno())
 
 
 os.fsync = _synced
