@@ -131,8 +131,8 @@ flood: ## SECONDS=30 of each flood by one stranger on a live devnet, ATTACKS=nam
 escape: ## a stranger's container tries to leave its limits in 27 ways, ONLY=name,name chooses; root, a dockerd of its own; out/escape.json
 	@$(PY) -m devnet.proofs.escape $(if $(ONLY),--only $(ONLY))
 
-liars: ## nodes and stores that lie in over 80 ways to every program, LIES=name,name chooses; UNITS=200: bad stores, 200 units
-	@$(PY) -m devnet.proofs.liars $(if $(LIES),--lies $(LIES)) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+liars: ## nodes and stores that lie in 99 ways to every program, LIES=name,name chooses; UNITS=200: bad stores only, 200 units
+	@$(PY) -m devnet.proofs.liars $(if $(LIES),--only $(LIES),$(if $(filter-out file,$(origin UNITS)),--only bad-stores --units $(UNITS)))
 
 auction: ## training tasks sold to sealed bids on a devnet of five; winner and standby killed, a gang: the same roots, paid to the grain
 	@$(PY) -m devnet.proofs.auction $(if $(filter-out file,$(origin VALIDATORS)),--validators $(VALIDATORS))

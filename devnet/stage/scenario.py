@@ -60,6 +60,8 @@ class Scenario(Generic[StageT, FactsT]):
     """Does it, and returns the facts: a dataclass or a mapping."""
     checks: Callable[[FactsT], Iterable[str]] = noted
     """Yields a sentence for each bar that does not hold."""
+    is_always_judged: bool = False
+    """Played with any other scenario of its network, chosen or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,11 @@ class LiveProof:
     def _parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         parser = argparse.ArgumentParser(f"devnet.proofs.{self.name}", description=self.about)
         known = {scenario.name: scenario for scenario in self.scenarios}
-        chosen, names = chosen_from(known, "scenario"), ", ".join(known)
         parser.add_argument(
-            "--only", type=chosen, default=list(self.scenarios), help=f"only these, with commas: {names}"
+            "--only",
+            type=chosen_from(known, "scenario"),
+            default=list(self.scenarios),
+            help=f"only these, with commas: {', '.join(known)}",
         )
         folder = self.folder or FOLDER / self.name
         parser.add_argument("--folder", type=Path, default=folder, help="of the networks; emptied first")
@@ -135,7 +139,14 @@ class LiveProof:
                 parser.add_argument(option.name, action="store_true", help=option.about)
             else:
                 parser.add_argument(option.name, type=type(option.default), default=option.default, help=option.about)
-        return parser.parse_args(arguments)
+        options = parser.parse_args(arguments)
+        always = [each for each in self.scenarios if each.is_always_judged and each not in options.only]
+        options.only = [
+            each
+            for chosen in _by_network(options.only)
+            for each in (*chosen, *(every for every in always if every.network == chosen[0].network))
+        ]
+        return options
 
 
 def run(proof: LiveProof) -> NoReturn:

@@ -1,19 +1,16 @@
-"""Nodes and blob stores that lie to the programs which people run, on a live devnet, and what comes of it.
+"""Nodes and blob stores that lie to every program on a live devnet, and the harm that they do.
 
 In reading order:
 
-* `lie`: what a lie is: a name, what is said instead of the truth, to whom, and what they must say of it
+* `lie`: a lie: its name, its words, the programs that hear it, and what these must say of it
 * `node_lies`: about the chain and its final blocks; proofs that prove nothing; answers that are none or badly delivered
-* `state_lies`: about values, validators, readers, and what became of an extrinsic
-* `stores`: lies of blob stores
-* `catalogue`: every lie, and those of which no proof exists
+* `state_lies`: about values, validators, readers, and the fate of an extrinsic
+* `catalogue`: lies of blob stores, and every lie by name
 * `proxies`: between a program and its node, and before a provider's blob store
-* `network`: the devnet, with a proxy before every store and between every program and its node
-* `people`: who gives commands: an account for each lie and program
-* `money`: what the true chain says of their money, and of bonds
-* `judging`: the bars, and which of them a lie missed
-* `scenes`: what happens while a lie is told
-* `telling`: what the run prints
-* `bad_stores`: many units while stores drip, are full and gone
-* `course`: all lies under load, and the judgement
+* `people`: an account for each lie and program, and its commands
+* `money`: the true chain's account of their money, and of bonds
+* `judging`: the bars, and those that a lie missed
+* `scenes`: the tellings: a wallet sends, a customer posts, a provider works, a store is used
+* `course`: the devnet behind proxies; all lies under load; many units beside bad stores
+* `__main__`: a scenario for each lie
 """

@@ -6,101 +6,103 @@ lie that matters named, but for those about what is not final: no proof of that 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
 
-from devnet.launcher import lifecycle, processes
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.layout import Devnet
-from devnet.proofs.liars import network
-from devnet.proofs.liars.bad_stores import BadStoresRun, run_bad_stores
-from devnet.proofs.liars.catalogue import LIES, UNPROVABLE
-from devnet.proofs.liars.course import LiarsRun, LyingCourse
-from devnet.proofs.liars.judging import as_json
-from devnet.proofs.liars.lie import StoreLie
-from devnet.proofs.liars.telling import LiarsTeller, figures, last_line
-from devnet.stage.report import write
-from devnet.stage.scenario import chosen_from
+from devnet.proofs.liars.catalogue import LIES
+from devnet.proofs.liars.course import LiarsNet, LiarsRun, LyingCourse, behind_proxies, beside_bad_stores
+from devnet.proofs.liars.judging import Hearing, shown
+from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
+
+HONEST, BAD_STORES = "honest", "bad-stores"
+UNITS = 60
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """A fresh devnet, the lies or the bad stores, the judgement."""
-    options = _parse(arguments)
-    tellings = sum(1 if isinstance(lie, StoreLie) else len(lie.told) for lie in options.lies)
-    bar = ("units ended", options.units) if options.units else ("lies told", tellings)
-    with LiarsTeller(*bar) as tell, lifecycle.ending_on_signals():
-        net, doors = network.fresh(options.folder)
-        try:
-            for member in net.members:
-                processes.start(lifecycle.node_process(net, member))
-            asyncio.run(lifecycle.ready(net))
-            run = asyncio.run(_run(net, doors, options, tell))
-        finally:
-            processes.stop(*lifecycle.all_processes(net))
-    if isinstance(run, BadStoresRun):
-        return _finish_bad_stores(run, tell.seconds)
-    return _finish(run, tell.seconds)
+@contextmanager
+def all_told(run: ProofRun) -> Iterator[LiarsRun]:
+    """Tell the chosen lies, several at a time, on a devnet under load."""
+    lies = [LIES[scenario.name] for scenario in run.options.only if scenario.name in LIES]
+    run.tell.step(f"Network: {len(lies)} lies to every program that they are for")
+    with behind_proxies(run) as stage:
+        yield asyncio.run(LyingCourse(stage, lies)())
 
 
-async def _run(
-    net: Devnet, doors: dict[str, int], options: argparse.Namespace, tell: LiarsTeller
-) -> BadStoresRun | LiarsRun:
-    """The lies, or the bad stores where units are wanted."""
-    tell.line(f"{len(net.members)} validators in {net.folder}")
-    if options.units:
-        return await run_bad_stores(net, doors, options.units, tell)
-    return await LyingCourse(net, doors, options.lies, tell)()
+@contextmanager
+def with_bad_stores(run: ProofRun) -> Iterator[tuple[LiarsNet, int]]:
+    """Run a devnet, and count the units to be posted."""
+    run.tell.step("Network: one store drips, one is full, one is gone")
+    with behind_proxies(run) as stage:
+        yield stage, run.options.units
 
 
-def _finish_bad_stores(run: BadStoresRun, seconds: float) -> int:
-    for failure in (*run.bonds_touched, *run.failures):
-        print(f"FAILED {failure}")
-    path = write("liars-units", asdict(run))
-    print(f"{run.last_line(seconds)}; {path}")
-    return 1 if run.bonds_touched or run.failures else 0
+@dataclass(frozen=True, slots=True)
+class HeardLie:
+    """The tellings of a lie."""
+
+    says: str
+    must_be: str
+    hearings: list[dict[str, Any]]
 
 
-def _finish(run: LiarsRun, seconds: float) -> int:
-    count = figures(run.hearings, run.failures)
-    for hearing in run.hearings:
-        for miss in hearing.misses:
-            print(f"MISSED {hearing.lie} to {hearing.program} ({hearing.who}): {miss}")
-    for failure in (*run.bonds_touched, *run.failures):
-        print(f"FAILED {failure}")
-    unnoticed = [hearing for hearing in run.hearings if hearing.verdict == "unnoticed"]
-    if unnoticed:
-        named = ", ".join(sorted({hearing.lie for hearing in unnoticed}))
-        print(f"unnoticed, since no proof of it exists: {named}")
-    report = {
-        **count,
-        "seconds": round(seconds),
-        "transfers_beside": run.transfers,
-        "ended": run.ended,
-        "bonds_touched": run.bonds_touched,
-        "failures": run.failures,
-        "unprovable": list(UNPROVABLE),
-        "hearings": [as_json(hearing) for hearing in run.hearings],
-    }
-    path = write("liars", report)
-    print(f"{last_line(count, len(run.bonds_touched), seconds)}; {path}")
-    return 1 if count["missed"] or run.bonds_touched or run.failures else 0
+def heard(name: str, run: LiarsRun) -> HeardLie:
+    """Return the tellings of a lie."""
+    lie = LIES[name]
+    return HeardLie(lie.says, lie.noticed.value, [_row(each) for each in run.hearings if each.lie == name])
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("devnet.proofs.liars", description="Lie to every program of a live devnet.")
-    named = chosen_from(LIES, "lie")
-    parser.add_argument("--lies", type=named, default=list(LIES.values()), help="only these, with commas")
-    parser.add_argument("--units", type=int, default=0, help="so many units beside bad stores, in place of the lies")
-    parser.add_argument("--folder", type=Path, default=Path("out") / "liars", help="of the network; emptied first")
-    return parser.parse_args(arguments)
+def _row(hearing: Hearing) -> dict[str, Any]:
+    content = asdict(hearing) | {"verdict": hearing.verdict, "is_deceived": hearing.is_deceived}
+    for said in (*content["under_lie"], *content["repeats"]):
+        said["text"] = shown(said["text"])
+    return content
 
+
+def missed(lie: HeardLie) -> Iterator[str]:
+    """Yield every bar that a program missed."""
+    for each in lie.hearings:
+        yield from (f"{each['program']} ({each['who']}): {miss}" for miss in each["misses"])
+
+
+def harmed(run: LiarsRun) -> list[str]:
+    """Return the harm to the honest."""
+    return [*run.bonds_touched, *run.failures]
+
+
+def figures(facts: Mapping[str, HeardLie | LiarsRun]) -> str:
+    """Return the line of figures."""
+    rows = [row for fact in facts.values() if isinstance(fact, HeardLie) for row in fact.hearings]
+    runs = [fact for fact in facts.values() if isinstance(fact, LiarsRun)]
+    verdicts = Counter(row["verdict"] for row in rows)
+    kinds = Counter(miss.partition(":")[0].split(",")[0].split(" for ")[0] for row in rows for miss in row["misses"])
+    return (
+        f"{len({row['lie'] for row in rows})} lies told {len(rows)} times: {verdicts['named']} named, "
+        f"{verdicts['harmless']} cannot matter, {verdicts['unnoticed']} without any proof "
+        f"({sum(row['is_deceived'] for row in rows)} believed); {kinds['moved']} moved grains that no command said, "
+        f"{sum(len(run.bonds_touched) for run in runs)} honest bonds touched, {kinds['posted twice']} posted twice, "
+        f"{kinds['dead'] + kinds['hung']} programs dead, {verdicts['missed']} missed; "
+        f"{sum(run.ended['settled'] for run in runs)} of {sum(run.ended['units'] for run in runs)} units settled"
+    )
+
+
+PROOF = LiveProof(
+    "liars",
+    "Lie to every program of a live devnet.",
+    (
+        *(Scenario(name, f"{name}: {lie.says}", all_told, partial(heard, name), missed) for name, lie in LIES.items()),
+        Scenario(HONEST, "Those who are honest meanwhile", all_told, lambda run: run, harmed, is_always_judged=True),
+        Scenario(
+            BAD_STORES, "{units} units beside bad stores", with_bad_stores,
+            lambda stage: asyncio.run(beside_bad_stores(*stage)), harmed,
+        ),
+    ),
+    figures,
+    (ProofOption("--units", UNITS, "beside bad stores"),),
+)  # fmt: skip
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"liars: {failure}")
+    run(PROOF)

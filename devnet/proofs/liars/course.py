@@ -1,7 +1,8 @@
-"""The run: a devnet under load, every lie told to every program that it is for, several at a time; then the judgement.
+"""The devnet behind proxies; every lie told under load; and many units beside bad stores.
 
-Always: each provider and each store hears one lie at a time; the first provider hears none; the chain is read once, at
-the end, from an honest node, when all units have ended.
+Always: the chain's own record says where a store answers, so everybody goes through the proxy in front of it; the nodes
+themselves are honest, and the judges ask them directly. Each provider and each store hears one lie at a time; the first
+provider hears none; the chain is read from an honest node, until all units have ended.
 """
 
 from __future__ import annotations
@@ -9,34 +10,109 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from devnet.launcher import processes
-from devnet.launcher.layout import Devnet
-from devnet.proofs.liars import judging, money, network, people, scenes
+from devnet.launcher import layout, lifecycle, processes
+from devnet.launcher.free_ports import one_free_port
+from devnet.launcher.layout import Devnet, NodeLayout
+from devnet.launcher.processes import Process
+from devnet.proofs.liars import judging, money, people, scenes
+from devnet.proofs.liars.catalogue import BAD_STORES
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import Lie, NodeLie, Program, StoreLie
 from devnet.proofs.liars.money import Books
-from devnet.proofs.liars.network import ProviderAtWork
 from devnet.proofs.liars.people import Person
-from devnet.proofs.liars.telling import LiarsTeller
+from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
+from devnet.proofs.liars.scenes import ProviderAtWork
 from devnet.stage.measuring import load
+from devnet.stage.report import Narrator
+from devnet.stage.scenario import ProofRun
 from genesis import dev_accounts
+from genesis.presets import load_spec
+from genesis.spec import to_json
 from gpu_tasks.data import market_reads
+from runtime.cryptography import ss58
+from wallet.amounts import GRAINS_PER_OGPU
 from wallet.client import ChainClient
 
+VALIDATORS = 4
 COMMANDS_AT_ONCE = 5
 HONEST_UNITS_AT_ONCE = 3
 LAST_UNITS = 12
 FUNDS_OF_THE_HONEST = 40  # times what the others have: it posts all the time
+FUNDS_OF_A_UNIT = GRAINS_PER_OGPU // 5
+SECONDS_OF_A_UNIT, SECONDS_AT_LEAST = 6.0, 120.0
 LOAD_SEED = 7
-PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # what `ogpu post` offers where nothing is said
+PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # the defaults of `ogpu post`
+
+
+@dataclass(frozen=True, slots=True)
+class LiarsNet:
+    """A devnet whose nodes run, and the port at which each store is asked."""
+
+    net: Devnet
+    doors: dict[str, int]
+    tell: Narrator
+
+    @property
+    def url(self) -> str:
+        """The RPC address of an honest node."""
+        return self.net.members[0].rpc_url
+
+    def person(self, name: str, program: Program = Program.CUSTOMER) -> Person:
+        """Return somebody with an account of that name."""
+        return Person(name, program, self.net.folder / "people" / f"{name.replace(' ', '-')}-{program}")
+
+    @contextlib.asynccontextmanager
+    async def providers(self) -> AsyncIterator[list[ProviderAtWork]]:
+        """Start every provider behind its proxies; the proxies end with the block."""
+        async with contextlib.AsyncExitStack() as exits:
+            started = []
+            for member in self.net.members:
+                node = await exits.enter_async_context(NodeProxy(member.rpc_url))
+                store = await exits.enter_async_context(StoreProxy(self.doors[member.name], member.blob_url))
+                process = provider_behind(self.net, member, node.url)
+                processes.start(process)
+                started.append(ProviderAtWork(member, process, node, store))
+            for provider in started:
+                await asyncio.to_thread(lifecycle.wait_for_provider, self.net, provider.member)
+            yield started
+
+
+@contextlib.contextmanager
+def behind_proxies(run: ProofRun) -> Iterator[LiarsNet]:
+    """Run the nodes of four validators; providers are to be started behind proxies."""
+    shutil.rmtree(run.folder, ignore_errors=True)
+    net = layout.create(run.folder, VALIDATORS, providers=True, any_ports=True, is_fast=True)  # sets to hand on
+    spec = load_spec(net.chain_spec.read_bytes())
+    assert spec.patch is not None  # presets are for people
+    doors = {member.name: one_free_port() for member in net.members}
+    by_stash = {ss58.encode(dev_accounts.stash(name)): port for name, port in doors.items()}
+    for provider in spec.patch["devices"]["providers"]:
+        provider["endpoint"] = f"http://127.0.0.1:{by_stash[provider['stash']]}"
+    net.chain_spec.write_text(to_json(spec), encoding="utf-8")
+    try:
+        for member in net.members:
+            processes.start(lifecycle.node_process(net, member))
+        asyncio.run(lifecycle.ready(net))
+        yield LiarsNet(net, doors, run.tell)
+    finally:
+        processes.stop(*lifecycle.all_processes(net))
+
+
+def provider_behind(net: Devnet, member: NodeLayout, node_url: str) -> Process:
+    """Return a member's provider that asks its node at `node_url`, with its store where it would be without a proxy."""
+    process = lifecycle.provider_process(net, member)
+    words = list(process.arguments)
+    words[words.index("--url") + 1] = node_url
+    return replace(process, arguments=(*words, "--blob-port", str(member.ports.blobs)))
 
 
 @dataclass(slots=True)
 class LiarsRun:
-    """What came of it."""
+    """The outcome of a run."""
 
     hearings: list[Hearing] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -44,32 +120,37 @@ class LiarsRun:
     transfers: int = 0
     ended: dict[str, int] = field(default_factory=dict)
 
+    def read(self, books: Books) -> None:
+        """Note how units ended, and the bonds of the honest."""
+        self.ended = books.count_units()
+        self.failures += books.ended_wrongly()
+        self.bonds_touched = books.bonds_touched()
+
 
 class LyingCourse:
     """One run over some lies."""
 
-    def __init__(self, net: Devnet, doors: dict[str, int], lies: Sequence[Lie], tell: LiarsTeller) -> None:
-        """The nodes of `net` run already; `doors` are the ports at which stores are asked."""
-        self._net, self._doors, self._lies, self._tell = net, doors, lies, tell
-        self._url = net.members[0].rpc_url
+    def __init__(self, stage: LiarsNet, lies: Sequence[Lie]) -> None:
+        """Tell nothing yet."""
+        self._stage, self._lies = stage, lies
         self._commands = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._providers: list[ProviderAtWork] = []
-        self._honest = self._person("honest")
-        self._people = {(lie.name, program): self._person(lie.name, program) for lie, program in commanded(lies)}
+        self._honest = stage.person("honest")
+        keys = [(lie, program) for lie in lies for program in commanding(lie)]
+        self._people = {(lie.name, program): stage.person(lie.name, program) for lie, program in keys}
         self._amounts = {key: scenes.amount_of(place) for place, key in enumerate(self._people)}
         self._end = asyncio.Event()
         self.run = LiarsRun()
 
     async def __call__(self) -> LiarsRun:
-        """All of it."""
-        async with contextlib.AsyncExitStack() as exits:
-            self._providers = await network.start_providers(self._net, self._doors, exits)
-            everybody = [self._honest, *self._people.values()]
-            await people.fund(self._url, list(self._people.values()))
-            await people.fund(self._url, [self._honest], people.FUNDS * FUNDS_OF_THE_HONEST)
-            async with await ChainClient.connect(self._url) as chain:
+        """Tell all lies, and judge."""
+        async with self._stage.providers() as self._providers:
+            url, everybody = self._stage.url, [self._honest, *self._people.values()]
+            await people.fund(url, list(self._people.values()))
+            await people.fund(url, [self._honest], people.FUNDS * FUNDS_OF_THE_HONEST)
+            async with await ChainClient.connect(url) as chain:
                 books = await money.opened(chain, [person.account for person in everybody])
-                self._tell.line(f"{len(everybody)} accounts have their money at block {books.height}; the lies begin")
+                self._stage.tell.line(f"{len(everybody)} accounts have their money; the lies begin")
                 async with money.kept(chain, books):
                     await self._under_load()
                     await self._market_goes_on()
@@ -77,9 +158,9 @@ class LyingCourse:
         return self.run
 
     async def _under_load(self) -> None:
-        """Every lie, beside transfers and honest work."""
+        """Tell every lie, beside transfers and honest work."""
         counted = load.Load()
-        transfers = asyncio.create_task(load.transfers(self._net, counted, random.Random(LOAD_SEED)))
+        transfers = asyncio.create_task(load.transfers(self._stage.net, counted, random.Random(LOAD_SEED)))
         honest = asyncio.create_task(self._honest_work())
         try:
             await asyncio.gather(*self._lanes())
@@ -91,23 +172,19 @@ class LyingCourse:
         self.run.transfers = counted.included
 
     def _lanes(self) -> list[Awaitable[None]]:
-        """What goes on side by side."""
+        """Return the tellings that go on side by side."""
         nodes = [lie for lie in self._lies if isinstance(lie, NodeLie)]
         for_providers = [lie for lie in nodes if Program.PROVIDER in lie.told]
         liable = self._providers[1:]
-        lanes: list[Awaitable[None]] = [self._command(lie, program) for lie in nodes for program in _commanding(lie)]
+        lanes: list[Awaitable[None]] = [self._command(lie, program) for lie in nodes for program in commanding(lie)]
         lanes += [self._provider_lane(at, for_providers[place :: len(liable)]) for place, at in enumerate(liable)]
         lanes.append(self._store_lane([lie for lie in self._lies if isinstance(lie, StoreLie)]))
         return lanes
 
     async def _command(self, lie: NodeLie, program: Program) -> None:
-        person = self._people[lie.name, program]
+        key = lie.name, program
         async with self._commands:
-            if program is Program.WALLET:
-                hearing = await scenes.wallet_scene(self._net, lie, person, self._amounts[lie.name, program])
-            else:
-                hearing = await scenes.customer_scene(self._net, lie, person)
-        self._take(hearing)
+            self._take(await scenes.command_scene(self._stage.url, lie, self._people[key], self._amounts[key]))
 
     async def _provider_lane(self, provider: ProviderAtWork, lies: Sequence[NodeLie]) -> None:
         for lie in lies:
@@ -117,25 +194,31 @@ class LyingCourse:
         stores = [provider.store for provider in self._providers]
         for lie in lies:
             person = self._people[lie.name, Program.CUSTOMER]
-            self._take(await scenes.store_scene(self._net, lie, person, stores if lie.everywhere else stores[-1:]))
+            self._take(
+                await scenes.store_scene(self._stage.url, lie, person, stores if lie.everywhere else stores[-1:])
+            )
 
     def _take(self, hearing: Hearing) -> None:
         self.run.hearings.append(hearing)
-        self._tell.heard(hearing)
+        statuses = ", ".join(str(said.status) for said in (*hearing.under_lie, *hearing.repeats))
+        seconds = sum(said.seconds for said in hearing.under_lie)
+        told = f"{hearing.lie}: {hearing.program} ({hearing.who}) in {seconds:.0f} s, exit {statuses or '-'}"
+        self._stage.tell.line(told)
 
     async def _honest_work(self) -> None:
-        """Units of somebody to whom nobody lies, until the last lie was told; a store's lies may make a try fail."""
+        """Post units for an honest customer until the last lie was told; a store's lies may make a try fail."""
         number = 0
         while not self._end.is_set():
             prompts = [f"The weather of day {number + place}" for place in range(HONEST_UNITS_AT_ONCE)]
-            await people.command(self._honest, self._url, *people.post_words(self._honest, prompts, "--watch"))
+            words = people.post_words(self._honest, prompts, "--watch")
+            await people.command(self._honest, self._stage.url, *words)
             number += HONEST_UNITS_AT_ONCE
 
     async def _market_goes_on(self) -> None:
-        """When nobody lies any more, units settle."""
+        """Note a failure unless units settle once nobody lies any more."""
         prompts = [f"And the day after {place}" for place in range(LAST_UNITS)]
         words = people.post_words(self._honest, prompts, "--watch")
-        said = await people.command(self._honest, self._url, *words)
+        said = await people.command(self._honest, self._stage.url, *words)
         if said.status != 0:
             self.run.failures.append(f"the market does not go on: {judging.shown(said.text)}")
 
@@ -147,8 +230,8 @@ class LyingCourse:
             person = self._people.get((hearing.lie, hearing.program))
             if person is not None:
                 self._judge_person(hearing, person, books, prepaid)
-        self.run.bonds_touched = books.bonds_touched()
-        self._judge_market(books)
+        self.run.read(books)
+        self._judge_providers(books)
 
     def _judge_person(self, hearing: Hearing, person: Person, books: Books, prepaid: int) -> None:
         moves = books.moves[person.account]
@@ -162,31 +245,62 @@ class LyingCourse:
         is_store = any(lie.name == hearing.lie and isinstance(lie, StoreLie) for lie in self._lies)
         return scenes.UNITS_UNDER_STORE_LIE if is_store else 1
 
-    def _judge_market(self, books: Books) -> None:
-        """Every unit ends once; whoever was lied to earns again; the daemons live."""
-        run = self.run
-        run.ended = books.count_units()
-        run.failures += books.ended_wrongly()
+    def _judge_providers(self, books: Books) -> None:
+        """Note each daemon that is dead, or earns nothing any more."""
         last_units = books.moves[self._honest.account].units[-LAST_UNITS:]
         earning = {who for unit in last_units for who in books.market.unit(unit).attesters()}
+        self.run.failures += dead(self._providers)
         for provider in self._providers:
-            if processes.running(provider.process) is None:
-                run.failures.append(f"{provider.process.label} is dead")
             if dev_accounts.stash(provider.member.name) not in earning:
-                run.failures.append(f"{provider.process.label} attested none of the last {len(last_units)} units")
-
-    def _person(self, name: str, program: Program = Program.CUSTOMER) -> Person:
-        return Person(name, program, self._net.folder / "people" / f"{name.replace(' ', '-')}-{program}")
+                self.run.failures.append(f"{provider.process.label} attested none of the last {len(last_units)} units")
 
 
-def commanded(lies: Sequence[Lie]) -> list[tuple[Lie, Program]]:
-    """The lies that are told to whoever gives commands, and to whom."""
-    return [
-        (lie, program)
-        for lie in lies
-        for program in ((Program.CUSTOMER,) if isinstance(lie, StoreLie) else _commanding(lie))
-    ]
+def commanding(lie: Lie) -> tuple[Program, ...]:
+    """Return the programs that hear a lie when they are given a command."""
+    told = (Program.CUSTOMER,) if isinstance(lie, StoreLie) else lie.told
+    return tuple(program for program in told if program is not Program.PROVIDER)
 
 
-def _commanding(lie: NodeLie) -> tuple[Program, ...]:
-    return tuple(program for program in lie.told if program is not Program.PROVIDER)
+def dead(providers: Sequence[ProviderAtWork]) -> list[str]:
+    """Return a sentence for each daemon that has ended."""
+    return [f"{each.process.label} is dead" for each in providers if processes.running(each.process) is None]
+
+
+async def beside_bad_stores(stage: LiarsNet, units: int) -> LiarsRun:
+    """Post many units while one store drips, one is full and one is gone: all end, and nobody honest pays.
+
+    The stores are bad from before the first unit until all have ended; then they are good again, and the market must
+    go on.
+    """
+    run, customer = LiarsRun(), stage.person("honest")
+    async with stage.providers() as providers:
+        await people.fund(stage.url, [customer], FUNDS_OF_A_UNIT * (units + LAST_UNITS))
+        async with await ChainClient.connect(stage.url) as chain:
+            books = await money.opened(chain, [customer.account])
+            async with money.kept(chain, books):
+                for provider in providers:
+                    provider.store.lie = BAD_STORES.get(provider.member.name)
+                await _post(stage, customer, units, run)
+                for provider in providers:
+                    name, provider.store.lie = provider.member.name, None
+                    if name in BAD_STORES and not provider.store.told:
+                        run.failures.append(f"{name}'s store was never asked")
+                await _post(stage, customer, LAST_UNITS, run)
+        run.failures += dead(providers)
+    run.read(books)
+    if run.ended["units"] != units + LAST_UNITS:
+        run.failures.append(f"{run.ended['units']} units were posted instead of {units + LAST_UNITS}")
+    if not any(books.market.unit(unit).settled for unit in books.moves[customer.account].units[-LAST_UNITS:]):
+        run.failures.append("the market does not go on")
+    return run
+
+
+async def _post(stage: LiarsNet, customer: Person, units: int, run: LiarsRun) -> None:
+    """Post units and follow them; a unit that ended without a result is status 1, and may be."""
+    prompts = [f"The tale of {units} days, day {number}" for number in range(units)]
+    patience = SECONDS_AT_LEAST + units * SECONDS_OF_A_UNIT
+    words = people.post_words(customer, prompts, "--watch")
+    said = await people.command(customer, stage.url, "--json", *words, patience=patience)
+    stage.tell.line(f"{units} units ended in {said.seconds} s")
+    if said.status not in (0, 1) or judging.TRACEBACK in said.text:
+        run.failures.append(f"`ogpu post` ended with {said.status}: {judging.shown(said.text)}")

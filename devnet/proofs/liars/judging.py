@@ -1,17 +1,16 @@
-"""The bars, and which of them a lie missed. Pure.
+"""The bars, and those that a lie missed. Pure.
 
-Who was told a lie may fail, wait, or be wrong about what it shows. It may not move money that no command named, do a
-thing twice, die, hang, print what a terminal takes for a command, or pass over a lie that it could have known.
+A program that hears a lie may fail, wait, or show wrong things. It may not move money that no command named, do a thing
+twice, die, hang, print terminal commands, or pass over a lie that it could have known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from devnet.proofs.liars.catalogue import LIES, PROOF_WORDS
-from devnet.proofs.liars.lie import Lie, NodeLie, Noticed, Program
+from devnet.proofs.liars.lie import Noticed, Program
 from devnet.proofs.liars.money import Moves
 from devnet.proofs.liars.people import Said
 
@@ -81,7 +80,7 @@ def judge_doing(hearing: Hearing, moves: Moves, expected_transfers: Sequence[tup
 
     `expected_transfers` and `units` are what was commanded.
     """
-    lie: Lie = LIES[hearing.lie]
+    lie = LIES[hearing.lie]
     is_customer = hearing.program is Program.CUSTOMER
     hearing.wanted = units if is_customer else len(expected_transfers)
     hearing.done = len(moves.units) if is_customer else len(moves.transfers)
@@ -112,15 +111,3 @@ def judge_money(hearing: Hearing, moves: Moves, cost_of_units: int) -> None:
 def shown(text: str) -> str:
     """The end of a text, in one line."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[-TEXT_SHOWN:]
-
-
-def as_json(hearing: Hearing) -> dict[str, Any]:
-    """For out/liars.json."""
-    lie = LIES[hearing.lie]
-    content = asdict(hearing)
-    for name in ("under_lie", "repeats"):
-        for said in content[name]:
-            said["text"] = shown(said["text"])
-    kind = "node" if isinstance(lie, NodeLie) else "store"
-    facts = {"says": lie.says, "of": kind, "must_be": lie.noticed.value, "verdict": hearing.verdict}
-    return {**content, **facts, "is_deceived": hearing.is_deceived}

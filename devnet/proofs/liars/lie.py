@@ -1,18 +1,16 @@
-"""What a lie is: a name, what is said instead of the truth, to which programs, and what they must say of it.
+"""Lies: a name, the words instead of the truth, the programs that hear it, and what they must say of it.
 
-A lie of a node is a function of one message on its way to a program: it gives what arrives in its place, or `TRUTH`. A
-lie of a blob store is a function of one request. Always: a lie changes what programs hear, never what a node or a store
-holds.
+A node's lie takes one message on its way to a program, and returns its replacement, or `TRUTH`. A blob store's lie
+takes one request. Always: a lie changes what programs hear, never what a node or a store holds.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -26,7 +24,7 @@ LIE_SECONDS = 8.0
 
 
 class Program(StrEnum):
-    """Who is lied to."""
+    """A program that hears lies."""
 
     WALLET = "ogpu-wallet"
     CUSTOMER = "ogpu"
@@ -34,11 +32,11 @@ class Program(StrEnum):
 
 
 class Noticed(StrEnum):
-    """What must be said of a lie."""
+    """The duty of a program that hears a lie."""
 
-    NAMED = "named"  # by every program that is told, in its message
-    UNPROVABLE = "unprovable"  # of what is not final nobody can prove anything
-    HARMLESS = "harmless"  # it cannot matter, so nothing has to be said
+    NAMED = "named"  # every program names it in its message
+    UNPROVABLE = "unprovable"  # nobody can prove anything about what is not final
+    HARMLESS = "harmless"  # it cannot matter, so no program has to mention it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +96,7 @@ class Mouth(Protocol):
         ...
 
 
-OfMessage = Callable[[NodeMessage, Mouth], Replies | Awaitable[Replies | None] | None]
-OfQuestion = Callable[[NodeQuestion, Mouth], Replies | Awaitable[Replies | None] | None]
+Replied = Replies | Awaitable[Replies | None] | None
 
 
 class Store(Protocol):
@@ -116,87 +113,73 @@ ANY_METHOD = ("GET", "HEAD", "PUT", "POST")
 
 @dataclass(frozen=True, slots=True)
 class NodeLie:
-    """A lie of a node. `words`: one of them stands in the message of each program that is told, where it is named."""
+    """A lie of a node, told by exactly one of `value`, `replies` and `instead`."""
 
     name: str
     says: str
     told: tuple[Program, ...]
-    noticed: Noticed
-    words: tuple[str, ...]
-    of_message: OfMessage | None = None
-    of_question: OfQuestion | None = None
+    words: tuple[str, ...] = ()
+    """Each program that hears the lie prints one of these; without any, nobody has to notice."""
+    when: Callable[[NodeMessage], bool] = lambda _: True
+    """Other messages arrive as they were."""
+    value: Callable[[NodeMessage, Mouth], Any] | None = None
+    """Returns another result for the message, or awaits it."""
+    replies: Callable[[NodeMessage, Mouth], Replied] | None = None
+    instead: Callable[[NodeQuestion, Mouth], Replied] | None = None
     """Answers in the node's place: the node never hears the question."""
+    is_unprovable: bool = False
     is_met_anew: bool = False
-    """It is told to programs that know the chain, on a new connection."""
+    """Programs that know the chain hear it, on a new connection."""
     seconds: float = LIE_SECONDS
-    """So long it is told to a provider."""
+    """A provider hears it for so long."""
+
+    @property
+    def noticed(self) -> Noticed:
+        """The duty of each program that hears it."""
+        return Noticed.UNPROVABLE if self.is_unprovable else noticed_by(self.words)
+
+    async def of_message(self, message: NodeMessage, mouth: Mouth) -> Replies | None:
+        """Return what arrives in place of a message."""
+        if self.instead is not None or not self.when(message):
+            return TRUTH
+        if self.value is not None:
+            return [message.saying(await _settled(self.value(message, mouth)))]
+        assert self.replies is not None, "a lie says something"
+        replies: Replies | None = await _settled(self.replies(message, mouth))
+        return replies
+
+    async def of_question(self, question: NodeQuestion, mouth: Mouth) -> Replies | None:
+        """Return the answer to a question that the node is not to hear."""
+        replies: Replies | None = None if self.instead is None else await _settled(self.instead(question, mouth))
+        return replies
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLie:
-    """A lie of a blob store, or of all of them; `words` stand in the customer's message where it is named."""
+    """A lie of a blob store, or of all of them."""
 
     name: str
     says: str
     of_request: OfRequest
-    of_methods: tuple[str, ...]
+    of_methods: tuple[str, ...] = ANY_METHOD
     """Requests of other methods are answered truly."""
-    noticed: Noticed
-    words: tuple[str, ...]
-    everywhere: bool
+    words: tuple[str, ...] = ()
+    """The customer prints one of these."""
+    everywhere: bool = False
+
+    @property
+    def noticed(self) -> Noticed:
+        """The customer's duty."""
+        return noticed_by(self.words)
 
 
 Lie = NodeLie | StoreLie
 
 
-async def settled(said: Replies | Awaitable[Replies | None] | None) -> Replies | None:
-    """What a lie's function gives, whether it had to ask or not."""
+def noticed_by(words: tuple[str, ...]) -> Noticed:
+    """Return the duty of programs that have such words for a lie."""
+    return Noticed.NAMED if words else Noticed.HARMLESS
+
+
+async def _settled(said: Any) -> Any:
     return await said if inspect.isawaitable(said) else said
-
-
-def lie(
-    *told: Program,
-    noticed: Noticed = Noticed.NAMED,
-    words: tuple[str, ...] = (),
-    is_met_anew: bool = False,
-    seconds: float = LIE_SECONDS,
-) -> Callable[[OfMessage], NodeLie]:
-    """Make a lie of a function of messages; its name is the function's, what it says is its docstring."""
-
-    def make(function: OfMessage) -> NodeLie:
-        name, says = _named(function)
-        return NodeLie(name, says, told, noticed, words, function, is_met_anew=is_met_anew, seconds=seconds)
-
-    return make
-
-
-def lie_instead(
-    *told: Program, noticed: Noticed = Noticed.NAMED, words: tuple[str, ...] = ()
-) -> Callable[[OfQuestion], NodeLie]:
-    """Make a lie of a function of questions, which the node does not hear where the function answers."""
-
-    def make(function: OfQuestion) -> NodeLie:
-        return NodeLie(*_named(function), told, noticed, words, of_question=function)
-
-    return make
-
-
-def lie_of_store(
-    *of_methods: str, noticed: Noticed = Noticed.HARMLESS, words: tuple[str, ...] = (), everywhere: bool = False
-) -> Callable[[OfRequest], StoreLie]:
-    """Make a lie of a store of a function of requests; with `everywhere` all stores tell it."""
-
-    def make(function: OfRequest) -> StoreLie:
-        name, says = _named(function)
-        return StoreLie(name, says, function, of_methods or ANY_METHOD, noticed, words, everywhere)
-
-    return make
-
-
-def _named(function: Callable[..., object]) -> tuple[str, str]:
-    return getattr(function, "__name__", ""), " ".join((inspect.getdoc(function) or "").split())
-
-
-async def pause(seconds: float) -> None:
-    """What liars do who take their time."""
-    await asyncio.sleep(seconds)

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +77,8 @@ async def command(
     node_url: str,
     *words: str,
     patience: float = PATIENCE_SECONDS,
-    on_output: Callable[[bytes], None] = lambda _: None,
 ) -> Said:
-    """Run the person's program against a node, as it would be typed; `on_output` hears all that it prints."""
+    """Run the person's program against a node, as it would be typed."""
     person.home.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -99,7 +97,6 @@ async def command(
         async with asyncio.timeout(patience):
             while part := await process.stdout.read(PART_BYTES):
                 text = (text + part)[-TEXT_KEPT:]
-                on_output(part)
             status = await process.wait()
     except TimeoutError:
         text += b"\n(hung)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from aiohttp import web
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, StoreLie, settled
+from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, StoreLie
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
 HOST = "127.0.0.1"
@@ -128,32 +129,28 @@ class _Talk:
             if len(self._asked) < QUESTIONS_KEPT:
                 self._asked[question.number] = question
             lie = self._proxy.lie
-            if lie is not None and lie.of_question is not None:
-                replies = await self._lied(settled(lie.of_question(question, self)))
-                if replies is not None:
-                    await self._tell(replies)
-                    continue
-            await self._node.send(text)
+            replies = None if lie is None else await self._lied(lie.of_question(question, self))
+            if replies is None:
+                await self._node.send(text)
+            else:
+                await self._tell(replies)
 
     async def _answers(self) -> None:
         async for text in self._node:
             message = self._understood(json.loads(text))
             lie = self._proxy.lie
-            replies: Replies | None = None
-            if message is not None and lie is not None and lie.of_message is not None:
-                replies = await self._lied(settled(lie.of_message(message, self)))
+            replies = None if message is None or lie is None else await self._lied(lie.of_message(message, self))
             if replies is None:
                 await self._program.send(text)
             else:
                 await self._tell(replies)
 
-    async def _lied(self, said: Any) -> Replies | None:
-        """A liar that cannot ask the node tells the truth."""
+    async def _lied(self, said: Awaitable[Replies | None]) -> Replies | None:
+        """Return the lie, or None: a liar that cannot ask the node tells the truth."""
         try:
-            replies: Replies | None = await said
+            return await said
         except NodeUnreachableError:
             return None
-        return replies
 
     async def _tell(self, replies: Replies) -> None:
         self._proxy.told += 1

@@ -1,20 +1,20 @@
-"""What happens while a lie is told: a wallet sends, a customer posts, a provider works, a store is used.
+"""The tellings of a lie: a wallet sends, a customer posts, a provider works, a store is used.
 
-Always: whoever failed under a lie gives the very same command again at an honest node, as people do; what the chain has
-in the end is counted over both.
+Always: a person whose command failed under a lie gives it again at an honest node, as people do; the chain's final
+record counts over both.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from devnet.launcher import processes
-from devnet.launcher.layout import Devnet
+from devnet.launcher.layout import NodeLayout
 from devnet.launcher.processes import Process
 from devnet.proofs.liars import people
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import NodeLie, Program, StoreLie
-from devnet.proofs.liars.network import ProviderAtWork
 from devnet.proofs.liars.people import Person, Said
 from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
 from genesis import dev_accounts
@@ -32,7 +32,17 @@ IDLE_SECONDS = 60.0
 TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
 KNOWING = {Program.WALLET: ("validators",), Program.CUSTOMER: ("services",)}
-"""Commands that only look: whoever gave one knows the chain."""
+"""Commands that only look: a program that ran one knows the chain."""
+
+
+@dataclass(slots=True)
+class ProviderAtWork:
+    """A provider's daemon, and the proxies around it."""
+
+    member: NodeLayout
+    process: Process
+    node: NodeProxy
+    store: StoreProxy
 
 
 def amount_of(place: int) -> int:
@@ -40,19 +50,11 @@ def amount_of(place: int) -> int:
     return AMOUNT_FIRST + AMOUNT_STEP * place
 
 
-async def wallet_scene(net: Devnet, lie: NodeLie, person: Person, amount: int) -> Hearing:
-    """Look at the balance, send money; again, honestly, if that failed."""
-    words = people.send_words(person, format_amount(amount))
-    return await _scene(net, lie, person, [("balance", person.key), words])
-
-
-async def customer_scene(net: Devnet, lie: NodeLie, person: Person) -> Hearing:
-    """Post a unit; again, honestly, if that failed."""
-    return await _scene(net, lie, person, [people.post_words(person, [f"Once upon a time {lie.name}"])])
-
-
-async def _scene(net: Devnet, lie: NodeLie, person: Person, commands: list[tuple[str, ...]]) -> Hearing:
-    honest = net.members[0].rpc_url
+async def command_scene(honest: str, lie: NodeLie, person: Person, amount: int) -> Hearing:
+    """Look at the balance and send money, or post a unit; again, honestly, if that failed."""
+    commands = [people.post_words(person, [f"Once upon a time {lie.name}"])]
+    if person.program is Program.WALLET:
+        commands = [("balance", person.key), people.send_words(person, format_amount(amount))]
     if lie.is_met_anew:
         await people.command(person, honest, *KNOWING[person.program])
     async with NodeProxy(honest, lie) as proxy:
@@ -70,9 +72,8 @@ async def _repeat(hearing: Hearing, person: Person, node_url: str, words: tuple[
         hearing.repeats.append(last)
 
 
-async def store_scene(net: Devnet, lie: StoreLie, person: Person, stores: list[StoreProxy]) -> Hearing:
+async def store_scene(honest: str, lie: StoreLie, person: Person, stores: list[StoreProxy]) -> Hearing:
     """Post units and follow them to their ends, while some stores lie; again, honestly, if that failed."""
-    honest = net.members[0].rpc_url
     prompts = [f"Once upon a time {lie.name} {number}" for number in range(UNITS_UNDER_STORE_LIE)]
     words = people.post_words(person, prompts, "--watch")
     told_before = sum(store.told for store in stores)

@@ -10,7 +10,7 @@ import pytest
 from certified_blocks import BOB, CertifiedChain, payment
 from devnet.proofs.liars import node_lies, state_lies
 from devnet.proofs.liars.catalogue import LIES
-from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, settled
+from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion
 from node.rpc.block_reads import header_json
 from runtime.blocks.block import block_id
 from runtime.pallets.system import System
@@ -66,9 +66,8 @@ class Scene:
         """What arrives in place of a value."""
         lie = LIES[name]
         assert isinstance(lie, NodeLie)
-        assert lie.of_message is not None
         message = NodeMessage(NodeQuestion(method, params, 1), {"id": 1, "result": value}, is_item=False)
-        replies = asyncio.run(settled(lie.of_message(message, self)))
+        replies = asyncio.run(lie.of_message(message, self))
         assert replies is not None, "the truth"
         reply: Any = replies[0]
         return reply["result"]

@@ -5,13 +5,14 @@ from typing import Any, Self, cast
 
 import pytest
 
+from devnet.proofs.liars import __main__ as scenarios
 from devnet.proofs.liars import judging, money
 from devnet.proofs.liars.catalogue import LIES, UNPROVABLE
+from devnet.proofs.liars.course import LiarsRun
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import Noticed, Program
 from devnet.proofs.liars.money import Books, Moves
 from devnet.proofs.liars.people import Said
-from devnet.proofs.liars.telling import figures, last_line
 from gpu_tasks.market.inference.events import UnitPosted, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund
 from runtime.encoding.types import Initialization
@@ -180,9 +181,13 @@ def test_the_last_line_counts() -> None:
     dead = heard(NO_PROOF, Said(None, "(hung)", 200))
     misses(held, once())
     misses(dead, nothing())
-    count = figures([held, dead], ["a failure"])
-    assert (count["named"], count["programs_dead"], count["missed"], count["failures"]) == (1, 1, 1, 1)
-    assert "2 lies told 2 times in 9 s: 1 named" in last_line(count, 0, 9.4)
+    run = LiarsRun([held, dead], ["a failure"], ended={"units": 3, "settled": 2})
+    facts = {lie: scenarios.heard(lie, run) for lie in (NAMED, NO_PROOF)}
+    line = scenarios.figures({**facts, scenarios.HONEST: run})
+    assert line.startswith("2 lies told 2 times: 1 named")
+    assert "1 programs dead, 1 missed; 2 of 3 units" in line
+    assert [len(list(scenarios.missed(fact))) for fact in facts.values()] == [0, len(dead.misses)]
+    assert scenarios.harmed(run) == ["a failure"]
 
 
 def test_which_lies_no_proof_refutes() -> None:

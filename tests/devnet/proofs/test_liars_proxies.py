@@ -13,7 +13,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from devnet.launcher.free_ports import one_free_port
 from devnet.proofs.liars.catalogue import LIES
-from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Program, StoreLie, settled
+from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Program, StoreLie
 from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
 from devnet.proofs.liars.state_lies import RUNTIME, encoded, prefix_of
 from runtime.pallets.system import AccountData, AccountInfo, System
@@ -173,8 +173,7 @@ def test_values_are_decoded_changed_and_encoded() -> None:
     info = AccountInfo(nonce=4, data=AccountData(free=5))
     question = NodeQuestion("state_getStorage", [prefix_of(System.account) + "00"], 1)
     message = NodeMessage(question, {"id": 1, "result": "0x" + encoded(System.account, info)}, is_item=False)
-    assert rich.of_message is not None
-    replies = asyncio.run(settled(rich.of_message(message, None)))  # type: ignore[arg-type]  # it says nothing by itself
+    replies = asyncio.run(rich.of_message(message, None))  # type: ignore[arg-type]  # it says nothing by itself
     assert replies is not None
     reply: Any = replies[0]
     heard = RUNTIME.item(System.account).decode(bytes.fromhex(reply["result"][2:]))

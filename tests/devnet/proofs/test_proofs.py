@@ -11,7 +11,7 @@ from devnet.stage.scenario import LiveProof
 MODULES = [
     f"devnet.proofs.{each.name}" + (".__main__" if each.ispkg else "")
     for each in pkgutil.iter_modules(devnet.proofs.__path__)
-    if each.name not in ("clients", "public_clients", "crash_strikes", "escape", "liars")
+    if each.name not in ("clients", "public_clients", "crash_strikes", "escape")
 ]
 
 
